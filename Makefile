@@ -1,0 +1,28 @@
+# The first two commands of the README. Each does its own set-up on a fresh machine.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test install lint clean
+
+demo: install
+	$(BIN)/bottega demo
+
+test: install lint
+	$(BIN)/python -m pytest
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@command -v g++ >/dev/null || { echo "bottega builds C++ kernels: install g++ first (Debian: apt-get install g++)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[triton,dev]"
+	touch $@
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,71 @@
+"""The command line: thin. It reads files, asks the judge, prints, and maps outcomes to exit codes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega import __version__
+from bottega.app import tasks_command
+from bottega.app.judging import demo_command, judge_command
+from bottega.core.errors import BottegaError, UsageError
+from bottega.runtime.export import export_source
+
+app = typer.Typer(
+    name="bottega",
+    help="A workshop for GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.add_typer(tasks_command.app, name="tasks")
+app.command("judge")(judge_command)
+app.command("demo")(demo_command)
+
+
+@app.command("export")
+def export_command(
+    candidate: Annotated[Path, typer.Argument(help="A candidate file that uses bottega.runtime.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it; standard output if left out.")
+    ] = None,
+) -> None:
+    """Turn a finished kernel into one file that needs no Bottega."""
+    if not candidate.is_file():
+        raise UsageError(f"{candidate}: no such file")
+    try:
+        text = export_source(candidate.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise UsageError(f"{candidate}: {error}") from None
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(f"wrote {output}")
+
+
+@app.command("version")
+def version_command() -> None:
+    """Print the version of Bottega and of its judge."""
+    from bottega.judge.fingerprint import JUDGE_VERSION
+
+    typer.echo(f"bottega {__version__}, judge {JUDGE_VERSION}")
+
+
+def main() -> None:
+    try:
+        app()
+    except BottegaError as error:
+        typer.echo(f"bottega: {error}", err=True)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("bottega: interrupted", err=True)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

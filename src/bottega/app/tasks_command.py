@@ -1,0 +1,100 @@
+"""`bottega tasks`: list tasks, show one, and say which cannot be judged fairly."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bottega.app.judging import strict
+from bottega.core.errors import TaskError, UsageError
+from bottega.judge.judge import Judge
+from bottega.tasks.load import load_task, load_tasks
+
+app = typer.Typer(help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True)
+
+References = Annotated[
+    list[str],
+    typer.Argument(help="Task files, folders (KernelBench's layout too), builtin, builtin:NAME, or kernelbench:level1."),
+]
+
+
+@app.command("list")
+def list_command(
+    references: Annotated[list[str] | None, typer.Argument(help="As for check; the built-in suite if left out.")] = None,
+    size: Annotated[str, typer.Option(help="Size of built-in tasks: cpu or gpu.")] = "cpu",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
+) -> None:
+    """List tasks with their level, id and operator families."""
+    loaded = load_tasks(references or ["builtin"], size=size)
+    if as_json:
+        rows = [{"name": t.name, "id": t.id, "level": t.level, "tags": list(t.tags), "origin": t.origin} for t in loaded.tasks]
+        sys.stdout.write(json.dumps(rows) + "\n")
+    else:
+        table = Table("level", "name", "id", "families")
+        for task in loaded.tasks:
+            table.add_row(str(task.level or ""), task.name, task.id, " ".join(task.tags))
+        Console().print(table)
+    _report_problems(loaded.problems)
+
+
+@app.command("show")
+def show_command(
+    reference: Annotated[str, typer.Argument(help="A task file or builtin:NAME.")],
+    size: Annotated[str, typer.Option(help="Size of built-in tasks: cpu or gpu.")] = "cpu",
+) -> None:
+    """Print the source of a task."""
+    sys.stdout.write(load_task(reference, size=size).source)
+
+
+@app.command("check")
+def check_command(
+    references: References,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
+    timeout: Annotated[float, typer.Option(help="Seconds that one task may take.")] = 120.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and task on standard output.")] = False,
+) -> None:
+    """Say which tasks cannot be judged fairly, and why.
+
+    Exit code 0 when every task is fit, 1 when some are not, 2 when nothing could be checked.
+    """
+    if mode not in ("train", "eval", "as-built"):
+        raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
+    loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu")
+    unfit = 0
+    with Judge(device, task_timeout=timeout, training={"train": True, "eval": False}.get(mode)) as judge:
+        for number, task in enumerate(loaded.tasks, 1):
+            try:
+                report: dict[str, Any] = judge.fitness(task)
+            except TaskError as error:
+                report = {"fit": False, "problems": [{"name": "unusable", "detail": str(error)}], "facts": {}}
+            unfit += not report["fit"]
+            _show_report(number, len(loaded.tasks), task.name, report, as_json)
+    _report_problems(loaded.problems)
+    if not loaded.tasks:
+        raise UsageError("no task could be loaded")
+    if not as_json:
+        typer.echo(f"{len(loaded.tasks) - unfit} of {len(loaded.tasks)} tasks are fit to be judged on {device}")
+    raise typer.Exit(1 if unfit or loaded.problems else 0)
+
+
+def _show_report(number: int, total: int, name: str, report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(strict({"task": name, **report})) + "\n")
+        sys.stdout.flush()
+        return
+    milliseconds = report["facts"].get("reference_ms")
+    took = f"{milliseconds:.3g} ms" if milliseconds is not None else ""
+    typer.echo(f"[{number}/{total}] {'fit  ' if report['fit'] else 'UNFIT'} {name}  {took}")
+    for problem in report["problems"]:
+        typer.echo(f"        {problem['name']}: {problem['detail']}")
+
+
+def _report_problems(problems: Any) -> None:
+    for problem in problems:
+        typer.echo(f"bottega: {problem}", err=True)

@@ -1,0 +1,21 @@
+"""Errors a user may see: each says in one line what happened, where, and what to do about it."""
+
+
+class BottegaError(Exception):
+    """Base of every error that Bottega raises on purpose. Its text is fit to be shown as it stands."""
+
+
+class UsageError(BottegaError):
+    """The caller asked for something that cannot be done: a missing file, an option out of range."""
+
+
+class TaskError(BottegaError):
+    """The task cannot be used: it does not parse, lacks a name, raises, or returns nothing to compare."""
+
+
+class SandboxError(BottegaError):
+    """The machine cannot give a part of the sandbox that was required, or the sandbox failed to start."""
+
+
+class JudgeError(BottegaError):
+    """The judge itself failed, not the candidate. The candidate has no verdict and may be judged again."""

@@ -1,0 +1,90 @@
+"""A verdict: what the judge found about one candidate on one task, as plain data that survives JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """The ten endings. The first four are correct and honest; only they carry a speedup."""
+
+    FASTER = "faster"
+    SAME = "same"
+    SLOWER = "slower"
+    AMBIGUOUS = "ambiguous"
+    INCORRECT = "incorrect"
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    TIMEOUT = "timeout"
+    REJECTED = "rejected"
+    INVALID_TASK = "invalid_task"
+
+    @property
+    def accepted(self) -> bool:
+        """Correct and honest, whatever its speed."""
+        return self in (Outcome.FASTER, Outcome.SAME, Outcome.SLOWER, Outcome.AMBIGUOUS)
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Baseline time over candidate time: a point and the ends of its confidence interval."""
+
+    point: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule that the candidate broke, by a stable name, with what was seen."""
+
+    name: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    outcome: Outcome
+    correct: bool = False
+    """Outputs were right wherever they were looked at. A rejected candidate may have computed right values."""
+    speedup: dict[str, Speedup] = field(default_factory=dict)
+    """By baseline: `eager`, `compile`. Empty when the candidate was not timed."""
+    times_ms: dict[str, float] = field(default_factory=dict)
+    """Median times: `candidate`, each baseline, and the roofline `floor`."""
+    error: dict[str, Any] = field(default_factory=dict)
+    """Numerical error of candidate and reference against the oracle, and what the oracle was."""
+    coverage: dict[str, Any] = field(default_factory=dict)
+    """Share of the work done by the candidate's own kernels, how that was measured, and their names."""
+    violations: tuple[Violation, ...] = ()
+    diagnosis: str = ""
+    """Written for whoever tries again, person or model."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know to read the numbers: not timed, parameters seeded, interpreter, precision."""
+    sandbox: dict[str, Any] = field(default_factory=dict)
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    stages_s: dict[str, float] = field(default_factory=dict)
+    """Seconds spent in each stage of judging."""
+    task_id: str = ""
+    candidate_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **asdict(self),
+            "outcome": self.outcome.value,
+            "violations": [asdict(v) for v in self.violations],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Verdict:
+        return cls(
+            **{
+                **data,
+                "outcome": Outcome(data["outcome"]),
+                "speedup": {name: Speedup(**interval) for name, interval in data.get("speedup", {}).items()},
+                "violations": tuple(Violation(**violation) for violation in data.get("violations", [])),
+                "notes": tuple(data.get("notes", [])),
+            }
+        )

@@ -1,0 +1,1 @@
+"""Is it right, is it faster, is it honest: a verdict that no kernel can forge."""

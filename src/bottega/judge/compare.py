@@ -1,0 +1,225 @@
+"""Is an output right? Errors of candidate and reference against the oracle, accumulated piece by piece."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from bottega.judge.precision import Tolerance, tolerance
+
+PIECE = 1 << 24
+
+
+@dataclass
+class Comparison:
+    """What was found about one output tensor. `feed` it aligned pieces, then ask for `problem`."""
+
+    dtype: str
+    precision: str
+    scale: float
+    """Root mean square of the reference's output, here or typically: what an error is small or large against."""
+    elements: int = 0
+    truth_square: float = 0.0
+    got_square_error: float = 0.0
+    reference_square_error: float = 0.0
+    got_worst: float = 0.0
+    """Largest error of one element, in units of its tolerance."""
+    reference_worst: float = 0.0
+    worst_at: int = -1
+    worst_pair: tuple[float, float] = (0.0, 0.0)
+    """Expected and got, where it is worst."""
+    foreign_nonfinite: int = 0
+    """Elements that are NaN or infinite where the truth is not, or the other way round."""
+    unequal: int = 0
+    """Elements of an integer or boolean output that differ from the truth."""
+    reference_unequal: int = 0
+    first_bad: int = -1
+    coarse: float = 0.0
+    """When the truth is itself a rounded output: the error that it may carry."""
+    limit: Tolerance = field(init=False)
+
+    def __post_init__(self) -> None:
+        limit = tolerance(self.dtype, self.precision)
+        if self.coarse:
+            limit = Tolerance(
+                max(4 * limit.overall, limit.slack * self.coarse), max(4 * limit.element, 40 * self.coarse), limit.slack
+            )
+        self.limit = limit
+
+    @property
+    def exact(self) -> bool:
+        """Integers and booleans have no tolerance, only what the reference itself gets wrong by rounding."""
+        return not self.dtype.startswith(("float", "bfloat", "complex"))
+
+    def feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int = 0) -> None:
+        """Take in flat, equally long pieces that begin at element `start` of the output."""
+        for offset in range(0, got.numel(), PIECE):  # nothing at all for an empty output
+            part = slice(offset, offset + PIECE)
+            self._feed(_real(got[part]), _real(reference[part]), _real(truth[part]), start + offset)
+
+    def _feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int) -> None:
+        self.elements += got.numel()
+        if self.exact:
+            wrong = got != truth.to(got.dtype)
+            count = int(wrong.sum())
+            self.unequal += count
+            self.reference_unequal += int((reference != truth.to(reference.dtype)).sum())
+            if count and self.first_bad < 0:
+                index = int(wrong.to(torch.uint8).argmax())
+                self.first_bad = self.worst_at = start + index
+                self.worst_pair = (float(truth[index]), float(got[index]))
+            return
+        truth = truth.double()
+        got, reference = got.double(), reference.double()
+        agree = (got == truth) | (got.isnan() & truth.isnan()) | (got.isfinite() & truth.isfinite())
+        # Where fp64 stays finite and the data type overflows, the reference is the truth.
+        overflow = ~reference.isfinite() & truth.isfinite()
+        if bool(overflow.any()):
+            agree |= overflow & ((got == reference) | (got.isnan() & reference.isnan()) | got.isfinite())
+        bad = ~agree
+        count = int(bad.sum())
+        if count:
+            self.foreign_nonfinite += count
+            if self.first_bad < 0:
+                index = int(bad.to(torch.uint8).argmax())
+                self.first_bad = self.worst_at = start + index
+                self.worst_pair = (float(truth[index]), float(got[index]))
+        finite = got.isfinite() & truth.isfinite() & reference.isfinite()
+        if not bool(finite.all()):
+            got, reference, truth = (torch.where(finite, values, 0.0) for values in (got, reference, truth))
+        error, own = (got - truth).abs(), (reference - truth).abs()
+        self.truth_square += float(truth.square().sum())
+        self.got_square_error += float(error.square().sum())
+        self.reference_square_error += float(own.square().sum())
+        allowed = self.limit.element * (truth.abs() + self.scale) + 1e-30
+        error /= allowed
+        index = int(error.argmax())
+        if float(error[index]) > self.got_worst:
+            self.got_worst = float(error[index])
+            if not self.foreign_nonfinite:
+                self.worst_at = start + index
+                self.worst_pair = (float(truth[index]), float(got[index]))
+        self.reference_worst = max(self.reference_worst, float((own / allowed).max()))
+
+    @property
+    def size_square(self) -> float:
+        """What the errors are relative to: the truth, or its typical size where this one happens to be tiny."""
+        return max(self.truth_square, self.elements * self.scale**2)
+
+    @property
+    def got_error(self) -> float:
+        return _relative(self.got_square_error, self.size_square)
+
+    @property
+    def reference_error(self) -> float:
+        return _relative(self.reference_square_error, self.size_square)
+
+    @property
+    def problem(self) -> str:
+        """Empty when the output is right; else what kind of wrong: `values`, `nonfinite`, or `unequal`."""
+        if self.exact:
+            allowed = 2 * self.reference_unequal + self.elements // 100_000
+            return "unequal" if self.unequal > allowed else ""
+        if self.foreign_nonfinite:
+            return "nonfinite"
+        overall = max(self.limit.overall, self.limit.slack * self.reference_error)
+        element = max(1.0, self.limit.slack * self.reference_worst)
+        if self.size_square == 0.0:
+            silent = self.got_square_error <= self.limit.slack**2 * self.reference_square_error + 1e-24 * self.elements
+            return "" if silent else "values"
+        return "values" if self.got_error > overall or self.got_worst > element else ""
+
+    def to_json(self) -> dict[str, Any]:
+        if self.exact:
+            return {"elements": self.elements, "unequal": self.unequal, "reference_unequal": self.reference_unequal}
+        return {
+            "relative": self.got_error,
+            "reference_relative": self.reference_error,
+            "worst_element": self.got_worst * self.limit.element,
+            "limit": max(self.limit.overall, self.limit.slack * self.reference_error),
+        }
+
+
+def root_mean_square(tensor: torch.Tensor) -> float:
+    """Of the finite elements, in pieces."""
+    total, count = 0.0, 0
+    for piece in pieces(tensor):
+        values = _real(piece).double()
+        finite = values.isfinite()
+        total += float(torch.where(finite, values, 0.0).square().sum())
+        count += int(finite.sum())
+    return math.sqrt(total / count) if count else 0.0
+
+
+def pieces(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    values = tensor.reshape(-1)
+    for offset in range(0, values.numel(), PIECE):
+        yield values[offset : offset + PIECE]
+
+
+def pattern(got: torch.Tensor, truth: torch.Tensor) -> str:
+    """In words, how a wrong output differs: what a person would notice first. Looks at a bounded part of it."""
+    shape = tuple(truth.shape)
+    got, truth = _real(got.reshape(-1)[: 1 << 22]).double(), _real(truth.reshape(-1)[: 1 << 22]).double()
+    total = got.numel()
+    if total == 0:
+        return "the output is empty"
+    if bool(got.isnan().all()):
+        return "every element is NaN or was never written"
+    if bool((got == 0).all()):
+        return "every element is zero"
+    if total > 1 and bool((got == got[0]).all()):
+        return f"every element is the same value {float(got[0]):.6g}"
+    scale = float(truth[truth.isfinite()].square().mean().sqrt()) if bool(truth.isfinite().any()) else 1.0
+    wrong = ~((got - truth).abs() <= 1e-3 * (truth.abs() + scale)) & ~(got == truth)
+    share = float(wrong.double().mean())
+    where = wrong.nonzero().reshape(-1)
+    nans = int((got.isnan() & ~truth.isnan()).sum())
+    told = f"{nans} elements are NaN or were never written; " if nans else ""
+    if where.numel() == 0:
+        return told + "every element is slightly off: lower precision than the task's"
+    first, last = int(where[0]), int(where[-1])
+    told += f"{share:.2%} of the elements are wrong, first at {index_text(first, shape)}, last at {index_text(last, shape)}"
+    zero_share = float((got[wrong] == 0).double().mean())
+    if zero_share > 0.9:
+        told += "; the wrong ones are zero"
+    if total > 8 and where.numel() == total - first and first > 0:
+        told += "; everything from there on is wrong (a tail that was not handled)"
+    elif total > 8 and last - first + 1 == where.numel() and where.numel() < total:
+        told += "; they are one contiguous block"
+    if share > 0.5 and total > 8:
+        finite = got.isfinite() & truth.isfinite()
+        a, b = got[finite], truth[finite]
+        ratio = float((a * b).sum() / (b * b).sum().clamp_min(1e-300))
+        if abs(ratio) > 1e-6 and float((a - ratio * b).norm()) < 1e-3 * float(a.norm()):
+            told += f"; it is the right answer times {ratio:.6g}"
+        elif float((a[1:] - b[:-1]).norm()) < 1e-3 * float(b.norm()) or float((a[:-1] - b[1:]).norm()) < 1e-3 * float(b.norm()):
+            told += "; it is the right answer shifted by one element"
+        elif float(((a - b) - (a - b).mean()).norm()) < 1e-3 * float(b.norm()):
+            told += f"; it is the right answer plus {float((a - b).mean()):.6g}"
+        elif 0 < float((a - b).norm()) / max(float(b.norm()), 1e-300) < 2e-2:
+            told += "; the differences are small everywhere: lower precision than the task's"
+    return told
+
+
+def index_text(flat_index: int, shape: tuple[int, ...]) -> str:
+    """A flat index as the index a person would write."""
+    index: list[int] = []
+    for size in reversed(shape):
+        index.append(flat_index % max(size, 1))
+        flat_index //= max(size, 1)
+    return "[" + ", ".join(str(i) for i in reversed(index)) + "]"
+
+
+def _real(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor
+
+
+def _relative(square_error: float, square_truth: float) -> float:
+    if square_truth == 0.0:
+        return 0.0 if square_error == 0.0 else math.inf
+    return math.sqrt(square_error / square_truth)

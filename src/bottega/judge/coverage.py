@@ -1,0 +1,136 @@
+"""Who does the work: the share of a candidate's time that is spent in its own kernels. Pure functions over counts.
+
+On a CPU the counts come from the kernel's own sampling of the process, by the file each sample lies in: the candidate
+cannot write them. On a GPU they come from the profiler inside the candidate's process, by kernel name, and are checked
+against the referee's clock. What belongs to neither side (the C library, the OpenMP runtime, the interpreter) counts
+for neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+DECOY_BELOW = 0.005
+FEWEST_SAMPLES = 40
+LAUNCH_FLOOR_US = 1.5
+"""What an empty kernel takes: time that shows no work."""
+
+_LIBRARY_FILE = re.compile(
+    r"site-packages|dist-packages|lib(torch|mkl|openblas|dnnl|c10|aten|cublas|cudnn|numpy|gfortran)", re.IGNORECASE
+)
+_NEUTRAL_FILE = re.compile(
+    r"lib(c|m|mvec|gomp|omp|iomp5|pthread|stdc\+\+|gcc_s|dl|rt|ld)[-.]|/ld-|\[vdso\]|\[vsyscall\]|\[unknown\]|libpython|/bin/|\[heap\]|\[stack"
+)
+_COMPILED_BY_TORCH = re.compile(r"torchinductor|inductor_cache|torch_compile")
+_LIBRARY_KERNEL = re.compile(
+    r"at::|c10::|at_cuda|cub::|thrust::|cutlass|cublas|cudnn|cudnn_|nvjet|xmma|cask|nchwToNhwc|nhwcToNchw|implicit_convolve|winograd|"
+    r"^(void )?(sm\d+|ampere|volta|turing|hopper|maxwell|blackwell)_|gemmSN|gemv2|splitK|dot_kernel|reduce_1Block|fft|flash_fwd|fmha|"
+    r"triton_(poi|per|red|tem|mm|for|split)_|Memcpy|Memset|memcpy|memset|ncclKernel|nccl"
+)
+_OWN_NAMES = {
+    "triton": re.compile(r"@triton\.(?:jit|autotune|heuristics)[^\n]*\n(?:[^\n]*\n){0,80}?\s*def\s+(\w+)"),
+    "cuda": re.compile(r"__global__[^;{(]*?\b(\w+)\s*\("),
+    "cpp": re.compile(r"extern\s+\"C\"\s*(?:\{[^}]*?)?[\w\s*]*?\b(\w+)\s*\("),
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    share: float | None
+    """Between 0 and 1; None when it could not be measured."""
+    method: str
+    own: tuple[str, ...] = ()
+    hottest: tuple[tuple[str, float], ...] = ()
+    """Names with their share of the time (CPU) or microseconds a call (GPU), largest first."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "share": self.share,
+            "method": self.method,
+            "own": list(self.own),
+            "hottest": [list(row) for row in self.hottest],
+        }
+
+
+def claimed_kernels(source: str, language: str) -> tuple[str, ...]:
+    """Names of kernels that the text defines, whether or not they ever run."""
+    names: list[str] = []
+    for kind, expression in _OWN_NAMES.items():
+        if language in (kind, "cuda"):
+            names.extend(expression.findall(source))
+    if language == "triton":
+        names.extend(re.findall(r"@(?:triton\.)?jit[^\n]*\n\s*def\s+(\w+)", source))
+    return tuple(dict.fromkeys(names))
+
+
+def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
+    if "unavailable" in samples:
+        return Coverage(None, f"not measured: {samples['unavailable']}")
+    own = library = 0
+    by_name: dict[str, int] = {}
+    for path, count in dict(samples.get("by_file", {})).items():
+        kind = file_kind(str(path))
+        if kind == "own":
+            own += count
+        elif kind == "library":
+            library += count
+        label = "own kernels" if kind == "own" else str(path).rsplit("/", 1)[-1]
+        by_name[label] = by_name.get(label, 0) + count
+    total = sum(by_name.values())
+    ranked = sorted(by_name.items(), key=lambda item: -item[1])[:6]
+    hottest = tuple((name, round(count / total, 4)) for name, count in ranked) if total else ()
+    if own + library < FEWEST_SAMPLES:
+        return Coverage(None, f"not measured: only {own + library} samples", claimed, hottest)
+    return Coverage(round(own / (own + library), 4), "samples taken by the operating system", claimed if own else (), hottest)
+
+
+def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add the counts of one sampling window to those before it."""
+    if "unavailable" in more:
+        total["unavailable"] = more["unavailable"]
+    for path, count in dict(more.get("by_file", {})).items():
+        total["by_file"][path] = total["by_file"].get(path, 0) + int(count)
+
+
+def file_kind(path: str) -> str:
+    """`own` for code built inside the sandbox or generated in memory, `library`, or `neutral`."""
+    if _COMPILED_BY_TORCH.search(path):
+        return "library"
+    if path.startswith(("[anon", "/tmp/", "/memfd:", "/dev/shm/")):
+        return "own"
+    if _NEUTRAL_FILE.search(path):
+        return "neutral"
+    return "library" if _LIBRARY_FILE.search(path) else "neutral"
+
+
+def gpu_coverage(kernels: list[list[Any]], source: str, claimed: tuple[str, ...]) -> Coverage:
+    """`kernels` are rows of name, microseconds a call, launches a call, as the profiler saw them."""
+    own_us = total_us = 0.0
+    own: list[str] = []
+    words = set(re.findall(r"\w+", source))
+    for row in kernels:
+        name, microseconds, launches = str(row[0]), row[1], row[2]
+        if re.match(r"Mem(cpy|set)", name):
+            continue
+        total_us += float(microseconds)
+        if kernel_is_own(name, words):
+            own_us += max(0.0, float(microseconds) - LAUNCH_FLOOR_US * float(launches))
+            own.append(base_name(name))
+    hottest = tuple((base_name(str(name)), round(float(us), 2)) for name, us, _ in kernels[:6])
+    if total_us <= 0:
+        return Coverage(None, "not measured: the profiler saw no kernel", claimed, hottest)
+    return Coverage(round(min(1.0, own_us / total_us), 4), "profiler, by kernel name", tuple(dict.fromkeys(own)), hottest)
+
+
+def kernel_is_own(name: str, words: set[str]) -> bool:
+    """A kernel is the candidate's when its name stands in the candidate's text and is not a library's."""
+    return not _LIBRARY_KERNEL.search(name) and base_name(name) in words
+
+
+def base_name(name: str) -> str:
+    """`void scale<float>(float*, int)` becomes `scale`; a Triton name stays as it is."""
+    text = re.sub(r"^(void|static|__global__)\s+", "", name)
+    text = re.split(r"[<(]", text, maxsplit=1)[0].strip()
+    return text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1][:120]

@@ -1,0 +1,164 @@
+"""From what the referee measured to a verdict. A pure function: no process, no clock, no torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
+from bottega.judge.coverage import DECOY_BELOW, claimed_kernels
+from bottega.judge.diagnosis import diagnose
+from bottega.judge.settings import Settings
+from bottega.judge.statistics import speed_outcome
+
+Examination = dict[str, Any]
+
+FORGERY = (
+    "protocol_forged",
+    "clock_forged",
+    "late_write",
+    "input_mutated",
+    "output_aliases_input",
+    "work_after_return",
+    "baseline_disturbed",
+)
+
+
+def decide(
+    task: Task, candidate: Candidate, settings: Settings, found: Examination, ending: dict[str, Any] | None = None
+) -> Verdict:
+    """`found` is the referee's report; `ending` says how the candidate's process ended, when it did so by itself."""
+    violations = [Violation(str(name), str(detail)) for name, detail in found.get("violations", [])]
+    failure = found.get("failure")
+    problem = str(found.get("problem") or "")
+    if failure and failure.get("kind") == "forged":
+        violations.append(Violation("protocol_forged", str(failure.get("text", ""))))
+    if found.get("precision_suspect"):
+        violations.append(Violation("precision_downgrade", "errors of the size that arithmetic in a lower precision makes"))
+    violations += _coverage_violations(candidate, settings, found)
+    outcome = _outcome(settings, found, failure, problem, violations)
+    tried = [trial for trial in found.get("trials", []) if not trial["skipped"]]
+    correct = (
+        bool(tried) and not problem and not (failure and failure.get("kind")) and all(not trial["problem"] for trial in tried)
+    )
+    timing = found.get("timing", {}) if outcome.accepted else {}
+    verdict = Verdict(
+        outcome=outcome,
+        correct=correct,
+        speedup={name: Speedup(*(round(value, 4) for value in row["speedup"])) for name, row in timing.items()},
+        times_ms=_times(found),
+        error=_error(found, tried),
+        coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [], "hottest": []}),
+        violations=tuple(violations),
+        notes=tuple(_notes(candidate, settings, found)),
+        stages_s=found.get("stages", {}),
+        task_id=task.id,
+        candidate_id=candidate.id,
+    )
+    from dataclasses import replace
+
+    return replace(verdict, diagnosis=diagnose(verdict, candidate, settings, found, ending or {}))
+
+
+def _outcome(settings: Settings, found: Examination, failure: Any, problem: str, violations: list[Violation]) -> Outcome:
+    names = {violation.name for violation in violations}
+    if failure and failure.get("kind") == "timeout":
+        return Outcome.TIMEOUT
+    if failure and failure.get("kind") == "failure":
+        stage = failure.get("stage")
+        return Outcome.COMPILE_ERROR if failure.get("compiling") or stage == "import" else Outcome.RUNTIME_ERROR
+    if failure and failure.get("kind") == "died":
+        return Outcome.RUNTIME_ERROR
+    if names & set(FORGERY):
+        return Outcome.REJECTED
+    if problem:
+        return Outcome.INCORRECT
+    if names:
+        return Outcome.REJECTED
+    timing = found.get("timing", {})
+    primary = settings.baselines[0]
+    if primary not in timing:
+        return Outcome.AMBIGUOUS
+    return speed_outcome(Speedup(*timing[primary]["speedup"]))
+
+
+def _coverage_violations(candidate: Candidate, settings: Settings, found: Examination) -> list[Violation]:
+    coverage = found.get("coverage")
+    if coverage is None:
+        return []
+    share = coverage.get("share")
+    claimed = claimed_kernels(candidate.source, candidate.language)
+    violations: list[Violation] = []
+    if claimed and share is not None and share < DECOY_BELOW:
+        names = ", ".join(claimed[:4])
+        violations.append(Violation("decoy_kernel", f"the text defines kernels ({names}), but they do {share:.2%} of the work"))
+    if settings.require_kernel is not None:
+        if share is None:
+            violations.append(
+                Violation(
+                    "coverage_unmeasured", f"a share of {settings.require_kernel:.0%} was required; {coverage.get('method')}"
+                )
+            )
+        elif share < settings.require_kernel:
+            violations.append(
+                Violation(
+                    "coverage_too_low", f"own kernels do {share:.1%} of the work; {settings.require_kernel:.0%} was required"
+                )
+            )
+    return violations
+
+
+def _times(found: Examination) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for name, row in found.get("timing", {}).items():
+        times.setdefault("candidate", round(row["candidate_ms"], 5))
+        times[name] = round(row["baseline_ms"], 5)
+    facts = found.get("facts", {})
+    rate = facts.get("bytes_per_second")
+    if times and rate:
+        traffic = facts.get("input_bytes", 0) + facts.get("output_bytes", 0) + facts.get("parameter_bytes", 0)
+        times["floor"] = round(traffic / rate * 1e3, 5)
+    return times
+
+
+def _error(found: Examination, tried: list[dict[str, Any]]) -> dict[str, Any]:
+    rows = [row for trial in tried for row in trial["errors"]]
+    relative = [row["relative"] for row in rows if "relative" in row]
+    summary: dict[str, Any] = {"oracle": found.get("oracle", ""), "variants": [trial["variant"] for trial in tried]}
+    skipped = [trial["variant"] for trial in found.get("trials", []) if trial["skipped"]]
+    if skipped:
+        summary["skipped_variants"] = skipped
+    if relative:
+        summary["candidate"] = _finite(max(relative))
+        summary["reference"] = _finite(max(row["reference_relative"] for row in rows if "relative" in row))
+        summary["limit"] = _finite(min(row["limit"] for row in rows if "limit" in row))
+    unequal = [row for row in rows if "unequal" in row]
+    if unequal:
+        summary["unequal_elements"] = sum(row["unequal"] for row in unequal)
+    return summary
+
+
+def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list[str]:
+    notes: list[str] = list(found.get("notes", []))
+    if found.get("parameters") == "seeded":
+        notes.append(f"parameters: the names differ ({found.get('mismatch')}), so both models were built from one secret seed")
+    elif found.get("parameters") == "loaded":
+        notes.append("parameters: the reference's state was loaded strictly")
+    if not settings.timed:
+        notes.append("not timed: Triton runs in its interpreter on a CPU, which shows correctness only")
+    if settings.precision != "fp32":
+        notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")
+    clocks = {row["clock"] for row in found.get("timing", {}).values()}
+    if "outer" in clocks:
+        notes.append("timing: the referee's clock was used, since the process's own clock showed less")
+    if found.get("oracle") == "reference":
+        notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")
+    if found.get("conditions", {}).get("throttled"):
+        notes.append("timing: the GPU was throttling")
+    return notes
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,73 @@
+"""Care of the device between calls: cold caches, quiet queues, its rates, and what state it was in while timing."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from bottega.judge.nvml import gpu_conditions
+
+
+class DeviceCare:
+    def __init__(self, device: str):
+        self.device = device
+        self.flushing: torch.Tensor | None = None
+        self._rates: dict[str, float] = {}
+        if device != "cpu":
+            self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+
+    def quiet(self) -> None:
+        """Wait until the referee's own work is done."""
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+
+    def settle(self) -> None:
+        """Make the caches cold, then wait. On a CPU the inputs were just written and lie in the last-level cache for both sides alike."""
+        if self.device == "cpu":
+            return
+        if self.flushing is None:
+            self.flushing = torch.empty(2 * self.l2_bytes // 4 + (1 << 20), dtype=torch.int32, device="cuda")
+        reset_persisting_l2()
+        self.flushing.zero_()
+        torch.cuda.synchronize()
+
+    def before_timing(self, inputs: list[torch.Tensor]) -> None:
+        if self.device == "cpu":
+            torch.set_num_threads(1)  # worker threads that spin after a parallel copy would disturb the next call
+
+    def recover(self) -> None:
+        if self.device == "cpu":
+            import os
+
+            torch.set_num_threads(os.cpu_count() or 1)
+
+    def rates(self) -> dict[str, float]:
+        """Measured once: bytes a second through memory (read plus written)."""
+        if not self._rates:
+            elements = (1 << 24) if self.device == "cpu" else (1 << 28)
+            source = torch.ones(elements, dtype=torch.float32, device=self.device)
+            target = torch.empty_like(source)
+            best = float("inf")
+            for _ in range(4):
+                self.quiet()
+                begun = time.perf_counter()
+                target.copy_(source)
+                self.quiet()
+                best = min(best, time.perf_counter() - begun)
+            self._rates = {"bytes_per_second": 2 * source.nbytes / best}
+            del source, target
+            if self.device != "cpu":
+                torch.cuda.empty_cache()
+        return self._rates
+
+    def conditions(self) -> dict[str, Any]:
+        return gpu_conditions() if self.device != "cpu" else {}
+
+
+def reset_persisting_l2() -> None:
+    """Lines that a candidate asked the L2 cache to keep would survive the flush."""
+    import ctypes
+
+    ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache()

@@ -1,0 +1,144 @@
+"""Can a task be judged fairly? What a candidate could get away with on it, found by running the reference on bent inputs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bottega.judge.compare import root_mean_square
+from bottega.judge.inputs import Drawn
+from bottega.judge.layout import flatten, unflatten
+from bottega.judge.reference import Reference
+from bottega.judge.settings import Settings
+from bottega.judge.side import Side
+
+CONSTANT = 1e-4
+AVERAGED = 2e-2
+"""Outputs that differ by less than this between independent inputs mostly show the law of large numbers."""
+NEAR_ZERO = 1e-4
+LAUNCH_BOUND_MS = {"cpu": 0.02, "cuda": 0.05}
+SLOW_MS = 5000.0
+PARAMETERS_LOOKED_AT = 64
+
+
+def inspect_task(
+    reference: Reference, eager: Side, settings: Settings, facts: dict[str, Any], settle: Callable[[], None]
+) -> dict[str, Any]:
+    """Problems by name, each with what was seen. An empty list means that nothing speaks against the task."""
+    examiner = Examiner(reference)
+    problems: list[dict[str, str]] = []
+    for look in (examiner.constant, examiner.identity, examiner.ignored_inputs, examiner.ignored_parameters):
+        problems += [{"name": name, "detail": detail} for name, detail in look()]
+    problems += [{"name": name, "detail": detail} for name, detail in _size(reference.device, facts)]
+    return {"fit": not problems, "problems": problems, "facts": facts}
+
+
+class Examiner:
+    def __init__(self, reference: Reference):
+        self.reference = reference
+        self.model = copy.deepcopy(reference.model).to(reference.device)
+        self.model.load_state_dict(reference.random_state)
+        self.first, self.second = reference.draw(), reference.draw()
+        self.answer = self.run(self.first)
+        self.other = self.run(self.second)
+
+    def run(self, drawn: Drawn) -> list[torch.Tensor]:
+        with torch.no_grad():
+            inputs = [tensor.clone() for tensor in drawn.tensors]
+            return [output.detach().clone() for output in flatten(self.model(*unflatten(drawn.skeleton, inputs)))[1]]
+
+    def constant(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for number, (one, two) in enumerate(zip(self.answer, self.other)):
+            if one.shape != two.shape:
+                continue
+            change = distance(one, two)
+            if change < CONSTANT:
+                found.append(
+                    ("constant_output", f"output {number} is the same for independent inputs (relative change {change:.1e})")
+                )
+            elif change < AVERAGED:
+                found.append(
+                    (
+                        "averaged_output",
+                        f"output {number} changes by only {change:.1e} between independent inputs: a part of the work would do",
+                    )
+                )
+            scale = root_mean_square(one) if one.is_floating_point() else 1.0
+            if 0 < scale < NEAR_ZERO:
+                found.append(
+                    ("near_zero_output", f"output {number} has a root mean square of {scale:.1e}: zeros pass loose tolerances")
+                )
+        return found
+
+    def identity(self) -> list[tuple[str, str]]:
+        for number, output in enumerate(self.answer):
+            for position, tensor in enumerate(self.first.tensors):
+                if output.shape == tensor.shape and output.dtype == tensor.dtype and distance(output, tensor) < CONSTANT:
+                    return [("identity", f"output {number} equals input {position} on the inputs that get_inputs draws")]
+        return []
+
+    def ignored_inputs(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for position in range(len(self.first.tensors)):
+            tensors = list(self.first.tensors)
+            if tensors[position].shape != self.second.tensors[position].shape or torch.equal(
+                tensors[position], self.second.tensors[position]
+            ):
+                continue
+            tensors[position] = self.second.tensors[position]
+            if not self._moves(Drawn(self.first.skeleton, tensors, "plain")):
+                found.append(("ignores_input", f"no output depends on input {position}"))
+        return found
+
+    def ignored_parameters(self) -> list[tuple[str, str]]:
+        ignored: list[str] = []
+        for name, parameter in list(self.model.named_parameters())[:PARAMETERS_LOOKED_AT]:
+            if not parameter.is_floating_point() or parameter.numel() == 0:
+                continue
+            before = parameter.detach().clone()
+            with torch.no_grad():
+                parameter.add_(torch.randn_like(parameter) * max(0.5 * root_mean_square(before), 0.05))
+            if not self._moves(self.first):
+                ignored.append(name)
+            with torch.no_grad():
+                parameter.copy_(before)
+        return [("ignores_parameter", f"no output depends on {', '.join(ignored[:6])}")] if ignored else []
+
+    def _moves(self, drawn: Drawn) -> bool:
+        try:
+            outputs = self.run(drawn)
+        except (RuntimeError, ValueError, IndexError):
+            return True  # inputs that belong together were torn apart: they matter
+        return any(a.shape != b.shape or distance(a, b) > 1e-6 for a, b in zip(self.answer, outputs))
+
+
+def distance(one: torch.Tensor, two: torch.Tensor) -> float:
+    """Relative root mean square difference; for integers and booleans the share of elements that differ."""
+    if not (one.is_floating_point() or one.is_complex()):
+        return float((one != two).double().mean()) if one.numel() else 0.0
+    scale = max(root_mean_square(one), root_mean_square(two))
+    return root_mean_square(one - two) / scale if scale else 0.0
+
+
+def _size(device: str, facts: dict[str, Any]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    milliseconds = facts["reference_ms"]
+    if milliseconds < LAUNCH_BOUND_MS["cpu" if device == "cpu" else "cuda"]:
+        found.append(("launch_bound", f"one call takes {milliseconds:.4f} ms: launching dominates what is computed"))
+    if milliseconds > SLOW_MS:
+        found.append(("too_slow", f"one call takes {milliseconds / 1e3:.1f} s: too few calls can be timed"))
+    if device != "cpu":
+        traffic = facts["input_bytes"] + facts["output_bytes"]
+        total = torch.cuda.get_device_properties(0).total_memory
+        if 3 * traffic + facts["parameter_bytes"] > total:
+            found.append(
+                (
+                    "too_large",
+                    f"inputs and outputs of {traffic / 1e9:.1f} GB leave no room for a candidate beside the reference",
+                )
+            )
+    return found

@@ -1,0 +1,159 @@
+"""Fresh secret inputs for every call: drawn by the task's own `get_inputs`, and bent into shapes that expose shortcuts.
+
+A variant changes values, never structure: zeros stay zero, symmetric stays symmetric, probabilities and one-hot
+tensors are left alone, integers and booleans too. Which variants make sense for a task is decided by the reference:
+one on which it overflows or loses its precision is not used against a candidate.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bottega.judge.layout import flatten, is_dense
+
+PIECE = 1 << 26
+"""Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
+
+
+@dataclass
+class Drawn:
+    """One set of inputs, in the referee's own memory."""
+
+    skeleton: Any
+    tensors: list[torch.Tensor]
+    variant: str
+
+
+class InputSource:
+    def __init__(self, get_inputs: Callable[[], Any], device: str):
+        self.get_inputs = get_inputs
+        self.device = device
+        self.on_device = device != "cpu"
+        """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
+        self.kinds: list[str] | None = None
+
+    def draw(self, variant: str = "plain") -> Drawn:
+        torch.manual_seed(secrets.randbits(62))
+        skeleton, tensors = flatten(tuple(self._call()))
+        tensors = [_dense(tensor.detach().to(self.device)) for tensor in tensors]
+        if variant != "plain":
+            if self.kinds is None:
+                self.kinds = [structure(tensor) for tensor in tensors]
+            for tensor, kind in zip(tensors, self.kinds):
+                if kind != "fixed":
+                    bend(tensor, kind, variant)
+        return Drawn(skeleton, tensors, variant)
+
+    def _call(self) -> Iterable[Any]:
+        with torch.no_grad():
+            if self.on_device:
+                try:
+                    with torch.device(self.device):
+                        return _as_sequence(self.get_inputs())
+                except Exception:
+                    self.on_device = False
+            with nullcontext():
+                return _as_sequence(self.get_inputs())
+
+
+def structure(tensor: torch.Tensor) -> str:
+    """`free`, `sparse` (zeros mean something), `symmetric`, or `fixed` (its values are not ours to change)."""
+    if not tensor.is_floating_point() or tensor.dtype.itemsize == 1 or tensor.numel() < 2:
+        return "fixed"
+    head = flat(tensor)[: 1 << 20].float()
+    if not bool(torch.isfinite(head).all()) or len(torch.unique(head[:4096])) < min(64, head.numel() // 2 + 1):
+        return "fixed"
+    if _looks_normalised(tensor) or _looks_sorted(tensor):
+        return "fixed"
+    square = tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] and tensor.shape[-1] > 1
+    if square and torch.equal(tensor, tensor.transpose(-1, -2)):
+        return "symmetric"
+    return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
+
+
+def bend(tensor: torch.Tensor, kind: str, variant: str) -> None:
+    """Turn the values of `tensor` into a variant, in place and in pieces."""
+    values = flat(tensor)
+    sample = values[: 1 << 20].float()
+    spread = float(sample.std()) or 1.0
+    if kind == "symmetric":
+        factor = _factor(torch.empty_like(tensor, dtype=torch.float32), "mixed" if variant == "offset" else variant)
+        factor = torch.triu(factor) + torch.triu(factor, 1).transpose(-1, -2)
+        tensor.copy_(_fitting(tensor.float() * factor, tensor.dtype))
+        return
+    for piece in values.split(PIECE):
+        if variant == "offset":
+            bent = piece.float() * 3 if kind == "sparse" else piece.float() + 4 * spread
+        else:
+            bent = piece.float() * _factor(torch.empty_like(piece, dtype=torch.float32), variant)
+        piece.copy_(_fitting(bent, piece.dtype))
+
+
+def _factor(like: torch.Tensor, variant: str) -> torch.Tensor:
+    signs = torch.randint_like(like, 0, 2).mul_(2).sub_(1)
+    if variant == "mixed":
+        return signs
+    if variant == "heavy":
+        return signs * torch.rand_like(like).clamp_(min=4e-4).rsqrt_()
+    spikes = (torch.rand_like(like) < 0.002).float()
+    return signs * (1 + 15 * spikes)
+
+
+def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    limit = torch.finfo(dtype).max
+    return values.clamp_(-limit, limit)
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    """All elements of a dense tensor in memory order, without copying."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return flat(tensor).view(torch.uint8)
+
+
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Bit for bit, so that NaN equals itself. Both are dense and laid out alike."""
+    if left.numel() == 0:
+        return True
+    width = next(
+        word for word in (torch.int64, torch.int32, torch.int16, torch.uint8) if flat_bytes(left).numel() % word.itemsize == 0
+    )
+    a, b = flat_bytes(left).view(width), flat_bytes(right).view(width)
+    return all(torch.equal(x, y) for x, y in zip(a.split(PIECE), b.split(PIECE)))
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of our own with the same values: views and expansions are resolved, dense layouts kept."""
+    if type(tensor) is not torch.Tensor:
+        tensor = torch.Tensor(tensor) if tensor.is_floating_point() else torch.as_tensor(tensor)
+    if is_dense(tensor.shape, tensor.stride()):
+        return tensor.clone() if tensor._base is not None or tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
+    return tensor.contiguous()
+
+
+def _as_sequence(values: Any) -> Iterable[Any]:
+    return values if isinstance(values, list | tuple) else (values,)
+
+
+def _looks_normalised(tensor: torch.Tensor) -> bool:
+    """Rows that sum to one, non-negative: probabilities."""
+    if tensor.dim() == 0 or tensor.shape[-1] < 2:
+        return False
+    rows = tensor.reshape(-1, tensor.shape[-1])[:256].float()
+    return bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
+
+
+def _looks_sorted(tensor: torch.Tensor) -> bool:
+    if tensor.dim() == 0 or tensor.shape[-1] < 16:
+        return False
+    rows = tensor.reshape(-1, tensor.shape[-1])[:256].float()
+    steps = rows.diff(dim=-1)
+    return bool((steps >= 0).all() or (steps <= 0).all())

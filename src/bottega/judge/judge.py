@@ -1,0 +1,264 @@
+"""The judge as a user holds it: one object that owns the workers and judges any number of candidates, blocking or async.
+
+It runs no task and no candidate itself and does not import torch; it starts processes, passes descriptors between
+them, and turns the referee's reports into verdicts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError, SandboxError, TaskError, UsageError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.decide import decide
+from bottega.judge.fingerprint import fingerprint
+from bottega.judge.forkserver import ForkServer
+from bottega.judge.sandbox.limits import Limits
+from bottega.judge.session import Machine, Player, Session, session_key
+from bottega.judge.settings import Settings
+
+SOURCE_LIMIT = 1 << 20
+
+
+class Judge:
+    """Use it as a context manager, or call `close`. Every method may be called from any thread."""
+
+    def __init__(self, device: str = "cpu", *, workers: int = 1, require_sandbox: bool = False, **defaults: Any):
+        if workers < 1:
+            raise UsageError("a judge needs at least one worker")
+        try:
+            self.settings = Settings(device=device, **defaults)
+        except TypeError as error:
+            raise UsageError(f"unknown option for the judge: {error}") from None
+        if device != "cpu" and not Path("/dev/nvidiactl").exists() and not Path("/dev/dxg").exists():
+            raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
+        self.workers = workers
+        self.require_sandbox = require_sandbox
+        self._machine: Machine | None = None
+        self._lock = threading.Lock()
+        self._idle: list[Session] = []
+        self._spares: deque[Player] = deque()
+        self._refills: set[threading.Thread] = set()
+        self._slots = threading.BoundedSemaphore(workers)
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="judge")
+        self._closed = False
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        """One verdict. Raises only for wrong usage, a sandbox that was required and is missing, or a broken judge."""
+        settings = self._settings(candidate, options)
+        with self._slots:
+            begun = time.monotonic()
+            try:
+                task.validate()
+                verdict = self._judge(task, candidate, settings)
+            except TaskError as error:
+                verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), candidate_id=candidate.id)
+            stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
+        return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": _plain(settings)}, stages_s=stages)
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        """The same without blocking the event loop; at most `workers` run at a time."""
+        work: Callable[[], Verdict] = lambda: self.judge(task, candidate, **options)  # noqa: E731
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def fitness(self, task: Task, **options: Any) -> dict[str, Any]:
+        """Whether a task can be judged fairly, and why not. Raises `TaskError` when it cannot even be run."""
+        task.validate()
+        settings = self._settings(None, options)
+        with self._slots:
+            session = self._checkout(task, settings)
+            try:
+                report = session.fitness()
+            except BaseException:
+                session.close()
+                raise
+            self._return(session)
+        return report
+
+    def close(self) -> None:
+        """End every process. Safe to call twice, and while others still judge: their calls fail."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            spares = list(self._spares)
+            self._spares.clear()
+            refills = list(self._refills)
+        for thread in refills:
+            thread.join(10)
+        for session in idle:
+            session.close()
+        for spare in [*spares, *self._spares]:
+            spare.stop()
+        if self._machine is not None:
+            self._machine.server.close()
+        self._executor.shutdown(wait=False)
+
+    def _judge(self, task: Task, candidate: Candidate, settings: Settings) -> Verdict:
+        refused = _refusal(candidate)
+        if refused:
+            return Verdict(Outcome.COMPILE_ERROR, diagnosis=refused, task_id=task.id, candidate_id=candidate.id)
+        for attempt in (1, 2):
+            session = self._checkout(task, settings)
+            player = self._player()
+            sandbox = player.cell.sandbox.to_json()
+            report: dict[str, Any] | None = None
+            try:
+                report = session.examine(player, candidate.source, candidate.language, settings)
+            except TaskError:
+                # A fresh session decides whether it is the task: a candidate may have broken the device under this one.
+                if attempt == 2:
+                    raise
+            except JudgeError:
+                if attempt == 2:
+                    raise
+            finally:
+                ended = player.stop()
+                if report is None:
+                    session.close()
+                else:
+                    self._return(session)
+            if report is not None:
+                ending = {} if ended is None else asdict(ended)
+                return replace(decide(task, candidate, settings, report, ending), sandbox=sandbox)
+        raise JudgeError("unreachable")
+
+    def _settings(self, candidate: Candidate | None, options: dict[str, Any]) -> Settings:
+        try:
+            settings = replace(self.settings, **options)
+        except TypeError as error:
+            raise UsageError(f"unknown option for a verdict: {error}") from None
+        if candidate is not None and candidate.language == "triton" and settings.device == "cpu":
+            settings = replace(settings, timed=False)
+        return settings
+
+    def _checkout(self, task: Task, settings: Settings) -> Session:
+        """An idle session for this task, or a new one; the one unused for longest makes room."""
+        key = session_key(task, settings)
+        machine = self._start()
+        with self._lock:
+            for session in self._idle:
+                if session.key == key:
+                    self._idle.remove(session)
+                    return session
+            evicted = sorted(self._idle, key=lambda s: s.last_used)[: max(0, len(self._idle) + 1 - self.workers * 2)]
+            self._idle = [session for session in self._idle if session not in evicted]
+        for session in evicted:
+            session.close()
+        return Session(machine, task, settings)
+
+    def _return(self, session: Session) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(session)
+                return
+        session.close()
+
+    def _player(self) -> Player:
+        """A fresh process for one candidate; the next one is started while this one works."""
+        machine = self._start()
+        with self._lock:
+            player = self._spares.popleft() if self._spares else None
+            thread = threading.Thread(target=self._refill, daemon=True)
+            self._refills.add(thread)
+        thread.start()
+        if player is not None and player.cell.wait(0) is not None:
+            player.stop()
+            player = None
+        return player or Player.start(machine)
+
+    def _refill(self) -> None:
+        try:
+            player = Player.start(self._start())
+        except SandboxError:
+            player = None  # the next verdict will meet the same error and report it
+        with self._lock:
+            self._refills.discard(threading.current_thread())
+            if player is not None and not self._closed and len(self._spares) < self.workers:
+                self._spares.append(player)
+                return
+        if player is not None:
+            player.stop()
+
+    def _start(self) -> Machine:
+        with self._lock:
+            if self._closed:
+                raise JudgeError("this judge was closed")
+            if self._machine is None:
+                self._machine = _machine(self.settings, self.require_sandbox)
+            return self._machine
+
+
+def _machine(settings: Settings, require_sandbox: bool) -> Machine:
+    kind, _, index = settings.device.partition(":")
+    environment = {
+        "TRITON_CACHE_DIR": "/tmp/triton",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
+        "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
+        "BOTTEGA_BUILD_DIR": "/tmp/build",
+    }
+    if kind == "cpu":
+        server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    else:
+        server_environment = {"CUDA_VISIBLE_DEVICES": index or "0"}
+    server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
+    server.start()
+    memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()
+    limits = Limits(memory_bytes=memory, scratch_bytes=2 << 30, processes=1024)
+    return Machine(server, kind, f"{kind}:{index or 0}" if kind != "cpu" else "cpu", limits, environment, _cache_folder())
+
+
+def _three_quarters_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+
+def _cache_folder() -> str:
+    """Compiled baselines are kept between runs; whoever runs the task may write there, candidates never see it."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega"
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root.chmod(0o700)
+        folder = root / "baselines"
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o1777)  # the sandbox's user writes here; the folder above keeps everyone else out
+    except OSError:
+        return tempfile.mkdtemp(prefix="bottega-baselines-")
+    return str(folder)
+
+
+def _refusal(candidate: Candidate) -> str:
+    """Why a candidate need not even be started; empty when it may be."""
+    if not candidate.source.strip():
+        return "The candidate is empty: it must define a class ModelNew."
+    if len(candidate.source) > SOURCE_LIMIT:
+        return f"The candidate's source is larger than {SOURCE_LIMIT >> 10} KiB."
+    if "\0" in candidate.source:
+        return "The candidate's source contains null bytes."
+    try:
+        candidate.source.encode()
+    except UnicodeEncodeError:
+        return "The candidate's source is not valid Unicode."
+    return ""
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items() if name != "device"
+    }

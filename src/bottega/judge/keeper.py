@@ -1,0 +1,65 @@
+"""The handle on a cell's reins, for a trusted process that stops and continues the cell inside its timed loop."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+from typing import Any
+
+from bottega.core.errors import JudgeError
+
+LARGEST_MESSAGE = 1 << 18
+
+
+class Keeper:
+    """Owns the channel. One keeper at a time: replies are not told apart."""
+
+    def __init__(self, reins: socket.socket | int, *, timeout_s: float = 10.0) -> None:
+        self._channel = reins if isinstance(reins, socket.socket) else socket.socket(fileno=reins)
+        self._timeout_s = timeout_s
+
+    def freeze(self) -> bool:
+        """Stop every process of the cell. True: every thread was seen at rest; False: one was still inside the kernel."""
+        self._send(b"freeze")
+        return self._receive() == b"ok"
+
+    def thaw(self) -> None:
+        """Let it run on. No reply: the next thing that happens is being timed."""
+        self._send(b"thaw")
+
+    def kill(self) -> None:
+        try:
+            self._channel.send(b"kill", socket.MSG_NOSIGNAL)
+        except OSError:
+            return  # gone already
+
+    def sample_start(self) -> None:
+        self._send(b"sample-start")
+
+    def sample_stop(self) -> dict[str, Any]:
+        """`{"samples", "lost", "by_file"}`, or `{"unavailable": why}`."""
+        self._send(b"sample-stop")
+        return dict(json.loads(self._receive()))
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _send(self, command: bytes) -> None:
+        try:
+            self._channel.send(command, socket.MSG_NOSIGNAL)
+        except OSError as error:
+            raise JudgeError(f"the cell is gone: {command.decode()} could not be sent ({error.strerror})") from None
+
+    def _receive(self) -> bytes:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        if not poll.poll(self._timeout_s * 1000):
+            raise JudgeError(f"the warden of the cell did not answer within {self._timeout_s:g} s; kill the cell")
+        try:
+            reply = self._channel.recv(LARGEST_MESSAGE)
+        except OSError:
+            reply = b""
+        if not reply:
+            raise JudgeError("the cell is gone: its warden closed the channel")
+        return reply

@@ -1,0 +1,115 @@
+"""Timed rounds: every side once per round on the same fresh contents, in alternating order, every output checked."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass, field
+from statistics import median
+
+import torch
+
+from bottega.judge.clocks import Pair, combine
+from bottega.judge.compare import index_text
+from bottega.judge.inputs import Drawn
+from bottega.judge.reference import Reference
+from bottega.judge.settings import Settings
+from bottega.judge.side import Side, Turn
+from bottega.judge.statistics import decided
+from bottega.judge.terms import Terms
+from bottega.judge.trials import Held, conduct, hold, matched_outputs
+
+LOOKS = 4
+"""The interval is looked at every so many rounds, not after each: fewer looks, fewer chances to stop on luck."""
+SAMPLED_ABOVE = 1 << 24
+"""Outputs with more elements than this are compared at as many random places instead of everywhere."""
+
+
+@dataclass
+class Rounds:
+    pairs: dict[str, list[Pair]] = field(default_factory=dict)
+    problem: str = ""
+    """A timed output that was wrong, in words."""
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    settles: dict[str, list[int]] = field(default_factory=dict)
+    """How long the referee's own work took, by who had played just before."""
+
+
+def run_rounds(
+    reference: Reference, baselines: dict[str, Side], candidate: Side, *, settings: Settings, terms: Terms
+) -> Rounds:
+    """Play rounds until the interval is decided, the time is used up, or an output is wrong."""
+    fewest, most = settings.rounds
+    result = Rounds(pairs={name: [] for name in baselines})
+    sides: dict[str, Side] = {**baselines, "candidate": candidate}
+    order = list(sides)
+    secrets.SystemRandom().shuffle(order)
+    begun = time.monotonic()
+    previous = ""
+    for number in range(most):
+        order.reverse()  # A B, B A, A B, …: drift falls on both alike
+        drawn = reference.draw()
+        turns: dict[str, Turn] = {}
+        for name in order:
+            turns[name] = sides[name].play(drawn, terms)
+            if previous:
+                result.settles.setdefault(previous, []).append(turns[name].settle_ns)
+            previous = name
+        problem = _inspect(result, baselines, candidate, turns, drawn, terms)
+        if problem:
+            result.problem = f"in timed call {number + 1}: {problem}"
+            return result
+        mine = turns["candidate"]
+        for name in baselines:
+            theirs = turns[name]
+            result.pairs[name].append(Pair(theirs.outer_ns, theirs.inner_ns, mine.outer_ns, mine.inner_ns))
+        done = number + 1
+        if done < fewest or done % LOOKS:
+            continue
+        if all(decided(combine(pairs, settings.floor).speedup) for pairs in result.pairs.values()):
+            break
+        if time.monotonic() - begun > settings.timing_seconds:
+            break
+    return result
+
+
+def left_behind(rounds: Rounds) -> str:
+    """Whether the candidate leaves work on the device after its turn: the referee's own work right after it is slower."""
+    after_candidate = rounds.settles.get("candidate", [])
+    after_others = [time for name, times in rounds.settles.items() if name != "candidate" for time in times]
+    if len(after_candidate) < 4 or len(after_others) < 4:
+        return ""
+    mine, theirs = median(after_candidate), median(after_others)
+    if mine > 1.5 * theirs + 300_000:
+        return f"the device is busy after the call has returned: {theirs / 1e6:.3g} ms of work take {mine / 1e6:.3g} ms then"
+    return ""
+
+
+def _inspect(
+    result: Rounds, baselines: dict[str, Side], candidate: Side, turns: dict[str, Turn], drawn: Drawn, terms: Terms
+) -> str:
+    """Hold the timed outputs of the candidate against those of a baseline on the same contents."""
+    name, baseline = next(iter(baselines.items()))
+    mine, theirs = turns["candidate"], turns[name]
+    result.violations += [v for v in conduct(candidate, mine, drawn, terms) if v not in result.violations]
+    outputs, problem = matched_outputs(candidate, mine, theirs, terms.precision)
+    if problem:
+        return problem
+    held = hold(outputs, baseline.output_views(theirs.specs), terms)
+    changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(terms.mutates)]
+    held += [Held("an input that is changed in place", got, want) for got, want in changed]
+    for each in held:
+        comparison = each.comparison(terms.precision, max(terms.reference_error, 1e-9))
+        flat_got, flat_want = each.got.reshape(-1), each.want.reshape(-1)
+        if flat_got.numel() > SAMPLED_ABOVE:
+            places = torch.randint(flat_got.numel(), (SAMPLED_ABOVE,), device=flat_got.device)
+            flat_got, flat_want = flat_got[places], flat_want[places]
+        comparison.feed(flat_got, flat_want, flat_want)
+        if comparison.exact and comparison.unequal <= max(4, comparison.elements // 5000):
+            continue  # ties that rounding may break either way; the trials held these against the oracle
+        if comparison.problem:
+            expected, received = comparison.worst_pair
+            whole = flat_got.numel() == each.want.numel()
+            at = index_text(comparison.worst_at, tuple(each.want.shape)) if whole else "a sampled place"
+            return f"{each.place} is wrong at {at}: expected {expected:.8g}, got {received:.8g}"
+    return ""

@@ -1,0 +1,144 @@
+"""How much memory a process tree holds. Forked processes share pages and each counts them as its own, and the exact sum is
+dear to read: so a cheap upper bound comes first, and exact shares are read only above the limit, a few at a time, and remembered."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_KIB = 1024
+_DESCRIPTORS_LOOKED_AT = 20_000
+_READING_S = 0.03
+"""Spent on exact shares in one check: the warden has commands to obey."""
+_FRESH_S = 1.0
+File = tuple[int, int]
+"""Device and inode."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    resident: int
+    exact: int
+    read_at: float
+
+
+class MemoryWatch:
+    def __init__(self, limit: int, mounts: Sequence[str], lent: frozenset[File]) -> None:
+        """`mounts`: memory file systems of the cell; `lent`: memory files that belong to the judge and do not count."""
+        self._limit = limit
+        self._mounts = tuple(mounts)
+        self._devices = {os.stat(mount).st_dev for mount in mounts}
+        self._lent = lent
+        self._inherited = sum(_resident(os.getpid()))
+        self._shares: dict[int, _Share] = {}
+
+    def excess(self, processes: Sequence[int]) -> int | None:
+        """The bytes in use if they exceed the limit."""
+        in_files, counted = _memory_files(processes, self._lent)
+        for mount in self._mounts:
+            space = os.statvfs(mount)
+            in_files += (space.f_blocks - space.f_bfree) * space.f_frsize
+        resident = {pid: _resident(pid) for pid in processes}
+        if in_files + sum(anonymous + shared for anonymous, shared in resident.values()) <= self._limit:
+            return None
+        self._shares = {pid: share for pid, share in self._shares.items() if pid in resident}
+        now = time.monotonic()
+        for pid in sorted(processes, key=lambda pid: self._shares[pid].read_at if pid in self._shares else 0.0):
+            known = self._shares.get(pid)
+            if time.monotonic() > now + _READING_S or (known and known.read_at > now - _FRESH_S):
+                break
+            self._read(pid, resident[pid], counted)
+        if in_files + self._estimate(resident) <= self._limit:
+            return None
+        for pid, share in list(self._shares.items()):  # what was touched since may be lent or shared
+            if sum(resident[pid]) > share.resident:
+                self._read(pid, resident[pid], counted)
+        used = in_files + self._estimate(resident)
+        return used if used > self._limit else None
+
+    def _estimate(self, resident: dict[int, tuple[int, int]]) -> int:
+        """Exact shares, plus growth since they were read. What is not read yet shares what it inherited from the fork server."""
+        total = 0
+        for pid, parts in resident.items():
+            share = self._shares.get(pid)
+            if share is None:
+                total += max(0, parts[0] - self._inherited)
+            else:
+                total += share.exact + max(0, sum(parts) - share.resident)
+        return total
+
+    def _read(self, pid: int, resident: tuple[int, int], counted: frozenset[File]) -> None:
+        shared = resident[1]
+        exact = _share_by_mapping(pid, self._lent | counted, self._devices) if shared else _share(pid)
+        self._shares[pid] = _Share(sum(resident), exact, time.monotonic())
+
+
+def _lines(path: str) -> Iterable[bytes]:
+    try:
+        with open(path, "rb") as file:
+            yield from file
+    except OSError:
+        return
+
+
+def _resident(pid: int) -> tuple[int, int]:
+    """Anonymous memory and shared memory, without mapped files, which the kernel can drop."""
+    anonymous = shared = 0
+    for line in _lines(f"/proc/{pid}/status"):
+        if line.startswith((b"RssAnon:", b"VmSwap:")):
+            anonymous += int(line.split()[1]) * _KIB
+        elif line.startswith(b"RssShmem:"):
+            shared = int(line.split()[1]) * _KIB
+    return anonymous, shared
+
+
+def _memory_files(processes: Sequence[int], lent: frozenset[File]) -> tuple[int, frozenset[File]]:
+    """Anonymous memory files held open: they need no mapping to hold memory."""
+    total, seen, budget = 0, set[File](), _DESCRIPTORS_LOOKED_AT
+    for pid in processes:
+        folder = f"/proc/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names[:budget]:
+            try:
+                if not os.readlink(f"{folder}/{name}").startswith("/memfd:"):
+                    continue
+                status = os.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            file = (status.st_dev, status.st_ino)
+            if file not in lent and file not in seen:
+                seen.add(file)
+                total += status.st_blocks * 512
+        budget = max(0, budget - len(names))
+    return total, frozenset(seen)
+
+
+def _share(pid: int) -> int:
+    """Each page counted in proportion to how many processes share it."""
+    return sum(
+        int(line.split()[1]) * _KIB
+        for line in _lines(f"/proc/{pid}/smaps_rollup")
+        if line.startswith((b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    )
+
+
+def _share_by_mapping(pid: int, known_files: frozenset[File], known_devices: set[int]) -> int:
+    """The same, leaving out files that were counted elsewhere or belong to the judge."""
+    total, in_memory = 0, True
+    for line in _lines(f"/proc/{pid}/smaps"):
+        fields = line.split(maxsplit=5)
+        if not fields[0].endswith(b":"):
+            major, _, minor = fields[3].partition(b":")
+            device, inode = os.makedev(int(major, 16), int(minor, 16)), int(fields[4])
+            name = fields[5] if len(fields) > 5 else b""
+            on_disk = inode != 0 and not name.startswith((b"/dev/zero", b"/memfd:", b"/SYSV"))
+            known = (device, inode) in known_files or device in known_devices
+            in_memory = not on_disk and not known
+        elif line.startswith(b"Pss:" if in_memory else b"Anonymous:"):  # private copies of a file's pages always count
+            total += int(fields[1]) * _KIB
+    return total

@@ -1,0 +1,175 @@
+"""The system-call filter: a deny list in hand-written BPF, for what no kernel and no compiler needs and what breaks cells open.
+
+A deny list, because CUDA drivers, Triton, compilers and OpenMP use more calls than an allow list could follow; the name spaces and
+the missing privileges bound what an unlisted call can reach.
+"""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+from bottega.judge.sandbox import linux
+
+ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# name: (x86_64, aarch64); None where that architecture never had the call
+DENIED: dict[str, tuple[int | None, int | None]] = {
+    # other processes' memory, descriptors and state
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "process_mrelease": (448, 448),
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    # mounts and name spaces
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "open_by_handle_at": (304, 265),
+    "name_to_handle_at": (303, 264),
+    "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263),
+    # wide kernel surfaces that kernels of ours have no use for
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "lookup_dcookie": (212, 18),
+    "modify_ldt": (154, None),
+    "uselib": (134, None),
+    "ustat": (136, None),
+    "sysfs": (139, None),
+    "_sysctl": (156, None),
+    # the machine itself
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "create_module": (174, None),
+    "query_module": (178, None),
+    "get_kernel_syms": (177, None),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "syslog": (103, 116),
+    "nfsservctl": (180, 42),
+    "vhangup": (153, 58),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    # memory that the warden could not add up
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "msgget": (68, 186),
+    "mq_open": (240, 180),
+}
+
+# Answered with ENOSYS, for which libc and the core utilities have another way.
+ABSENT: dict[str, tuple[int | None, int | None]] = {
+    "clone3": (435, 435),  # its flags lie in memory, where a filter cannot look; libc falls back to clone
+    "timer_create": (222, 107),  # may send SIGCONT, which would thaw a frozen cell
+}
+
+_CLONE, _SOCKET, _SOCKETPAIR = (56, 220), (41, 198), (53, 199)
+_PERSONALITY, _PRLIMIT, _FCNTL, _IOCTL, _PRCTL = (135, 92), (302, 261), (72, 25), (16, 29), (157, 167)
+_CLONE_PARENT = 0x8000
+_NAMESPACES = 0x7E020000
+_AF_UNIX = 1
+_F_SETSIG = 10  # may name SIGCONT, see timer_create
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the user's terminal
+_PR_TASK_PERF_EVENTS_DISABLE = 31
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_X32 = 0x40000000
+
+
+def _instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, when_true, when_false, value)
+
+
+def _deny(number: int = errno.EPERM) -> bytes:
+    return _instruction(_RETURN, _ERRNO | number)
+
+
+def _low_word(argument: int) -> int:
+    """Offset of the low half of an argument: all flags of interest fit there, and both architectures are little endian."""
+    return _ARGUMENT + 8 * argument
+
+
+def _block(number: int, body: list[bytes]) -> list[bytes]:
+    """Run `body` for this call only. The body either returns or ends with the call allowed."""
+    return [_instruction(_EQUAL, number, 0, len(body) + 1), *body, _instruction(_RETURN, _ALLOW)]
+
+
+def filter_program(machine: str = linux.MACHINE) -> bytes:
+    """The filter as the kernel takes it. KeyError: no table for this architecture."""
+    architecture = ARCHITECTURE[machine]
+    column = 0 if machine == "x86_64" else 1
+    program = [
+        _instruction(_LOAD, _ARCHITECTURE),
+        _instruction(_EQUAL, architecture, 1, 0),
+        _instruction(_RETURN, _KILL),
+        _instruction(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        program += [_instruction(_AT_LEAST, _X32, 0, 1), _deny(errno.ENOSYS)]
+    for table, answer in ((DENIED, errno.EPERM), (ABSENT, errno.ENOSYS)):
+        for numbers in table.values():
+            number = numbers[column]
+            if number is not None:
+                program += [_instruction(_EQUAL, number, 0, 1), _deny(answer)]
+    program += _block(
+        _CLONE[column], [_instruction(_LOAD, _low_word(0)), _instruction(_ANY_BIT, _NAMESPACES | _CLONE_PARENT, 0, 1), _deny()]
+    )
+    for call in (_SOCKET, _SOCKETPAIR):
+        only_local = [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, _AF_UNIX, 1, 0), _deny(errno.EAFNOSUPPORT)]
+        program += _block(call[column], only_local)
+    query = 0xFFFFFFFF
+    program += _block(_PERSONALITY[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, query, 1, 0), _deny()])
+    # Where the warden has the same user as its inmate, prlimit on it would be allowed and could kill it.
+    program += _block(_PRLIMIT[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, 0, 1, 0), _deny()])
+    program += _block(_FCNTL[column], [_instruction(_LOAD, _low_word(1)), _instruction(_EQUAL, _F_SETSIG, 0, 1), _deny()])
+    program += _block(
+        _IOCTL[column],
+        [
+            _instruction(_LOAD, _low_word(1)),
+            _instruction(_EQUAL, _TERMINAL_INPUT[0], 1, 0),
+            _instruction(_EQUAL, _TERMINAL_INPUT[1], 0, 1),
+            _deny(),
+        ],
+    )
+    program += _block(
+        _PRCTL[column],
+        [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, _PR_TASK_PERF_EVENTS_DISABLE, 0, 1), _deny()],
+    )
+    program.append(_instruction(_RETURN, _ALLOW))
+    return b"".join(program)

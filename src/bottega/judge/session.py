@@ -1,0 +1,201 @@
+"""A task that is up and running: its referee and its baselines, ready to examine one candidate after another.
+
+Bringing a task up costs more than judging a candidate on it, so sessions are kept and used again; nothing in one
+depends on the candidates it has seen.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from bottega.core.errors import JudgeError, TaskError
+from bottega.core.task import Task
+from bottega.judge.forkserver import Cell, CellExit, ForkServer
+from bottega.judge.lease import open_lease
+from bottega.judge.sandbox.limits import Limits
+from bottega.judge.settings import Settings
+from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
+
+GRACE_SECONDS = 3.0
+TASK_SHARE_SECONDS = 240.0
+"""What the referee's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
+
+
+@dataclass
+class Machine:
+    """Where sessions and candidates are started."""
+
+    server: ForkServer
+    device: str
+    """As processes see it: `cpu` or `cuda`."""
+    lease_name: str
+    limits: Limits
+    environment: dict[str, str] = field(default_factory=dict)
+    cache: str = ""
+    """A folder that trusted processes may keep compiled baselines in."""
+
+
+@dataclass
+class Player:
+    """A fresh process for a candidate, and the ends by which it is driven."""
+
+    cell: Cell
+    end: socket.socket
+
+    @classmethod
+    def start(cls, machine: Machine) -> Player:
+        ours, theirs = channel_pair()
+        try:
+            cell = machine.server.spawn(
+                "bottega.judge.player:main",
+                fds=[theirs.fileno()],
+                arguments={"device": machine.device},
+                limits=machine.limits,
+                environment=machine.environment,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return cls(cell, ours)
+
+    def stop(self) -> CellExit | None:
+        """How it ended, if it ended by itself; whatever is left of it is killed."""
+        ended = self.cell.wait(0.2)
+        self.cell.kill()
+        self.end.close()
+        self.cell.reins.close()
+        return ended
+
+
+class Session:
+    def __init__(self, machine: Machine, task: Task, settings: Settings):
+        self.machine = machine
+        self.task = task
+        self.settings = settings
+        self.key = session_key(task, settings)
+        self.facts: dict[str, Any] = {}
+        self.cells: list[Cell] = []
+        self.last_used = time.monotonic()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def examine(self, player: Player, source: str, language: str, settings: Settings) -> dict[str, Any]:
+        """The referee's report about one candidate. Raises `JudgeError` when the referee itself is lost."""
+        payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
+        try:
+            self.channel.send({"do": "examine"}, [payload, player.end.fileno(), player.cell.reins.fileno()])
+            reply = self._answer(settings.timeout + TASK_SHARE_SECONDS)
+        finally:
+            os.close(payload)
+            self.last_used = time.monotonic()
+        if "invalid" in reply:
+            raise TaskError(f"{self.task.label}: {reply['invalid']}")
+        examination = reply.get("examination")
+        if not isinstance(examination, dict):
+            raise JudgeError(
+                f"{self.task.label}: the referee failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
+            )
+        return examination
+
+    def fitness(self) -> dict[str, Any]:
+        self.channel.send({"do": "fitness"})
+        reply = self._answer(self.settings.task_timeout)
+        if "fitness" not in reply:
+            raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
+        return dict(reply["fitness"])
+
+    def close(self) -> None:
+        for cell in self.cells:
+            cell.kill()
+            cell.reins.close()
+        self.cells = []
+        if hasattr(self, "channel"):
+            self.channel.close()
+
+    def _open(self) -> None:
+        names = ["eager", *(name for name in self.settings.baselines if name != "eager")]
+        ends: list[socket.socket] = []
+        ours, theirs = channel_pair()
+        lease = open_lease(self.machine.lease_name)
+        try:
+            self.channel = Channel(ours)
+            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *lease]))
+            passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
+            for _ in names:
+                referee_end, player_end = channel_pair()
+                ends += [referee_end, player_end]
+                cell = self._spawn("bottega.judge.player:main", [player_end.fileno()])
+                self.cells.append(cell)
+                passed += [referee_end.fileno(), cell.reins.fileno()]
+            self.channel.send({"do": "open", "baselines": names}, passed)
+            os.close(passed[0])
+        finally:
+            theirs.close()
+            for end in ends:
+                end.close()
+            for descriptor in lease:
+                os.close(descriptor)
+        reply = self._answer(self.settings.task_timeout + TASK_SHARE_SECONDS)
+        if "opened" not in reply:
+            raise TaskError(
+                f"{self.task.label}: {reply.get('invalid') or reply.get('broken') or 'the task could not be brought up'}"
+            )
+        self.facts = reply["facts"]
+
+    def _spawn(self, entry: str, descriptors: list[int]) -> Cell:
+        huge = Limits(
+            memory_bytes=self.machine.limits.memory_bytes,
+            scratch_bytes=self.machine.limits.scratch_bytes,
+            processes=self.machine.limits.processes,
+            file_bytes=1 << 42,
+        )
+        environment = dict(self.machine.environment)
+        writable = []
+        if self.machine.cache:
+            writable = [self.machine.cache]
+            environment["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(self.machine.cache, "torchinductor")
+            environment["TRITON_CACHE_DIR"] = os.path.join(self.machine.cache, "triton")
+        return self.machine.server.spawn(
+            entry,
+            fds=descriptors,
+            arguments={"device": self.machine.device},
+            limits=huge,
+            environment=environment,
+            writable=writable,
+        )
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        try:
+            return self.channel.receive(time.monotonic() + seconds + GRACE_SECONDS)
+        except DeadlinePassed:
+            raise TaskError(
+                f"{self.task.label}: the reference did not finish within {seconds:.0f} s; use smaller shapes"
+            ) from None
+        except (Departed, ProtocolBroken):
+            ended = self.cells[0].wait(1.0) if self.cells else None
+            raise TaskError(f"{self.task.label}: {_ending(ended)}") from None
+
+
+def session_key(task: Task, settings: Settings) -> tuple[Any, ...]:
+    return (task.id, settings.device, settings.precision, settings.training, settings.baselines)
+
+
+def _ending(ended: CellExit | None) -> str:
+    if ended is None:
+        return "the process that runs the task was lost"
+    if ended.reason == "memory":
+        return "the task needs more memory than there is; use smaller shapes"
+    if ended.signal:
+        return f"the task kills its process (signal {ended.signal})"
+    last = [line for line in ended.output.splitlines() if line.strip()][-1:]
+    return f"the task ends its process (exit code {ended.code})" + (f": {last[0].strip()[:300]}" if last else "")

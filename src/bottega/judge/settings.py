@@ -1,0 +1,68 @@
+"""What a user may choose about judging, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bottega.core.errors import UsageError
+from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
+
+BASELINES = ("eager", "compile")
+
+
+@dataclass(frozen=True)
+class Settings:
+    device: str = "cpu"
+    baselines: tuple[str, ...] = ("eager",)
+    """The first is the one that the outcome speaks of."""
+    quick: bool = False
+    """Fewer variants, fewer rounds: for training, where a verdict is one of thousands."""
+    precision: str = "fp32"
+    require_kernel: float | None = None
+    """Least share of the work that the candidate's own kernels must do."""
+    timeout: float = 120.0
+    """Seconds of a candidate's own time: import, compiling, test calls and timed calls together."""
+    task_timeout: float = 300.0
+    """Seconds that a task may take to come up, compiling the `compile` baseline included."""
+    training: bool | None = None
+    """Put both models in training (True) or evaluation (False) mode; None leaves them as they build themselves."""
+    memory_gb: float = 0.0
+    """Memory of a candidate's processes; 0 takes three quarters of the machine's."""
+    noise_floor: float | None = None
+    """Relative widening of every interval; None takes the device's."""
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.device != "cpu" and not self.device.startswith("cuda"):
+            raise UsageError(f"unknown device {self.device!r}; use cpu, cuda or cuda:N")
+        if not self.baselines or any(name not in BASELINES for name in self.baselines):
+            raise UsageError(f"unknown baseline in {self.baselines!r}; use eager, compile or both")
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"unknown precision {self.precision!r}; use one of {', '.join(PRECISIONS)}")
+        if self.require_kernel is not None and not 0 <= self.require_kernel <= 1:
+            raise UsageError(f"a share lies between 0 and 1, not {self.require_kernel}")
+        if not self.timeout > 0 or not self.task_timeout > 0:
+            raise UsageError("a timeout must be more than 0 seconds")
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return QUICK_VARIANTS if self.quick else VARIANTS
+
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """Fewest and most timed rounds."""
+        return (8, 24) if self.quick else (12, 64)
+
+    @property
+    def timing_seconds(self) -> float:
+        return 0.6 if self.quick else 2.5
+
+    @property
+    def floor(self) -> float:
+        if self.noise_floor is not None:
+            return self.noise_floor
+        return 0.01 if self.device == "cpu" else 0.005
+
+    def with_(self, **changes: Any) -> Settings:
+        return replace(self, **changes)

@@ -1,0 +1,183 @@
+"""One side of a comparison as the referee holds it: the channel to a player, its reins, and the memory between them.
+
+A side is frozen whenever it is not its turn, so that it can neither disturb the other nor work ahead; a turn is timed
+from before it is thawed until its result was read from the referee's own memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from bottega.judge.arena import Arena
+from bottega.judge.inputs import Drawn, same_bytes
+from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, lay_out
+from bottega.judge.terms import Terms
+from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken
+
+SHIFTS = 16
+"""Addresses at which inputs may begin: a call never sees the pointer it saw before, except by chance."""
+GLANCES = 512
+
+
+class SideFailed(Exception):
+    """The player did not do its turn. `kind` is `failure` (it raised), `timeout`, `died` or `forged`."""
+
+    def __init__(self, kind: str, detail: Message | None = None, text: str = ""):
+        super().__init__(kind)
+        self.kind = kind
+        self.detail = detail or {}
+        self.text = text
+
+
+@dataclass
+class Turn:
+    outer_ns: int
+    """By the referee's clock: from before the thaw until the result was seen."""
+    inner_ns: int
+    """By the player's own clock: precise, and only as honest as the player."""
+    skeleton: Any
+    specs: list[TensorSpec]
+    aliases: bool
+    settle_ns: int
+    """How long the referee's own preparation took: it grows when a side left work behind on the device."""
+    late_write: bool
+    input_specs: list[TensorSpec] = field(default_factory=list)
+
+
+class Side:
+    def __init__(self, name: str, channel: Channel, reins: socket.socket | None, device: str):
+        self.name = name
+        self.channel = channel
+        self.reins = reins
+        self.device = device
+        self.inputs: Arena | None = None
+        self.outputs: Arena | None = None
+        self.extent = ALIGNMENT
+        """Bytes of the output arena that a right answer fills."""
+
+    def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
+        """Send a request while the player runs freely, and return its answer."""
+        self.thaw()
+        reply = self._exchange(message, deadline, descriptors)
+        self.freeze()
+        if "failure" in reply:
+            raise SideFailed("failure", reply["failure"] if isinstance(reply["failure"], dict) else {})
+        return reply
+
+    def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
+        self.inputs, self.outputs = inputs, outputs
+        message = {"do": "arenas", "inputs": inputs.capacity, "outputs": outputs.capacity}
+        self.ask(message, deadline, (inputs.descriptor, outputs.descriptor))
+
+    def play(self, drawn: Drawn, terms: Terms) -> Turn:
+        """One turn on fresh contents at a fresh address. Returns frozen."""
+        assert self.inputs is not None and self.outputs is not None
+        deadline = terms.deadline()
+        specs, _ = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
+        self.ask({"do": "prepare", "skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}, deadline)
+        settling = time.perf_counter_ns()
+        for spec, tensor in zip(specs, drawn.tensors):
+            spec.view(self.inputs.base).copy_(tensor)
+        self.outputs.base[: self.extent].fill_(255)  # NaN in every floating type
+        words = self.outputs.base[: self.extent // 8 * 8].view(torch.int64)
+        glance_at = torch.randint(max(words.numel(), 1), (GLANCES,)).to(self.outputs.base.device)
+        terms.settle()
+        settle_ns = time.perf_counter_ns() - settling
+        if self.channel.has_unread():
+            raise SideFailed("forged", text="the candidate's process spoke before it was asked")
+        nonce = secrets.randbits(52)
+
+        begun = time.perf_counter_ns()
+        self.thaw()
+        done = self._exchange({"go": nonce}, deadline)
+        seen = words[glance_at].cpu()
+        ended = time.perf_counter_ns()
+
+        if done.get("done") != nonce:
+            raise SideFailed("forged", text="the candidate's process answered a call that was not made")
+        if "failure" in done:
+            self.freeze()
+            raise SideFailed("failure", done["failure"] if isinstance(done["failure"], dict) else {})
+        report = self.listen(deadline)
+        self.freeze()
+        late = not torch.equal(seen, words[glance_at].cpu())
+        try:
+            inner = int(done["ns"])
+            output_specs = [TensorSpec.from_json(spec) for spec in report["specs"]]
+            skeleton = report["outputs"]
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
+        return Turn(ended - begun, inner, skeleton, output_specs, bool(report.get("aliases")), settle_ns, late, specs)
+
+    def output_views(self, specs: list[TensorSpec]) -> list[torch.Tensor]:
+        """The outputs as they lie in the referee's memory, read by specs that the referee trusts."""
+        assert self.outputs is not None
+        base = self.outputs.base
+        try:
+            return [spec.view(base) for spec in specs]
+        except (RuntimeError, Unsupported) as error:
+            raise SideFailed("forged", text=f"the outputs do not lie where they should: {error}") from None
+
+    def input_views(self, turn: Turn) -> list[torch.Tensor]:
+        assert self.inputs is not None
+        return [spec.view(self.inputs.base) for spec in turn.input_specs]
+
+    def mutated(self, turn: Turn, drawn: Drawn) -> list[int]:
+        """Which input tensors are no longer what was put there."""
+        views = self.input_views(turn)
+        return [
+            i
+            for i, (view, tensor) in enumerate(zip(views, drawn.tensors))
+            if not same_bytes(view, _laid_out_like(tensor, view))
+        ]
+
+    def freeze(self) -> None:
+        if self.reins is not None:
+            try:
+                self.reins.send(b"freeze")
+                if not self.reins.recv(64):
+                    raise SideFailed("died")
+            except OSError:
+                raise SideFailed("died") from None
+
+    def thaw(self) -> None:
+        if self.reins is not None:
+            try:
+                self.reins.send(b"thaw")
+            except OSError:
+                raise SideFailed("died") from None
+
+    def close(self) -> None:
+        self.channel.close()
+        if self.reins is not None:
+            self.reins.close()
+
+    def listen(self, deadline: float) -> Message:
+        """The next message of the player; what keeps it from coming raises `SideFailed`."""
+        return self._exchange(None, deadline)
+
+    def _exchange(self, message: Message | None, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
+        try:
+            if message is not None:
+                self.channel.send(message, descriptors)
+            return self.channel.receive(deadline)
+        except Departed:
+            raise SideFailed("died") from None
+        except DeadlinePassed:
+            raise SideFailed("timeout") from None
+        except ProtocolBroken as error:
+            raise SideFailed("forged", text=f"the candidate's process sent {error}") from None
+
+
+def _laid_out_like(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+    return (
+        tensor
+        if tensor.stride() == view.stride()
+        else torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device).copy_(tensor)
+    )

@@ -1,0 +1,24 @@
+"""What holds for every call of one examination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Terms:
+    precision: str
+    state: str
+    """Which parameters both sides have: `loaded` or `seeded`."""
+    mutates: frozenset[int]
+    """Inputs that the reference itself changes in place."""
+    reference_aliases: bool
+    """Whether the reference returns memory of its inputs."""
+    deadline: Callable[[], float]
+    settle: Callable[[], None]
+    """Called before each turn, when everything else is ready."""
+    typical: tuple[float, ...] = ()
+    """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""
+    reference_error: float = 0.0
+    """The largest error of the reference itself that the trials showed."""

@@ -1,0 +1,202 @@
+"""Correctness: the candidate and the reference on the same fresh inputs, both held against the oracle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
+from bottega.judge.inputs import Drawn
+from bottega.judge.layout import TensorSpec, dtype_name, is_dense, plain_values, same_shape
+from bottega.judge.reference import InvalidTask, Reference
+from bottega.judge.side import Side, SideFailed, Turn
+from bottega.judge.terms import Terms
+
+ILL_CONDITIONED = 1e-3
+"""A variant on which the reference itself errs by more than this says nothing about a candidate."""
+
+
+ROUNDED_TRUTH = 1e-5
+"""The error that the reference's own output may carry where it has to serve as the truth."""
+
+
+@dataclass
+class Trial:
+    variant: str
+    skipped: str = ""
+    problem: str = ""
+    """Empty, or in words what is wrong with the candidate's outputs."""
+    precision_suspect: bool = False
+    """Wrong everywhere by little: the mark of arithmetic in a lower precision."""
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    """One entry per output tensor."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.__dict__}
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tensor of the candidate's beside the reference's."""
+
+    place: str
+    got: torch.Tensor
+    want: torch.Tensor
+    typical: float = 0.0
+
+    def comparison(self, precision: str, coarse: float = 0.0) -> Comparison:
+        floating = self.want.is_floating_point() or self.want.is_complex()
+        scale = max(root_mean_square(self.want), self.typical) if floating else 0.0
+        return Comparison(dtype_name(self.want.dtype), precision, scale, coarse=coarse)
+
+
+def run_trial(
+    reference: Reference,
+    eager: Side,
+    candidate: Side,
+    variant: str,
+    terms: Terms,
+) -> Trial:
+    trial = Trial(variant)
+    drawn = reference.draw(variant)
+    try:
+        expected = eager.play(drawn, terms)
+    except SideFailed as failure:
+        if variant == "plain" or failure.kind != "failure":
+            raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
+        trial.skipped = "the reference raises on it"
+        return trial
+    got = candidate.play(drawn, terms)
+    trial.violations = conduct(candidate, got, drawn, terms)
+    outputs, problem = matched_outputs(candidate, got, expected, terms.precision)
+    if problem:
+        trial.problem = problem
+        return trial
+    wanted = eager.output_views(expected.specs)
+    held = hold(outputs, wanted, terms)
+    mutated = sorted(terms.mutates)
+    mine, theirs = candidate.input_views(got), eager.input_views(expected)
+    held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
+    _against_truth(trial, held, reference, drawn, terms)
+    return trial
+
+
+def hold(outputs: list[torch.Tensor], wanted: list[torch.Tensor], terms: Terms) -> list[Held]:
+    """Pair up the outputs of the two sides."""
+    alone = len(wanted) == 1
+    typical = [*terms.typical, *[0.0] * len(wanted)]
+    return [
+        Held("the output" if alone else f"output {number}", got, want, typical[number])
+        for number, (got, want) in enumerate(zip(outputs, wanted))
+    ]
+
+
+def conduct(side: Side, turn: Turn, drawn: Drawn, terms: Terms) -> list[tuple[str, str]]:
+    """Rules about a call that have nothing to do with the values it returned."""
+    found: list[tuple[str, str]] = []
+    if turn.late_write:
+        found.append(("late_write", "the output changed after the call had returned"))
+    touched = [i for i in side.mutated(turn, drawn) if i not in terms.mutates]
+    if touched:
+        found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))
+    if turn.aliases and not terms.reference_aliases and not terms.mutates:
+        found.append(
+            ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
+        )
+    return found
+
+
+def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) -> tuple[list[torch.Tensor], str]:
+    """The candidate's outputs, when their structure, shapes and data types are the reference's; else what is different."""
+    if not same_shape(got.skeleton, expected.skeleton):
+        return [], f"the structure of the outputs differs: expected {sketch(expected.skeleton)}, got {sketch(got.skeleton)}"
+    for wanted, value in zip(plain_values(expected.skeleton), plain_values(got.skeleton)):
+        if not plain_equal(wanted, value):
+            return [], f"a returned value differs: expected {wanted!r}, got {value!r}"
+    if len(got.specs) != len(expected.specs):
+        return [], f"expected {len(expected.specs)} tensors, got {len(got.specs)}"
+    readable: list[TensorSpec] = []
+    for number, (mine, theirs) in enumerate(zip(got.specs, expected.specs)):
+        place = f"output {number}" if len(expected.specs) > 1 else "the output"
+        if mine.shape != theirs.shape:
+            return [], f"{place} has shape {list(mine.shape)}; the reference's has {list(theirs.shape)}"
+        lower = precision in ("bf16", "fp16") and mine.dtype.startswith(("float", "bfloat"))
+        if mine.dtype != theirs.dtype and not lower:
+            return [], f"{place} has data type {mine.dtype}; the reference's has {theirs.dtype}"
+        if not is_dense(mine.shape, mine.stride):
+            return [], f"{place} could not be read back"
+        readable.append(mine)
+    return candidate.output_views(readable), ""
+
+
+def _against_truth(trial: Trial, held: list[Held], reference: Reference, drawn: Drawn, terms: Terms) -> None:
+    """Compare everything with the oracle, piece by piece, and write what was found into the trial."""
+    outputs = [each.want for each in held[: len(held) - len(terms.mutates)]]
+    comparisons: list[Comparison] = []
+    samples: list[torch.Tensor] = []
+    nonfinite_truth = False
+    for piece in reference.truth(drawn, terms.state, outputs):
+        truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(terms.mutates))]
+        if not comparisons:
+            coarse = ROUNDED_TRUTH if reference.oracle_kind == "reference" else 0.0
+            comparisons = [each.comparison(terms.precision, coarse) for each in held]
+            samples = truths
+        for each, truth, comparison in zip(held, truths, comparisons):
+            got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
+            comparison.feed(got.reshape(-1), want.reshape(-1), truth.reshape(-1), comparison.elements)
+            if truth.is_floating_point():
+                nonfinite_truth |= not bool(truth.sum().isfinite())
+    if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
+        trial.skipped = "the reference is not accurate on it"
+        return
+    for each, comparison, sample in zip(held, comparisons, samples):
+        trial.errors.append(comparison.to_json())
+        if comparison.problem and not trial.problem:
+            trial.problem, trial.precision_suspect = _explain(each, comparison, sample)
+
+
+def _tolerable(comparison: Comparison) -> float:
+    return max(ILL_CONDITIONED, 2 * comparison.limit.overall)
+
+
+def _explain(held: Held, comparison: Comparison, truth: torch.Tensor) -> tuple[str, bool]:
+    """What is wrong, in words, and whether it looks like arithmetic in a lower precision."""
+    expected, received = comparison.worst_pair
+    got = held.got
+    at = index_text(comparison.worst_at, tuple(got.shape)) if comparison.worst_at >= 0 else "[]"
+    part = got[: truth.shape[0]] if got.dim() and truth.shape != got.shape else got
+    how = pattern(part, truth)
+    told = f"{held.place} is wrong: at {at} expected {expected:.8g}, got {received:.8g}; {how}"
+    if comparison.exact:
+        return told, False
+    allowed = max(comparison.limit.overall, comparison.limit.slack * comparison.reference_error)
+    told += (
+        f"; relative error {comparison.got_error:.2g}, the reference's own is {comparison.reference_error:.2g}, "
+        f"at most {allowed:.2g} is allowed"
+    )
+    return told, comparison.problem == "values" and comparison.got_error < 2e-2 and "lower precision" in how
+
+
+def plain_equal(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float | int) and not isinstance(right, bool):
+        return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-4, abs_tol=1e-7)
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def sketch(skeleton: Any) -> str:
+    """A skeleton as a person would write it, bounded."""
+    try:
+        ((kind, content),) = skeleton.items()
+        if kind == "tensor":
+            return "tensor"
+        if kind in ("tuple", "list"):
+            return f"{kind}({', '.join(sketch(item) for item in content[:6])}{', …' if len(content) > 6 else ''})"
+        if kind == "dict":
+            return "{" + ", ".join(f"{str(key)[:40]}: {sketch(item)}" for key, item in content[:6]) + "}"
+        return repr(content)[:40]
+    except (AttributeError, ValueError, TypeError):
+        return "something malformed"

@@ -1,0 +1,133 @@
+"""Framed JSON over a stream socket: how the judge's processes talk.
+
+Everything that comes from a process running foreign code is read here, so every read is bounded in size and time,
+and nothing is ever unpickled. What breaks the rules raises; what ends raises; nothing blocks past its deadline.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+MAX_FRAME_BYTES = 4 << 20
+_HEADER = struct.Struct("<I")
+_MAX_DESCRIPTORS = 32
+
+Message = dict[str, Any]
+
+
+class Departed(Exception):
+    """The other side closed the channel: it ended or was killed."""
+
+
+class DeadlinePassed(Exception):
+    """No whole message came before the deadline."""
+
+
+class ProtocolBroken(Exception):
+    """What came is not a message that this side was waiting for."""
+
+
+class Channel:
+    """One end of a conversation. `receive` returns whole messages or raises one of the three exceptions above."""
+
+    def __init__(self, end: socket.socket):
+        self.socket = end
+        self._pending = bytearray()
+        self.descriptors: list[int] = []
+        """File descriptors that arrived and were not claimed yet."""
+
+    @classmethod
+    def from_descriptor(cls, descriptor: int) -> Channel:
+        return cls(socket.socket(fileno=descriptor))
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        body = json.dumps(message, separators=(",", ":")).encode()
+        frame = _HEADER.pack(len(body)) + body
+        try:
+            if descriptors:
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+                sent = self.socket.sendmsg([frame], ancillary)
+                frame = frame[sent:]
+            if frame:
+                self.socket.sendall(frame)
+        except (BrokenPipeError, ConnectionResetError, OSError) as error:
+            raise Departed(str(error)) from None
+
+    def receive(self, deadline: float | None = None) -> Message:
+        """The next message, waiting until `deadline` on the monotonic clock."""
+        length = self._take(_HEADER.size, deadline)
+        (size,) = _HEADER.unpack(length)
+        if size > MAX_FRAME_BYTES:
+            raise ProtocolBroken(f"a message of {size} bytes")
+        body = self._take(size, deadline)
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError):
+            raise ProtocolBroken("a message that is not JSON") from None
+        if not isinstance(message, dict):
+            raise ProtocolBroken("a message that is not an object")
+        return message
+
+    def claim_descriptors(self, count: int) -> list[int]:
+        if len(self.descriptors) < count:
+            raise ProtocolBroken(f"{count} descriptors expected, {len(self.descriptors)} came")
+        claimed, self.descriptors = self.descriptors[:count], self.descriptors[count:]
+        return claimed
+
+    def has_unread(self) -> bool:
+        """Whether something was said that nobody asked for yet."""
+        return bool(self._pending) or bool(select.select([self.socket], [], [], 0)[0])
+
+    def close(self) -> None:
+        self.socket.close()
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = []
+
+    def _take(self, count: int, deadline: float | None) -> bytes:
+        while len(self._pending) < count:
+            if deadline is not None:
+                left = deadline - time.monotonic()
+                if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+                    raise DeadlinePassed
+            try:
+                data, ancillary, _, _ = self.socket.recvmsg(1 << 16, socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS))
+            except OSError as error:
+                raise Departed(str(error)) from None
+            for level, kind, payload in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    received = array.array("i")
+                    received.frombytes(payload[: len(payload) - len(payload) % 4])
+                    self.descriptors.extend(received)
+            if not data:
+                raise Departed("the channel was closed")
+            self._pending += data
+        taken = bytes(self._pending[:count])
+        del self._pending[:count]
+        return taken
+
+
+def channel_pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+
+
+def payload_descriptor(data: bytes) -> int:
+    """A sealed, anonymous file that holds `data`: for what is too large for a message."""
+    descriptor = os.memfd_create("bottega-payload", os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(data)
+    return descriptor
+
+
+def read_payload(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        return file.read()

@@ -1,0 +1,10 @@
+"""What a candidate may import: compile a C++ or CUDA string in a blink, and call what it defines with tensors.
+
+Signatures are read from the source, so that a call which does not fit them raises instead of crashing the process.
+"""
+
+from .cplusplus import cpp
+from .errors import ArgumentError, CompileError, LaunchError, UnavailableError
+from .launch import cuda
+
+__all__ = ["ArgumentError", "CompileError", "LaunchError", "UnavailableError", "cpp", "cuda"]

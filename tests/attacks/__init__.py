@@ -1,0 +1,1 @@
+"""Attacks on the judge, one small file each. `cpu` and `cuda` cheat; `hostile` breaks things."""

@@ -1,0 +1,40 @@
+"""Hooks the step in which its own process learns of the next inputs, and computes there, ahead of the call.
+
+Whatever a harness does between laying out the inputs and starting the clock is time for free.
+"""
+# task: relu
+# expect: slower,rejected,incorrect,runtime_error
+
+import gc
+
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    hooked, early = False, None
+
+    def hook(self):
+        for player in gc.get_objects():
+            if type(player).__name__ == "Player" and hasattr(player, "prepare"):
+                prepare = type(player).prepare
+
+                def prepare_and_compute(player, message, prepare=prepare):
+                    reply = prepare(player, message)
+                    x = player.arguments[0]
+                    self.early = (x.flatten()[::257].clone(), torch.relu(x))
+                    return reply
+
+                type(player).prepare = prepare_and_compute
+                handlers = [o for o in gc.get_objects() if isinstance(o, dict) and "prepare" in o and "arenas" in o]
+                for table in handlers:
+                    table["prepare"] = prepare_and_compute.__get__(player)
+        self.hooked = True
+
+    def forward(self, x):
+        if not self.hooked:
+            self.hook()
+        early, self.early = self.early, None
+        if early is not None and torch.equal(early[0], x.flatten()[::257]):
+            return early[1]
+        return torch.relu(torch.relu(torch.relu(x)))

@@ -1,0 +1,7 @@
+"""Never finishes being imported."""
+# task: relu
+# expect: timeout
+# options: timeout=4
+
+while True:
+    pass

@@ -1,0 +1,14 @@
+"""Recurses in Python with the limit lifted."""
+# task: relu
+# expect: runtime_error
+
+import sys
+
+from torch import nn
+
+sys.setrecursionlimit(1 << 30)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return self.forward(x)

@@ -1,0 +1,105 @@
+"""Reads the corpus of candidates: each file states in its own header what it attacks and which verdict it must get.
+
+The header stands in the candidate itself, so that a reader finds cheat, gain and expected verdict on one page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+
+TESTS = Path(__file__).parent
+TASKS = TESTS / "fixtures" / "tasks"
+
+ACCEPTED = frozenset({"faster", "same", "slower", "ambiguous"})
+OUTCOMES = ACCEPTED | {"incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid_task"}
+
+_DOCSTRING = re.compile(r'\A\s*"""(.+?)"""', re.DOTALL)
+_HEADER = re.compile(r"^# (task|expect|violation|options): *(\S.*?) *$", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"@[A-Z_]+@")
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One candidate file with what its header says."""
+
+    path: Path
+    explanation: str
+    task_name: str
+    expect: frozenset[str]
+    violations: frozenset[str] = frozenset()
+    """Any one of these must be among the verdict's violations; empty when the outcome says it all."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.path.stem
+
+    @property
+    def task(self) -> Task:
+        return load_task(self.task_name)
+
+    def candidate(self, **values: object) -> Candidate:
+        """The candidate, with placeholders such as @CANARY@ filled in from `values`."""
+        source = self.path.read_text()
+        for name, value in values.items():
+            source = source.replace(f"@{name.upper()}@", str(value))
+        return Candidate.from_source(source, name=self.id)
+
+    @property
+    def placeholders(self) -> frozenset[str]:
+        return frozenset(_PLACEHOLDER.findall(self.path.read_text()))
+
+
+def load_task(name: str) -> Task:
+    path = TASKS / f"{name}.py"
+    return Task(path.read_text(), name=name, origin=f"tests/fixtures/tasks/{name}.py").validate()
+
+
+def read(path: Path) -> Specimen:
+    text = path.read_text()
+    docstring = _DOCSTRING.match(text)
+    if docstring is None:
+        raise ValueError(f"{path}: opens with no docstring; say what it does and what it gains")
+    header = dict(_HEADER.findall(text))
+    if missing := {"task", "expect"} - set(header):
+        raise ValueError(f"{path}: its header has no line for {' and '.join(sorted(missing))}")
+    expect = _names(header["expect"])
+    if unknown := expect - OUTCOMES:
+        raise ValueError(f"{path}: expects {sorted(unknown)}, which are no outcomes")
+    options = dict(pair.split("=", 1) for pair in header.get("options", "").split())
+    return Specimen(
+        path=path,
+        explanation=docstring[1].strip(),
+        task_name=header["task"],
+        expect=expect,
+        violations=_names(header.get("violation", "")),
+        options={name: _value(text) for name, text in options.items()},
+    )
+
+
+def specimens(folder: str) -> list[Specimen]:
+    """Every candidate under tests/`folder`, by name; test modules and packages are no candidates."""
+    paths = sorted((TESTS / folder).glob("*.py"))
+    return [read(path) for path in paths if not path.name.startswith(("test_", "__"))]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _value(text: str) -> int | float | str | bool:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

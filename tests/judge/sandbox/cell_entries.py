@@ -1,0 +1,374 @@
+"""What the tests run inside a cell: each entry tries something and writes what happened, as JSON, to the first descriptor it got."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+
+def say(fds: list[int], **facts: object) -> None:
+    os.write(fds[0], json.dumps(facts).encode() + b"\n")
+
+
+def attempt(action) -> str:
+    """'' when it worked, else the name of the error."""
+    try:
+        action()
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def syscall(number: int, *arguments: int) -> int:
+    """The error number of a raw system call; 0 when it worked."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.syscall(ctypes.c_long(number), *(ctypes.c_long(a) for a in arguments))
+    return ctypes.get_errno() if result == -1 else 0
+
+
+# -- what it sees
+
+
+def describe(fds, arguments):
+    with open("/proc/self/environ", "rb") as file:
+        environ = file.read().decode()
+    status = {}
+    with open("/proc/self/status") as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            status[name] = value.strip()
+    say(
+        fds,
+        pid=os.getpid(),
+        parent=os.getppid(),
+        uid=os.getuid(),
+        groups=os.getgroups(),
+        cwd=os.getcwd(),
+        environ=environ,
+        environment=dict(os.environ),
+        root=sorted(os.listdir("/")),
+        descriptors=sorted(int(name) for name in os.listdir("/proc/self/fd"))[:-1],
+        passed=fds,
+        capabilities=[status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")],
+        no_new_privileges=status["NoNewPrivs"],
+        seccomp=status["Seccomp"],
+        threads=status["Threads"],
+        processes=sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
+        core=resource.getrlimit(resource.RLIMIT_CORE),
+        arguments=arguments,
+    )
+
+
+def random_numbers(fds, arguments):
+    import random
+
+    import numpy
+
+    say(fds, numbers=[random.random(), float(numpy.random.rand())])
+
+
+def read_and_write(fds, arguments):
+    results = {}
+    for path in arguments.get("read", []):
+        results[path] = attempt(lambda: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))
+    for path in arguments.get("write", []):
+        results["write " + path] = attempt(lambda: open(os.path.join(path, "intruder"), "w").write("x"))
+    say(fds, **results)
+
+
+# -- reaching out
+
+
+def reach_network(fds, arguments):
+    def connect():
+        socket.create_connection((arguments["host"], arguments["port"]), timeout=2)
+
+    say(
+        fds,
+        connect=attempt(connect),
+        udp=attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
+        inet6=attempt(lambda: socket.socket(socket.AF_INET6)),
+        netlink=attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
+        local=attempt(lambda: socket.socketpair()),
+        host_socket=attempt(lambda: socket.socket(socket.AF_UNIX).connect("\0" + arguments["abstract"])),
+    )
+
+
+def attack_processes(fds, arguments):
+    outcomes = {}
+    for name in ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGSEGV"):
+        for pid in {1, os.getppid(), *arguments.get("pids", [])}:
+            outcomes[f"{name} {pid}"] = attempt(lambda pid=pid, name=name: os.kill(pid, getattr(signal, name)))
+    outcomes["everyone"] = attempt(lambda: os.kill(-1, signal.SIGTERM))
+    outcomes["memory"] = attempt(lambda: open("/proc/1/mem", "rb").read(1))
+    outcomes["maps"] = attempt(lambda: open("/proc/1/maps").read() or 1 / 0)
+    outcomes["descriptors"] = attempt(lambda: os.listdir("/proc/1/fd"))
+    outcomes["environ"] = attempt(lambda: open("/proc/1/environ").read() or 1 / 0)
+    outcomes["root"] = attempt(lambda: os.listdir("/proc/1/root/etc"))
+    outcomes["prlimit"] = attempt(lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)))
+    say(fds, alive=True, **outcomes)
+
+
+def call_denied(fds, arguments):
+    say(fds, **{name: syscall(number, *arguments["arguments"].get(name, [])) for name, number in arguments["calls"].items()})
+
+
+def thaw_itself(fds, arguments):
+    import fcntl
+
+    reader, _ = os.pipe()
+    say(
+        fds,
+        timer=syscall(arguments["timer_create"], 0, 0, 0),
+        signal_number=attempt(lambda: fcntl.fcntl(reader, 10, signal.SIGCONT)),
+    )
+
+
+# -- using too much
+
+
+def fork_bomb(fds, arguments):
+    made = 0
+    try:
+        while made < 20000:
+            if os.fork() == 0:
+                while True:
+                    time.sleep(60)
+            made += 1
+    except OSError:
+        pass
+    say(fds, made=made)
+    time.sleep(arguments.get("linger", 0))
+
+
+def exponential_bomb(fds, arguments):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            time.sleep(0.01)
+
+
+def hog_memory(fds, arguments):
+    say(fds, pid=os.getpid())
+    held = []
+    while True:
+        held.append(bytearray(os.urandom(1 << 20)) * 8)
+
+
+def hog_with_children(fds, arguments):
+    for _ in range(arguments["children"]):
+        if os.fork() == 0:
+            held = [bytearray(b"x") * arguments["each"]]
+            while held:
+                time.sleep(60)
+    time.sleep(60)
+
+
+def hog_memory_files(fds, arguments):
+    chunk = b"x" * (1 << 20)
+    files = []
+    while True:
+        files.append(os.memfd_create("hog"))
+        for _ in range(64):
+            os.write(files[-1], chunk)
+
+
+def hog_shared_mapping(fds, arguments):
+    held = []
+    while True:
+        held.append(mmap.mmap(-1, 64 << 20))
+        held[-1].write(b"x" * (64 << 20))
+
+
+def use_lent_memory(fds, arguments):
+    lent = mmap.mmap(fds[1], arguments["bytes"])
+    total = sum(lent[offset] for offset in range(0, arguments["bytes"], 4096))
+    time.sleep(0.5)
+    say(fds, total=total)
+
+
+def fill(fds, arguments):
+    written = 0
+    chunk = b"x" * (1 << 20)
+
+    def write() -> None:
+        nonlocal written
+        for index in range(4):
+            with open(f"{arguments['folder']}/fill{index}", "wb", buffering=0) as file:
+                while True:
+                    written += file.write(chunk)
+
+    say(fds, error=attempt(write), written=written)
+
+
+def large_file(fds, arguments):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    say(fds, error=attempt(lambda: os.truncate(os.open("/tmp/large", os.O_CREAT | os.O_RDWR), arguments["bytes"])))
+
+
+def open_many(fds, arguments):
+    held = []
+    error = attempt(lambda: [held.append(os.open("/dev/null", 0)) for _ in range(100000)])
+    count = len(held)
+    for descriptor in held:
+        os.close(descriptor)
+    say(fds, count=count, error=error)
+
+
+# -- living on
+
+
+def leave_daemon(fds, arguments):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            while True:
+                os.write(fds[0], b"tick\n")
+                time.sleep(0.01)
+        os._exit(0)
+    time.sleep(0.2)
+
+
+def ignore_everything(fds, arguments):
+    for number in range(1, 65):
+        try:
+            signal.signal(number, signal.SIG_IGN)
+        except (OSError, ValueError):
+            continue
+    say(fds, pid=os.getpid())
+    while True:
+        time.sleep(60)
+
+
+def close_everything(fds, arguments):
+    os.closerange(0, 4096)
+    while True:
+        time.sleep(60)
+
+
+def flood(fds, arguments):
+    line = b"x" * 65535 + b"\n"
+    for _ in range(arguments["bytes"] >> 16):
+        os.write(1, line)
+    os.write(2, b"the very end")
+
+
+def count(fds, arguments):
+    number = 0
+    while True:
+        number += 1
+        os.write(fds[0], number.to_bytes(8, "little"))
+        time.sleep(0.0005)
+
+
+def count_in_threads(fds, arguments):
+    shared = mmap.mmap(fds[1], 4096)
+
+    def run(slot: int) -> None:
+        while True:
+            shared[slot] = (shared[slot] + 1) % 256
+            time.sleep(0.0001)
+
+    for slot in range(4):
+        threading.Thread(target=run, args=(slot,), daemon=True).start()
+    if os.fork() == 0:
+        os.setsid()
+        run(4)
+    run(5)
+
+
+def sleep(fds, arguments):
+    say(fds, pid=os.getpid())
+    time.sleep(arguments.get("seconds", 60))
+
+
+def spin(fds, arguments):
+    say(fds, pid=os.getpid())
+    while True:
+        pass
+
+
+# -- ending
+
+
+def fail(fds, arguments):
+    raise ValueError("as the test wanted")
+
+
+def leave(fds, arguments):
+    sys.exit(arguments["code"])
+
+
+def crash(fds, arguments):
+    ctypes.string_at(0)
+
+
+def import_late(fds, arguments):
+    import colorsys
+
+    say(fds, module=colorsys.__name__)
+
+
+# -- honest work
+
+_BUSY = """
+extern "C" double busy(long n) { double x = 1.0; for (long i = 0; i < n; ++i) x = x * 1.0000001 + 1e-9; return x; }
+extern "C" double parallel(long n) {
+  double total = 0;
+  #pragma omp parallel for reduction(+:total)
+  for (long i = 0; i < n; ++i) total += 1.0 / (1.0 + i);
+  return total;
+}
+"""
+
+
+def _compile() -> ctypes.CDLL:
+    with open("/tmp/busy.cpp", "w") as file:
+        file.write(_BUSY)
+    command = ["g++", "-O1", "-fopenmp", "-shared", "-fPIC", "/tmp/busy.cpp", "-o", "/tmp/busy.so"]
+    subprocess.run(command, check=True)
+    library = ctypes.CDLL("/tmp/busy.so")
+    library.busy.restype = library.parallel.restype = ctypes.c_double
+    library.busy.argtypes = library.parallel.argtypes = [ctypes.c_long]
+    return library
+
+
+def compile_and_run(fds, arguments):
+    import torch
+
+    library = _compile()
+    parallel = library.parallel(2_000_000)
+    product = torch.mm(torch.ones(300, 300), torch.ones(300, 300)).sum().item()
+    say(fds, parallel=parallel, product=product)
+
+
+def busy_loop(fds, arguments):
+    library = _compile()
+    say(fds, ready=True)
+    os.read(fds[1], 1)
+    worker = threading.Thread(target=library.busy, args=(arguments["n"],))
+    worker.start()
+    worker.join()
+    say(fds, done=True)
+    time.sleep(60)
+
+
+def torch_compile(fds, arguments):
+    import torch
+
+    @torch.compile
+    def step(x):
+        return torch.relu(x * 2 + 1).sum()
+
+    say(fds, value=step(torch.ones(1000)).item())

@@ -1,0 +1,62 @@
+"""One fork server for all tests of the sandbox, with the entries of `cell_entries` importable inside the cells."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bottega.judge.forkserver import CellExit, ForkServer
+
+HERE = str(Path(__file__).parent)
+
+
+class Cells:
+    """Runs an entry and reads what it said."""
+
+    def __init__(self, server: ForkServer) -> None:
+        self.server = server
+
+    def start(self, entry: str, fds=(), **options):
+        reader, writer = os.pipe()
+        try:
+            cell = self.server.spawn(f"cell_entries:{entry}", fds=(writer, *fds), **options)
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return cell, os.fdopen(reader, "rb")
+
+    def run(self, entry: str, timeout: float = 60, **options) -> tuple[dict, CellExit]:
+        cell, said = self.start(entry, **options)
+        with said:
+            ended = cell.wait(timeout)
+            cell.kill()
+            assert ended is not None, "the cell still runs"
+            line = said.readline()
+        assert line, ended
+        return json.loads(line), ended
+
+
+@pytest.fixture(scope="session")
+def server():
+    with ForkServer(environment={"PYTHONPATH": HERE}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cells(server):
+    return Cells(server)
+
+
+@pytest.fixture(scope="session")
+def bare_cells():
+    """As on a machine that refuses every name space."""
+    with ForkServer(environment={"PYTHONPATH": HERE}, modes=("bare",)) as running:
+        yield Cells(running)
+
+
+needs_namespaces = pytest.mark.skipif(os.geteuid() != 0, reason="needs name spaces, which root has for certain")
