@@ -120,10 +120,11 @@ def test_the_current_stream_is_used() -> None:
     kernels = cuda(SOURCE)
     x = torch.randn(1 << 20, device="cuda")
     y = torch.zeros_like(x)
+    y.sum().item()  # loading a kernel for the first time waits for the device
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(20_000_000)
+        torch.cuda._sleep(400_000_000)
         kernels.relu((4096,), (256,), x, y, 1 << 20)
     assert y.sum().item() == 0  # on the default stream, nothing has waited for the other
     torch.cuda.current_stream().wait_stream(stream)

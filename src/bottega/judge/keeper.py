@@ -28,6 +28,10 @@ class Keeper:
         """Let it run on. No reply: the next thing that happens is being timed."""
         self._send(b"thaw")
 
+    def arm(self) -> None:
+        """Have the warden spin for the next command, so that a thaw that follows soon takes effect at once."""
+        self._send(b"arm")
+
     def kill(self) -> None:
         try:
             self._channel.send(b"kill", socket.MSG_NOSIGNAL)

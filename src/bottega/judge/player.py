@@ -24,7 +24,7 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
-from bottega.judge.wire import Channel, Departed, read_payload
+from bottega.judge.wire import SPINS, Channel, Departed, read_payload
 
 TEXT_LIMIT = 6000
 
@@ -32,7 +32,8 @@ TEXT_LIMIT = 6000
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the referee until it closes the channel."""
     torch.set_num_threads(int(arguments.get("threads", os.cpu_count() or 1)))
-    player = Player(Channel.from_descriptor(descriptors[0]), str(arguments["device"]))
+    device = str(arguments["device"])
+    player = Player(Channel.from_descriptor(descriptors[0], spins=0 if device == "cpu" else SPINS), device)
     try:
         player.serve()
     except Departed:
@@ -67,6 +68,7 @@ class Player:
             "state": self.state,
             "arenas": self.arenas,
             "prepare": self.prepare,
+            "survey": self.survey,
             "profile": self.profile,
         }
         self.channel.send({"ready": True})
@@ -113,6 +115,7 @@ class Player:
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs = self.channel.claim_descriptors(2)
         self.arguments = ()
+        self.inputs = self.outputs = None
         self.inputs = Arena.attach(self.device, message["inputs"], inputs)
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
         return {"attached": True}
@@ -123,6 +126,12 @@ class Player:
         tensors = [TensorSpec.from_json(spec).view(self.inputs.base) for spec in message["specs"]]
         self.arguments = unflatten(message["skeleton"], tensors)
         return {"prepared": True}
+
+    def survey(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Run once without delivering anything: how much room the outputs need."""
+        with torch.no_grad(), self.autocast:
+            tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments))[1])
+        return {"bytes": lay_out(tensors)[1], "tensors": len(tensors)}
 
     def play(self, nonce: int) -> None:
         """One call: run, copy the outputs into the referee's memory, say so; then describe them at leisure."""

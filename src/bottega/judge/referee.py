@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import pickle
-import socket
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,6 +20,8 @@ from bottega.judge.clocks import combine
 from bottega.judge.compare import Comparison, root_mean_square
 from bottega.judge.coverage import claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
+from bottega.judge.inputs import Drawn
+from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
 from bottega.judge.lease import Lease
 from bottega.judge.reference import InvalidTask, Reference, one_line, release
@@ -29,8 +30,9 @@ from bottega.judge.settings import Settings
 from bottega.judge.side import SHIFTS, Side, SideFailed, Turn
 from bottega.judge.terms import Terms
 from bottega.judge.trials import run_trial
-from bottega.judge.wire import Channel, Departed, payload_descriptor, read_payload
+from bottega.judge.wire import SPINS, Channel, Departed, payload_descriptor, read_payload
 
+T = TypeVar("T")
 SAMPLING_SECONDS = 0.25
 SAMPLING_WINDOWS = 4
 SMALL_OUTPUT = 64
@@ -106,7 +108,7 @@ class Referee:
         deadline = time.monotonic() + self.settings.task_timeout
         for number, name in enumerate(message["baselines"]):
             end, reins = descriptors[1 + 2 * number : 3 + 2 * number]
-            self.baselines[name] = Side(name, Channel.from_descriptor(end), socket.socket(fileno=reins), self.device)
+            self.baselines[name] = self._side(name, end, reins)
         self.reference = Reference(payload["source"], self.device, self.settings.training)
         with self._shared():
             for name, side in self.baselines.items():
@@ -120,7 +122,7 @@ class Referee:
         payload_at, end, reins = self.channel.claim_descriptors(3)
         payload = pickle.loads(read_payload(payload_at))
         settings: Settings = payload["settings"]
-        side = Side("candidate", Channel.from_descriptor(end), socket.socket(fileno=reins), self.device)
+        side = self._side("candidate", end, reins)
         found: dict[str, Any] = {"trials": [], "violations": [], "stages": {}, "notes": [], "facts": self.facts}
         try:
             self._examine(side, payload, settings, found)
@@ -204,6 +206,7 @@ class Referee:
                 "candidate_ms": timing.candidate_ms,
                 "clock": timing.clock,
                 "rounds": len(pairs),
+                "pairs": [[p.baseline_outer, p.baseline_inner, p.candidate_outer, p.candidate_inner] for p in pairs],
             }
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])
@@ -235,15 +238,13 @@ class Referee:
 
     def _sample(self, side: Side, terms: Terms) -> dict[str, Any]:
         """Have the operating system sample the candidate's processes over some calls."""
-        assert side.reins is not None
-        side.reins.send(b"sample-start")
+        side.reins.sample_start()
         begun = time.monotonic()
         for played in range(400):
             if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
                 break
             side.play(self.reference.draw(), terms)
-        side.reins.send(b"sample-stop")
-        return _json_packet(side.reins)
+        return side.reins.sample_stop()
 
     def _terms(
         self, settings: Settings, deadline: Callable[[], float], settle: Callable[[], None], reference_error: float = 0.0
@@ -258,6 +259,10 @@ class Referee:
             typical=self.typical,
             reference_error=reference_error,
         )
+
+    def _side(self, name: str, end: int, reins: int) -> Side:
+        spins = 0 if self.device == "cpu" else SPINS
+        return Side(name, Channel.from_descriptor(end, spins), Keeper(reins), self.device)
 
     def _load(
         self,
@@ -305,12 +310,15 @@ class Referee:
         drawn = self.reference.draw()
         input_bytes = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
         eager = self.baselines["eager"]
-        eager.attach(Arena.create(self.device, input_bytes), Arena.create(self.device, input_bytes * 2 + (64 << 20)), deadline)
-        first = self._reference_turn(eager, drawn, deadline)
-        output_bytes = max((spec.offset + spec.extent for spec in first.specs), default=0)
-        if not first.specs:
+        eager.attach(Arena.create(self.device, input_bytes), Arena.create(self.device, ALIGNMENT), deadline)
+        survey = self._of_reference("eager", lambda: eager.survey(drawn, deadline))
+        if not survey["tensors"]:
             raise InvalidTask("the model returns no tensor: there is nothing to compare")
-        self.sizes = (input_bytes, -(-max(output_bytes, 8) // 8) * 8)
+        self.sizes = (input_bytes, int(survey["bytes"]))
+        eager.extent = self.sizes[1]
+        eager.attach(*self._arena_pair(), deadline)
+        first = self._reference_turn(eager, drawn, deadline)
+        output_bytes = sum(spec.extent for spec in first.specs)
         self.mutates = frozenset(eager.mutated(first, drawn))
         self.reference_aliases = first.aliases
         outputs = [view.clone() for view in eager.output_views(first.specs)]
@@ -345,9 +353,14 @@ class Referee:
             **self.care.rates(),
         }
 
-    def _reference_turn(self, side: Side, drawn: Any, deadline: float) -> Turn:
+    def _reference_turn(self, side: Side, drawn: Drawn, deadline: float) -> Turn:
+        terms = self._terms(self.settings, lambda: deadline, self.care.quiet)
+        return self._of_reference(side.name, lambda: side.play(drawn, terms))
+
+    def _of_reference(self, name: str, call: Callable[[], T]) -> T:
+        """Whatever goes wrong in a call of the reference is the task's fault: say so in its words."""
         try:
-            return side.play(drawn, self._terms(self.settings, lambda: deadline, self.care.quiet))
+            return call()
         except SideFailed as failure:
             text = failure.detail.get("text") or failure.text
             if failure.kind == "failure" and "out of memory" in text.lower():
@@ -356,7 +369,7 @@ class Referee:
                 ) from None
             reasons = {"timeout": "takes longer than the task timeout", "died": "kills its process (out of memory, or a crash)"}
             told = reasons.get(failure.kind) or f"raises {failure.detail.get('type', '')}: {text}"
-            raise InvalidTask(f"{side.name} baseline: the reference {' '.join(told.split())[:400]}") from None
+            raise InvalidTask(f"{name} baseline: the reference {' '.join(told.split())[:400]}") from None
 
     def _arena_pair(self) -> tuple[Arena, Arena]:
         inputs, outputs = self.sizes
@@ -412,20 +425,6 @@ def _differs(before: torch.Tensor, after: torch.Tensor) -> bool:
     comparison = Comparison(dtype_name(before.dtype), "fp32", root_mean_square(before) if floating else 0.0, coarse=1e-4)
     comparison.feed(after.reshape(-1), before.reshape(-1), before.reshape(-1))
     return bool(comparison.problem)
-
-
-def _json_packet(end: socket.socket) -> dict[str, Any]:
-    import json
-
-    end.settimeout(10)
-    try:
-        packet = end.recv(1 << 20)
-        answer = json.loads(packet) if packet else {}
-    except (OSError, ValueError):
-        answer = {}
-    finally:
-        end.settimeout(None)
-    return answer if isinstance(answer, dict) and answer else {"unavailable": "the sampler did not answer"}
 
 
 def _trace(error: BaseException) -> str:

@@ -62,7 +62,7 @@ class Settings:
     def floor(self) -> float:
         if self.noise_floor is not None:
             return self.noise_floor
-        return 0.01 if self.device == "cpu" else 0.005
+        return 0.02
 
     def with_(self, **changes: Any) -> Settings:
         return replace(self, **changes)

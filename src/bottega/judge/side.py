@@ -7,15 +7,16 @@ from before it is thawed until its result was read from the referee's own memory
 from __future__ import annotations
 
 import secrets
-import socket
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from bottega.core.errors import JudgeError
 from bottega.judge.arena import Arena
 from bottega.judge.inputs import Drawn, same_bytes
+from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, lay_out
 from bottega.judge.terms import Terms
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken
@@ -51,7 +52,7 @@ class Turn:
 
 
 class Side:
-    def __init__(self, name: str, channel: Channel, reins: socket.socket | None, device: str):
+    def __init__(self, name: str, channel: Channel, reins: Keeper, device: str):
         self.name = name
         self.channel = channel
         self.reins = reins
@@ -75,18 +76,34 @@ class Side:
         message = {"do": "arenas", "inputs": inputs.capacity, "outputs": outputs.capacity}
         self.ask(message, deadline, (inputs.descriptor, outputs.descriptor))
 
+    def prepare(self, drawn: Drawn, deadline: float) -> list[TensorSpec]:
+        """Tell the player where its next inputs will lie: somewhere else than the last."""
+        specs, _ = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
+        self.ask({"do": "prepare", "skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}, deadline)
+        return specs
+
+    def survey(self, drawn: Drawn, deadline: float) -> Message:
+        """How much room the outputs need, found by a call whose outputs nobody looks at."""
+        assert self.inputs is not None
+        for spec, tensor in zip(self.prepare(drawn, deadline), drawn.tensors):
+            spec.view(self.inputs.base).copy_(tensor)
+        if self.device != "cpu":
+            torch.cuda.synchronize()
+        return self.ask({"do": "survey"}, deadline)
+
     def play(self, drawn: Drawn, terms: Terms) -> Turn:
         """One turn on fresh contents at a fresh address. Returns frozen."""
         assert self.inputs is not None and self.outputs is not None
         deadline = terms.deadline()
-        specs, _ = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
-        self.ask({"do": "prepare", "skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}, deadline)
+        specs = self.prepare(drawn, deadline)
         settling = time.perf_counter_ns()
         for spec, tensor in zip(specs, drawn.tensors):
             spec.view(self.inputs.base).copy_(tensor)
         self.outputs.base[: self.extent].fill_(255)  # NaN in every floating type
         words = self.outputs.base[: self.extent // 8 * 8].view(torch.int64)
         glance_at = torch.randint(max(words.numel(), 1), (GLANCES,)).to(self.outputs.base.device)
+        if self.device != "cpu":
+            self.reins.arm()
         terms.settle()
         settle_ns = time.perf_counter_ns() - settling
         if self.channel.has_unread():
@@ -138,25 +155,20 @@ class Side:
         ]
 
     def freeze(self) -> None:
-        if self.reins is not None:
-            try:
-                self.reins.send(b"freeze")
-                if not self.reins.recv(64):
-                    raise SideFailed("died")
-            except OSError:
-                raise SideFailed("died") from None
+        try:
+            self.reins.freeze()
+        except JudgeError:
+            raise SideFailed("died") from None
 
     def thaw(self) -> None:
-        if self.reins is not None:
-            try:
-                self.reins.send(b"thaw")
-            except OSError:
-                raise SideFailed("died") from None
+        try:
+            self.reins.thaw()
+        except JudgeError:
+            raise SideFailed("died") from None
 
     def close(self) -> None:
         self.channel.close()
-        if self.reins is not None:
-            self.reins.close()
+        self.reins.close()
 
     def listen(self, deadline: float) -> Message:
         """The next message of the player; what keeps it from coming raises `SideFailed`."""

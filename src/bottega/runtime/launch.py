@@ -187,7 +187,7 @@ def parameter_layout(signature: Signature) -> tuple[str, list[int]]:
     return layout, [*offsets, position]
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096, typed=True)
 def _extents(grid: Extent, block: Extent) -> tuple[int, ...]:
     """Grid and block as six numbers. Remembered, because a kernel is mostly launched with the same ones."""
     return *_three(grid, "grid"), *_three(block, "block")

@@ -10,7 +10,8 @@ import torch
 from bottega.runtime import cpp
 from torch import nn
 
-library = cpp(r"""
+library = cpp(
+    r"""
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -76,7 +77,9 @@ extern "C" void relu(const float* x, float* y, int64_t n) {
     #pragma omp parallel for
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
 }
-""", flags=["-ldl"])
+""",
+    flags=["-ldl"],
+)
 library.hook_clock()
 
 

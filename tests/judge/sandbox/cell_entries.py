@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 
 
 def say(fds: list[int], **facts: object) -> None:
@@ -26,6 +27,12 @@ def attempt(action) -> str:
     except BaseException as error:
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def first_byte(path: str) -> None:
+    with open(path, "rb") as file:
+        if not file.read(1):
+            raise EOFError(path)
 
 
 def syscall(number: int, *arguments: int) -> int:
@@ -77,11 +84,18 @@ def random_numbers(fds, arguments):
 
 
 def read_and_write(fds, arguments):
-    results = {}
-    for path in arguments.get("read", []):
-        results[path] = attempt(lambda: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1))
-    for path in arguments.get("write", []):
-        results["write " + path] = attempt(lambda: open(os.path.join(path, "intruder"), "w").write("x"))
+    def read(path: str) -> None:
+        if os.path.isdir(path):
+            os.listdir(path)
+        else:
+            first_byte(path)
+
+    def write(path: str) -> None:
+        with open(os.path.join(path, "intruder"), "w") as file:
+            file.write("x")
+
+    results = {path: attempt(partial(read, path)) for path in arguments.get("read", [])}
+    results |= {"write " + path: attempt(partial(write, path)) for path in arguments.get("write", [])}
     say(fds, **results)
 
 
@@ -98,7 +112,7 @@ def reach_network(fds, arguments):
         udp=attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
         inet6=attempt(lambda: socket.socket(socket.AF_INET6)),
         netlink=attempt(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
-        local=attempt(lambda: socket.socketpair()),
+        local=attempt(socket.socketpair),
         host_socket=attempt(lambda: socket.socket(socket.AF_UNIX).connect("\0" + arguments["abstract"])),
     )
 
@@ -109,13 +123,18 @@ def attack_processes(fds, arguments):
         for pid in {1, os.getppid(), *arguments.get("pids", [])}:
             outcomes[f"{name} {pid}"] = attempt(lambda pid=pid, name=name: os.kill(pid, getattr(signal, name)))
     outcomes["everyone"] = attempt(lambda: os.kill(-1, signal.SIGTERM))
-    outcomes["memory"] = attempt(lambda: open("/proc/1/mem", "rb").read(1))
-    outcomes["maps"] = attempt(lambda: open("/proc/1/maps").read() or 1 / 0)
+    outcomes["memory"] = attempt(lambda: first_byte("/proc/1/mem"))
+    outcomes["maps"] = attempt(lambda: first_byte("/proc/1/maps"))
     outcomes["descriptors"] = attempt(lambda: os.listdir("/proc/1/fd"))
-    outcomes["environ"] = attempt(lambda: open("/proc/1/environ").read() or 1 / 0)
+    outcomes["environ"] = attempt(lambda: first_byte("/proc/1/environ"))
     outcomes["root"] = attempt(lambda: os.listdir("/proc/1/root/etc"))
     outcomes["prlimit"] = attempt(lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)))
     say(fds, alive=True, **outcomes)
+
+
+def reach_processes(fds, arguments):
+    """Signal 0 asks whether a signal would be allowed, and harms nobody where it is."""
+    say(fds, **{str(pid): attempt(lambda pid=pid: os.kill(pid, 0)) for pid in arguments["pids"]})
 
 
 def call_denied(fds, arguments):
@@ -372,3 +391,65 @@ def torch_compile(fds, arguments):
         return torch.relu(x * 2 + 1).sum()
 
     say(fds, value=step(torch.ones(1000)).item())
+
+
+# -- honest work on a GPU
+
+
+def use_cuda(fds, arguments):
+    import torch
+
+    threads_before = len(os.listdir("/proc/self/task"))
+    product = torch.mm(torch.ones(512, 512, device="cuda"), torch.ones(512, 512, device="cuda")).sum().item()
+    say(fds, product=product, threads_before=threads_before, name=torch.cuda.get_device_name(0))
+    if arguments.get("stay"):
+        value = torch.ones(1 << 20, device="cuda")
+        while True:
+            value.mul_(1.0)
+            torch.cuda.synchronize()
+            os.write(fds[0], b".")
+
+
+def use_triton(fds, arguments):
+    import torch
+    import triton
+    import triton.language as tl
+
+    source = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(pointer, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(pointer + offsets, 2 * tl.load(pointer + offsets, mask=offsets < count), mask=offsets < count)
+"""
+    with open("/tmp/double_kernel.py", "w") as file:
+        file.write(source)
+    sys.path.insert(0, "/tmp")
+    from double_kernel import double
+
+    values = torch.ones(1000, device="cuda")
+    double[(triton.cdiv(1000, 256),)](values, 1000, BLOCK=256)
+    say(fds, total=values.sum().item(), language=tl.__name__)
+
+
+def use_nvcc(fds, arguments):
+    with open("/tmp/kernel.cu", "w") as file:
+        file.write(
+            'extern "C" __global__ void fill(int* p) { *p = 42; }\n'
+            'extern "C" int answer() { int* p; int h = 0; cudaMalloc(&p, 4); fill<<<1, 1>>>(p);'
+            " cudaMemcpy(&h, p, 4, cudaMemcpyDeviceToHost); return h; }\n"
+        )
+    command = [arguments["nvcc"], "-shared", "-Xcompiler", "-fPIC", "-arch=native", "/tmp/kernel.cu", "-o", "/tmp/kernel.so"]
+    subprocess.run(command, check=True)
+    say(fds, answer=ctypes.CDLL("/tmp/kernel.so").answer())
+
+
+def attach_device_memory(fds, arguments):
+    import torch
+
+    from bottega.judge.device_memory import DeviceMemory
+
+    memory = DeviceMemory.attach(fds[1], arguments["bytes"])
+    say(fds, total=memory.tensor(arguments["bytes"]).to(torch.int64).sum().item())

@@ -57,6 +57,3 @@ def bare_cells():
     """As on a machine that refuses every name space."""
     with ForkServer(environment={"PYTHONPATH": HERE}, modes=("bare",)) as running:
         yield Cells(running)
-
-
-needs_namespaces = pytest.mark.skipif(os.geteuid() != 0, reason="needs name spaces, which root has for certain")

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import socket
+import struct
 
 import pytest
 
@@ -59,10 +60,12 @@ def test_random_numbers_differ_between_cells(cells):
 def test_files_of_the_host_are_not_there_and_the_rest_is_read_only(cells, tmp_path):
     secret = tmp_path / "task.py"
     secret.write_text("the expected answer")
-    hidden = [str(secret), str(tmp_path), os.path.expanduser("~/.bashrc"), os.path.expanduser("~/.ssh"), "/run", "/var/log", "/home"]
-    hidden += ["/etc/shadow", "/proc/1/root/etc", "/proc/kcore", "/dev/mem", "/dev/kmsg"]
-    read_only = ["/", "/usr", "/etc", "/usr/lib", "/proc/sys/kernel", "/sys/kernel", os.path.dirname(__file__), os.path.expanduser("~")]
-    seen, _ = cells.run("read_and_write", arguments={"read": [*hidden, "/usr/bin", "/proc/self"], "write": [*read_only, "/tmp", "/dev/shm"]})
+    home = os.path.expanduser("~")
+    hidden = [str(secret), str(tmp_path), home + "/.bashrc", home + "/.ssh", "/run", "/var/log", "/home", "/etc/shadow"]
+    hidden += ["/proc/1/root/etc", "/proc/kcore", "/dev/mem", "/dev/kmsg"]
+    read_only = ["/", "/usr", "/etc", "/usr/lib", "/proc/sys/kernel", "/sys/kernel", os.path.dirname(__file__), home]
+    arguments = {"read": [*hidden, "/usr/bin", "/proc/self"], "write": [*read_only, "/tmp", "/dev/shm"]}
+    seen, _ = cells.run("read_and_write", arguments=arguments)
     for path in hidden:
         assert seen[path], f"{path} could be read"
     for path in read_only:
@@ -137,7 +140,7 @@ def test_the_filter_is_well_formed(machine):
     assert len(program) % 8 == 0 and len(program) // 8 < 4096
     length = len(program) // 8
     for index in range(length):
-        code, when_true, when_false = int.from_bytes(program[8 * index : 8 * index + 2], "little"), *program[8 * index + 2 : 8 * index + 4]
+        code, when_true, when_false, _ = struct.unpack_from("=HBBI", program, 8 * index)
         if code & 7 == 5:
             assert index + 1 + max(when_true, when_false) < length
 

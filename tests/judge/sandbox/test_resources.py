@@ -34,7 +34,7 @@ def test_shared_pages_of_forked_processes_count_once(cells):
     """Forty children of a torch process count some gigabytes of resident memory, and hold next to nothing."""
     seen, ended = cells.run("fork_bomb", arguments={"linger": 1.0}, limits=Limits(memory_bytes=1024 * MIB, processes=40))
     assert ended.reason == "exited", ended
-    assert seen["made"] == 39
+    assert 30 < seen["made"] < 40
 
 
 def test_memory_lent_by_the_judge_does_not_count(cells):

@@ -8,7 +8,7 @@ from pathlib import Path
 import bottega
 
 _NAMES = {"PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CC", "CXX", "MAX_JOBS"}
-_FAMILIES = ("CUDA_", "NVIDIA_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TRITON_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR_")
+_FAMILIES = ("CUDA_", "NVIDIA_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TRITON_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR")
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY")
 _FOLDERS_OF_THE_HOST = ("CACHE_DIR", "EXTENSIONS_DIR", "TORCH_HOME", "TRITON_HOME", "DUMP_DIR", "OVERRIDE_DIR")
 """Private in a cell: the default below its own home is right, the host's folder could not be written."""

@@ -36,10 +36,13 @@ def close_all_but(kept: Sequence[int]) -> None:
                 os.close(int(name))
 
 
-def run_inmate(order: Order, fds: Sequence[int], *, output: int, status: int, go: int, user: int | None, scratch: str) -> NoReturn:
+def run_inmate(
+    order: Order, fds: Sequence[int], *, output: int, status: int, go: int, user: int | None, scratch: str
+) -> NoReturn:
     """Never returns. Speaks on `status` once, before any untrusted code runs; a byte on `go` is the permission to run it."""
     code = 1
     try:
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)
         os.setsid()
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
@@ -112,6 +115,8 @@ def _settle(order: Order, scratch: str) -> None:
         os.mkdir(home)
     os.chdir(home)
     os.environ.clear()
+    # A user without an account and without a name breaks getpass, and with it torch's caches; Triton reads its own name for home.
+    os.environ.update({"USER": "inmate", "LOGNAME": "inmate", "TRITON_HOME": home})
     os.environ.update({**order.environment, "HOME": home, "TMPDIR": scratch})
     tempfile.tempdir = None
     for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM):

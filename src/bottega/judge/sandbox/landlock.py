@@ -26,7 +26,9 @@ def restrict(readable: Sequence[str], writable: Sequence[str]) -> int:
     handled = _FIRST_VERSION
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
         handled |= right if version >= since else 0
-    attributes = struct.pack("=QQQ", handled, 0, _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS) if version >= 6 else struct.pack("=Q", handled)
+    attributes = struct.pack("=Q", handled)
+    if version >= 6:
+        attributes += struct.pack("=QQ", 0, _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS)
     ruleset = linux.landlock_ruleset(attributes)
     try:
         for paths, rights in ((readable, _READ), (writable, handled)):

@@ -76,6 +76,7 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
     """Enter the name spaces, which takes hold for children only, and fork the warden. Never returns."""
     order_file, control, reins = fds[0], socket.socket(fileno=fds[1]), socket.socket(fileno=fds[2])
     try:
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # without it, an ordinary user's /proc/self belongs to root
         close_all_but(fds)
         os.setsid()
         with os.fdopen(order_file, "rb") as file:
@@ -88,7 +89,9 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
         warden = os.fork()
         if warden == 0:
             run_warden(order, control, reins, fds[3:], life)
-        for descriptor in (control.detach(), reins.detach(), *fds[3:], life):  # by number: the warden may have replaced /proc by now
+        linux.prctl(linux.PR_SET_DUMPABLE, 0)
+        # One by one: the warden may by now have replaced the root of its name space, ours too, and with it /proc.
+        for descriptor in (control.detach(), reins.detach(), *fds[3:], life):
             os.close(descriptor)
         os.waitpid(warden, 0)
         if order.mode == "bare":
