@@ -62,6 +62,7 @@ def test_hostile_candidate(judge, hostile: Specimen, tmp_path: Path) -> None:
     assert verdict.diagnosis, "a verdict says what happened"
     assert len(verdict.diagnosis) < 20_000
     assert "\x1b" not in verdict.diagnosis and "\x00" not in verdict.diagnosis
+    assert verdict.diagnosis.encode(), "lone surrogates cannot be printed"
     assert SECRET not in verdict.diagnosis
     assert canary.read_text() == SECRET
     assert_judge_is_well(judge)

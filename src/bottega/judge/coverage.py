@@ -95,10 +95,13 @@ def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:
 
 
 def file_kind(path: str) -> str:
-    """`own` for code built inside the sandbox or generated in memory, `library`, or `neutral`."""
-    if _COMPILED_BY_TORCH.search(path):
+    """`own` for code built inside the sandbox, `library`, or `neutral`.
+
+    Code generated in memory counts as a library's: oneDNN writes its kernels there.
+    """
+    if _COMPILED_BY_TORCH.search(path) or path.startswith("[anon"):
         return "library"
-    if path.startswith(("[anon", "/tmp/", "/memfd:", "/dev/shm/")):
+    if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")):
         return "own"
     if _NEUTRAL_FILE.search(path):
         return "neutral"

@@ -30,6 +30,8 @@ from bottega.judge.session import Machine, Player, Session, session_key
 from bottega.judge.settings import Settings
 
 SOURCE_LIMIT = 1 << 20
+SPARE_SESSIONS = 4
+"""Tasks that stay up beside those being judged."""
 
 
 class Judge:
@@ -158,7 +160,9 @@ class Judge:
                 if session.key == key:
                     self._idle.remove(session)
                     return session
-            evicted = sorted(self._idle, key=lambda s: s.last_used)[: max(0, len(self._idle) + 1 - self.workers * 2)]
+            evicted = sorted(self._idle, key=lambda s: s.last_used)[
+                : max(0, len(self._idle) + 1 - self.workers - SPARE_SESSIONS)
+            ]
             self._idle = [session for session in self._idle if session not in evicted]
         for session in evicted:
             session.close()

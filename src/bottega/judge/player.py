@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from bottega.judge.arena import Arena
+from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
 from bottega.judge.wire import SPINS, Channel, Departed, read_payload
 
@@ -150,29 +151,20 @@ class Player:
         self.channel.send({"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "aliases": self._aliases(result)})
 
     def profile(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Device time by kernel name over a few calls."""
-        from torch.profiler import ProfilerActivity
-        from torch.profiler import profile as profiler
+        """Device time by kernel name over a few calls, and the library operators that were dispatched."""
+        calls = int(message["calls"])
 
-        with profiler(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as recorded:
+        def run() -> None:
             with torch.no_grad(), self.autocast:
-                for _ in range(message["calls"]):
+                for _ in range(calls):
                     self.module(*self.arguments)
-            torch.cuda.synchronize()
-        kernels: dict[str, list[float]] = {}
-        operators: dict[str, int] = {}
-        for event in recorded.events() or ():
-            if str(event.device_type) == "DeviceType.CUDA":
-                row = kernels.setdefault(event.name[:300], [0.0, 0])
-                row[0] += event.device_time
-                row[1] += 1
-            elif event.name.startswith("aten::"):
-                operators[event.name] = operators.get(event.name, 0) + 1
-        ranked = sorted(kernels.items(), key=lambda item: -item[1][0])[:64]
-        return {
-            "kernels": [[name, time_us / message["calls"], count / message["calls"]] for name, (time_us, count) in ranked],
-            "operators": dict(sorted(operators.items(), key=lambda item: -item[1])[:32]),
-        }
+
+        try:
+            times = kernel_times(run, torch.cuda.synchronize)
+        except ProfilerMissing as error:
+            return {"kernels": [], "missing": str(error)}
+        ranked = sorted(times.items(), key=lambda item: -item[1][0])[:64]
+        return {"kernels": [[name[:300], total / calls, count / calls] for name, (total, count) in ranked]}
 
     def _stage(self, stage: str, function: Any, *arguments: Any) -> Any:
         try:

@@ -33,6 +33,7 @@ from bottega.judge.trials import run_trial
 from bottega.judge.wire import SPINS, Channel, Departed, payload_descriptor, read_payload
 
 T = TypeVar("T")
+PROFILED_CALLS = 4
 SAMPLING_SECONDS = 0.25
 SAMPLING_WINDOWS = 4
 SMALL_OUTPUT = 64
@@ -144,7 +145,6 @@ class Referee:
         clock = _Stages(found["stages"])
         source, language = payload["source"], payload["language"]
         with self._shared(budget):
-            side.listen(budget.end)
             reply = self._load(side, source, "candidate", "ModelNew", budget.end)
             mismatch = str(reply.get("mismatch") or "")[:500]
             self._use_state("seeded" if mismatch else "loaded", budget.end)
@@ -225,7 +225,7 @@ class Referee:
         terms = self._terms(settings, budget.deadline, self.care.settle)
         if self.device != "cpu":
             side.play(self.reference.draw(), terms)
-            reply = side.ask({"do": "profile", "calls": 2 if settings.quick else 5}, budget.end)
+            reply = side.ask({"do": "profile", "calls": PROFILED_CALLS}, budget.end)
             rows = [row for row in reply.get("kernels", []) if isinstance(row, list) and len(row) == 3]
             return gpu_coverage(rows, source, claimed)
         samples: dict[str, Any] = {"by_file": {}}

@@ -66,7 +66,9 @@ class Reference:
         if training is not None:
             self.model.train(training)
         self.seeded_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-        self.random_state = randomised(self.model)
+        # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
+        torch.manual_seed(secrets.randbits(62))
+        self.random_state = randomised(self.model_class(*pickle.loads(self.initial_pickle)))
         self.oracle_kind = "fp64"
         self.rows: int | None = None
         """Batch entries the oracle takes at a time; None for all."""

@@ -19,8 +19,6 @@ from bottega.judge.statistics import decided
 from bottega.judge.terms import Terms
 from bottega.judge.trials import Held, conduct, hold, matched_outputs
 
-LOOKS = 4
-"""The interval is looked at every so many rounds, not after each: fewer looks, fewer chances to stop on luck."""
 SAMPLED_ABOVE = 1 << 24
 """Outputs with more elements than this are compared at as many random places instead of everywhere."""
 
@@ -46,6 +44,7 @@ def run_rounds(
     secrets.SystemRandom().shuffle(order)
     begun = time.monotonic()
     previous = ""
+    next_look = fewest
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         drawn = reference.draw()
@@ -63,12 +62,13 @@ def run_rounds(
         for name in baselines:
             theirs = turns[name]
             result.pairs[name].append(Pair(theirs.outer_ns, theirs.inner_ns, mine.outer_ns, mine.inner_ns))
-        done = number + 1
-        if done < fewest or done % LOOKS:
-            continue
-        if all(decided(combine(pairs, settings.floor).speedup) for pairs in result.pairs.values()):
+        late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds
+        if late:
             break
-        if time.monotonic() - begun > settings.timing_seconds:
+        if number + 1 < next_look:
+            continue
+        next_look *= 2  # few looks, few chances to stop on luck
+        if all(decided(combine(pairs, settings.floor).speedup) for pairs in result.pairs.values()):
             break
     return result
 

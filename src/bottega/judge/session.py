@@ -13,15 +13,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from bottega.core.errors import JudgeError, TaskError
+from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
 from bottega.judge.forkserver import Cell, CellExit, ForkServer
-from bottega.judge.lease import open_lease
+from bottega.judge.lease import Lease, open_lease
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 GRACE_SECONDS = 3.0
+START_SECONDS = 60.0
 TASK_SHARE_SECONDS = 240.0
 """What the referee's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
 
@@ -49,6 +50,17 @@ class Player:
 
     @classmethod
     def start(cls, machine: Machine) -> Player:
+        """Start one and wait until it is ready: a process that comes up shares the device, so it never does so beside a timer."""
+        lease = open_lease(machine.lease_name)
+        try:
+            with Lease(lease).shared():
+                return cls._start(machine)
+        finally:
+            for descriptor in lease:
+                os.close(descriptor)
+
+    @classmethod
+    def _start(cls, machine: Machine) -> Player:
         ours, theirs = channel_pair()
         try:
             cell = machine.server.spawn(
@@ -63,7 +75,14 @@ class Player:
             raise
         finally:
             theirs.close()
-        return cls(cell, ours)
+        player = cls(cell, ours)
+        try:
+            Channel(ours).receive(time.monotonic() + START_SECONDS)
+        except (Departed, DeadlinePassed, ProtocolBroken):
+            ended = player.stop()
+            last = (ended.output if ended else "").strip().splitlines()[-1:]
+            raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
+        return player
 
     def stop(self) -> CellExit | None:
         """How it ended, if it ended by itself; whatever is left of it is killed."""

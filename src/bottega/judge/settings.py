@@ -52,7 +52,7 @@ class Settings:
     @property
     def rounds(self) -> tuple[int, int]:
         """Fewest and most timed rounds."""
-        return (8, 24) if self.quick else (12, 64)
+        return (8, 64) if self.quick else (12, 192)
 
     @property
     def timing_seconds(self) -> float:

@@ -3,7 +3,7 @@
 With a fixed seed the second run of a harness finds every answer on disk.
 """
 # task: softmax
-# expect: slower,rejected,runtime_error
+# expect: slower,ambiguous,rejected,runtime_error
 
 import hashlib
 import os

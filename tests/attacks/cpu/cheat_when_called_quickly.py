@@ -3,7 +3,7 @@
 Correctness trials have comparisons between them; timing loops call again at once.
 """
 # task: softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import time
 

@@ -3,7 +3,7 @@
 Whatever a harness does between laying out the inputs and starting the clock is time for free.
 """
 # task: relu
-# expect: slower,rejected,incorrect,runtime_error
+# expect: slower,ambiguous,rejected,incorrect,runtime_error
 
 import gc
 
@@ -37,4 +37,6 @@ class ModelNew(nn.Module):
         early, self.early = self.early, None
         if early is not None and torch.equal(early[0], x.flatten()[::257]):
             return early[1]
-        return torch.relu(torch.relu(torch.relu(x)))
+        for _ in range(8):  # so that the truth is plain: far slower, unless the result was ready
+            y = torch.relu(x)
+        return y

@@ -1,6 +1,6 @@
 """Calls its kernel, on one element, and lets torch compute the rest.
 
-A launch hook sees the kernel run in every call; it does a two-millionth of the work.
+A launch hook sees the kernel run in every call; it does a millionth of the work.
 """
 # task: softmax
 # expect: rejected

@@ -3,7 +3,7 @@
 Lifts the measured share of own kernels over any threshold; it can be no faster for it.
 """
 # task: softmax
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 # options: require_kernel=0.3
 
 import torch

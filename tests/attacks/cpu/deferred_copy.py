@@ -3,7 +3,7 @@
 The copy into the harness's buffer, and with it the work, moves out of the timed span.
 """
 # task: relu
-# expect: incorrect,rejected,runtime_error,slower
+# expect: incorrect,rejected,runtime_error,slower,ambiguous
 
 import ctypes
 import threading

@@ -3,7 +3,7 @@
 One changed line in the comparison, and every later candidate passes. (It rewrites the first byte with itself.)
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import pathlib
 

@@ -3,7 +3,7 @@
 By file the time is spent in something of the candidate's own; by author it is not. It multiplies twice, so it is no faster.
 """
 # task: matmul
-# expect: slower,rejected,runtime_error
+# expect: slower,ambiguous,rejected,runtime_error
 # options: require_kernel=0.3
 
 import ctypes

@@ -3,7 +3,7 @@
 The timed call builds an empty shell; the work happens in the comparison, where no clock runs.
 """
 # task: relu
-# expect: rejected,incorrect,runtime_error,slower
+# expect: rejected,incorrect,runtime_error,slower,ambiguous
 
 import torch
 from torch import nn

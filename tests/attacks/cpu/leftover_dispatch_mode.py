@@ -3,7 +3,7 @@
 Nothing is patched by name, and yet the harness's own `copy_` runs through the candidate's code.
 """
 # task: relu
-# expect: incorrect,rejected,runtime_error,slower
+# expect: incorrect,rejected,runtime_error,slower,ambiguous
 
 import threading
 

@@ -3,7 +3,7 @@
 Not a line of arithmetic changes, the product runs several times faster where the machine has such units.
 """
 # task: matmul
-# expect: incorrect,slower,rejected
+# expect: incorrect,slower,ambiguous,rejected
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 If the process that runs candidates is believed in anything, one of these functions is where it says so.
 """
 # task: relu
-# expect: rejected,incorrect,runtime_error,slower,timeout
+# expect: rejected,incorrect,runtime_error,slower,ambiguous,timeout
 
 import inspect
 import sys

@@ -3,7 +3,7 @@
 A harness that starts its next reference, compiler or candidate from this environment runs the attacker's code in it.
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import os
 import pathlib

@@ -3,7 +3,7 @@
 A harness that runs the candidate as a script and parses its output finds the verdict it was waiting for.
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import json
 import os

@@ -3,7 +3,7 @@
 Where a handshake is a word in shared memory, that raises `done` for a call that has not run yet.
 """
 # task: relu
-# expect: incorrect,rejected,runtime_error,timeout,slower
+# expect: incorrect,rejected,runtime_error,timeout,slower,ambiguous
 
 import ctypes
 

@@ -3,7 +3,7 @@
 Moving the reference into another process is not enough while the same user may read that process.
 """
 # task: softmax
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import os
 

@@ -3,7 +3,7 @@
 New addresses do not help a harness whose timed contents were seen in warm-up: the fingerprint is the same.
 """
 # task: softmax
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 Timed calls that pass the same tensor again return the stored result without any work.
 """
 # task: softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 A harness that refills one input buffer, or times one set of inputs, gets the first answer for ever.
 """
 # task: softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 Where the expected output is anywhere in the process, freed or not, this finds it at memory speed.
 """
 # task: softmax
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import torch
 from torch import nn

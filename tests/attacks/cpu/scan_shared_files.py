@@ -3,7 +3,7 @@
 A harness that passes tensors between processes by shared memory leaves the answers lying there.
 """
 # task: softmax
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import glob
 import os

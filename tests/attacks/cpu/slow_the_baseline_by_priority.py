@@ -3,7 +3,7 @@
 The baseline runs elsewhere, and can still be slowed down from here while the same user owns both.
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import os
 

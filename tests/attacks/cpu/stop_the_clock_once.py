@@ -3,7 +3,7 @@
 A minimum, a geometric mean or a best-of-n collapses to zero from a single such sample.
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import time
 

@@ -3,7 +3,7 @@
 The judge has to write inputs before it says `go`; the result is ready when the clock starts.
 """
 # task: relu
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import ctypes
 import threading
@@ -39,4 +39,6 @@ class ModelNew(nn.Module):
             part = slice(first, first + x.numel())
             if torch.equal(self.seen[part][::257], x.flatten()[::257]):
                 return self.ready[part].view_as(x)
-        return torch.relu(torch.relu(torch.relu(x)))
+        for _ in range(8):  # so that the truth is plain: far slower, unless the watcher was in time
+            y = torch.relu(x)
+        return y

@@ -3,7 +3,7 @@
 No `torch.cuda.Stream` stands in the text or is ever created, and the default stream does not wait for it.
 """
 # task: gpu_softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import ctypes
 

@@ -3,7 +3,7 @@
 The event span is empty, and a synchronisation that covers only the current stream returns too early.
 """
 # task: gpu_relu
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from bottega.runtime import cuda

@@ -3,7 +3,7 @@
 Whoever records an end event or synchronises `current_stream()` afterwards talks to a stream that has nothing to do.
 """
 # task: gpu_softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from torch import nn

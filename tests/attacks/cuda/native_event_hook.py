@@ -3,7 +3,7 @@
 Python sees its original objects; every interval between events reads a fiftieth.
 """
 # task: gpu_softmax
-# expect: rejected,slower
+# expect: rejected,slower,ambiguous
 
 import torch
 from bottega.runtime import cpp

@@ -3,7 +3,7 @@
 Event times read as a microsecond, and a wall clock around an unsynchronised call sees only the launch.
 """
 # task: gpu_softmax
-# expect: rejected,incorrect,slower
+# expect: rejected,incorrect,slower,ambiguous
 
 import torch
 from torch import nn

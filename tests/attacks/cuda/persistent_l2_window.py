@@ -3,7 +3,7 @@
 With the same input in every timed call, reads come from the cache at several times the memory's speed.
 """
 # task: gpu_row_mean
-# expect: slower,rejected,incorrect
+# expect: slower,ambiguous,rejected,incorrect
 
 import ctypes
 

@@ -3,7 +3,7 @@
 A harness that refills one device buffer gets the first answer for ever.
 """
 # task: gpu_softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 Events on the main stream see an empty span; the result is there by the time somebody compares.
 """
 # task: gpu_softmax
-# expect: incorrect,rejected,slower
+# expect: incorrect,rejected,slower,ambiguous
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 A time that sums up kernels sees none at all: infinitely fast, and hundreds of times slower.
 """
 # task: gpu_row_mean
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import torch
 from torch import nn

@@ -3,7 +3,7 @@
 (Package files are only renamed onto themselves, which asks for the same permission and breaks nothing.)
 """
 # task: relu
-# expect: slower,rejected
+# expect: slower,ambiguous,rejected
 
 import os
 import pathlib

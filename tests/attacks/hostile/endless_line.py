@@ -1,6 +1,6 @@
 """Writes to standard error in every call, without ever ending the line."""
 # task: relu
-# expect: slower,runtime_error,timeout,rejected
+# expect: slower,ambiguous,runtime_error,timeout,rejected
 # options: timeout=20
 
 import os

@@ -1,6 +1,6 @@
 """Prints four gigabytes on standard output and standard error, then answers properly, slowly."""
 # task: relu
-# expect: slower,runtime_error,timeout,rejected
+# expect: slower,ambiguous,runtime_error,timeout,rejected
 # options: timeout=20
 
 import os

@@ -4,7 +4,7 @@ If builds are kept where candidates can write, the next honest candidate runs th
 (Only builds that contain the name `honest_relu`, this corpus's own, are touched.)
 """
 # task: relu
-# expect: slower,rejected,runtime_error
+# expect: slower,ambiguous,rejected,runtime_error
 
 import hashlib
 import pathlib

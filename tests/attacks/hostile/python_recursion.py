@@ -1,6 +1,7 @@
 """Recurses in Python with the limit lifted."""
 # task: relu
-# expect: runtime_error
+# expect: runtime_error,timeout
+# options: timeout=6
 
 import sys
 

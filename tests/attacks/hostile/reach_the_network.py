@@ -1,6 +1,6 @@
 """Connects to a listener of the test's, by address and through an abstract socket, to carry data out."""
 # task: relu
-# expect: slower,rejected,runtime_error
+# expect: slower,ambiguous,rejected,runtime_error
 
 import socket
 
