@@ -14,6 +14,7 @@ from typing import Any
 
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
+LARGEST_OWN_CODE = 4 << 20
 LAUNCH_FLOOR_US = 1.5
 """What an empty kernel takes: time that shows no work."""
 
@@ -70,8 +71,9 @@ def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
         return Coverage(None, f"not measured: {samples['unavailable']}")
     own = library = 0
     by_name: dict[str, int] = {}
+    sizes = dict(samples.get("code_bytes", {}))
     for path, count in dict(samples.get("by_file", {})).items():
-        kind = file_kind(str(path))
+        kind = file_kind(str(path), int(sizes.get(path, 0)))
         if kind == "own":
             own += count
         elif kind == "library":
@@ -92,14 +94,18 @@ def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:
         total["unavailable"] = more["unavailable"]
     for path, count in dict(more.get("by_file", {})).items():
         total["by_file"][path] = total["by_file"].get(path, 0) + int(count)
+    total.setdefault("code_bytes", {}).update(more.get("code_bytes", {}))
 
 
-def file_kind(path: str) -> str:
+def file_kind(path: str, code_bytes: int = 0) -> str:
     """`own` for code built inside the sandbox, `library`, or `neutral`.
 
-    Code generated in memory counts as a library's: oneDNN writes its kernels there.
+    Code generated in memory counts as a library's: oneDNN writes its kernels there. So does a file in the sandbox that
+    holds more code than anyone compiles there: a copy of a library under another name.
     """
     if _COMPILED_BY_TORCH.search(path) or path.startswith("[anon"):
+        return "library"
+    if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")) and code_bytes > LARGEST_OWN_CODE:
         return "library"
     if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")):
         return "own"

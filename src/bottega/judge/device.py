@@ -33,7 +33,7 @@ class DeviceCare:
         self.flushing.zero_()
         torch.cuda.synchronize()
 
-    def before_timing(self, inputs: list[torch.Tensor]) -> None:
+    def before_timing(self) -> None:
         if self.device == "cpu":
             torch.set_num_threads(1)  # worker threads that spin after a parallel copy would disturb the next call
 

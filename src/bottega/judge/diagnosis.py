@@ -42,7 +42,12 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
         parts.append(f"{_sentence(f'{violation.name}: {violation.detail}')} {advice}".strip())
     if verdict.outcome.accepted:
         parts.append(_speed_text(verdict, settings))
-    return "\n".join(part for part in parts if part)
+    return printable("\n".join(part for part in parts if part))
+
+
+def printable(text: str) -> str:
+    """Text of a foreign process without what would move a terminal's cursor or break an encoder."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
 def _failure_text(failure: dict[str, Any], ending: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,8 +11,6 @@ from bottega.judge.compare import root_mean_square
 from bottega.judge.inputs import Drawn
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.reference import Reference
-from bottega.judge.settings import Settings
-from bottega.judge.side import Side
 
 CONSTANT = 1e-4
 AVERAGED = 2e-2
@@ -24,9 +21,7 @@ SLOW_MS = 5000.0
 PARAMETERS_LOOKED_AT = 64
 
 
-def inspect_task(
-    reference: Reference, eager: Side, settings: Settings, facts: dict[str, Any], settle: Callable[[], None]
-) -> dict[str, Any]:
+def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
     """Problems by name, each with what was seen. An empty list means that nothing speaks against the task."""
     examiner = Examiner(reference)
     problems: list[dict[str, str]] = []

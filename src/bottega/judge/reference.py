@@ -19,7 +19,7 @@ import torch
 
 from bottega.judge.inputs import Drawn, InputSource
 from bottega.judge.layout import flatten, unflatten
-from bottega.judge.player import import_source, set_precision
+from bottega.judge.loading import import_source, set_precision
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""

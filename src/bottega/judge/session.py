@@ -187,7 +187,7 @@ class Session:
         return self.machine.server.spawn(
             entry,
             fds=descriptors,
-            arguments={"device": self.machine.device},
+            arguments={"device": self.machine.device, "cache": self.machine.cache},
             limits=huge,
             environment=environment,
             writable=writable,

@@ -118,7 +118,8 @@ class Sampler:
         samples = sum(by_file.values())
         if samples > sum(named.values()):
             named["[other]"] = samples - sum(named.values())
-        return {"samples": samples, "lost": self._lost, "by_file": named}
+        code = {path: size for maps in self._maps.values() for path, size in maps.code_bytes().items() if path in named}
+        return {"samples": samples, "lost": self._lost, "by_file": named, "code_bytes": code}
 
 
 class _Maps:
@@ -136,6 +137,13 @@ class _Maps:
                     self.starts.append(int(low, 16))
                     self._ends.append(int(high, 16))
                     self._files.append(fields[5][:300] if len(fields) > 5 else "[anon]")
+
+    def code_bytes(self) -> dict[str, int]:
+        """How much executable code of each file is mapped."""
+        sizes: Counter[str] = Counter()
+        for low, high, path in zip(self.starts, self._ends, self._files):
+            sizes[path] += high - low
+        return dict(sizes)
 
     def file_at(self, address: int) -> str:
         index = bisect.bisect_right(self.starts, address) - 1

@@ -1,0 +1,142 @@
+"""The first calls of a reference: what it returns, whether it repeats itself, what it does to its inputs, how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, TypeVar
+
+import torch
+
+from bottega.judge.arena import Arena
+from bottega.judge.compare import Comparison, root_mean_square
+from bottega.judge.device import DeviceCare
+from bottega.judge.inputs import Drawn
+from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
+from bottega.judge.reference import InvalidTask, Reference
+from bottega.judge.side import SHIFTS, Side, SideFailed, Turn
+from bottega.judge.terms import Terms
+
+T = TypeVar("T")
+ROOMY_OUTPUT = 256 << 20
+SMALL_OUTPUT = 64
+"""Outputs with no more elements than this may cancel to almost nothing in one draw."""
+TIMED_CALLS = 4
+
+
+@dataclass
+class Acquaintance:
+    """What is known about a task before any candidate is seen."""
+
+    input_room: int = 0
+    output_room: int = 0
+    """Bytes that the inputs (at any of their addresses) and the outputs take in an arena."""
+    mutates: frozenset[int] = frozenset()
+    aliases: bool = False
+    typical: tuple[float, ...] = ()
+    alone_ms: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def terms(
+        self,
+        *,
+        precision: str,
+        state: str,
+        deadline: Callable[[], float],
+        settle: Callable[[], None],
+        reference_error: float = 0.0,
+    ) -> Terms:
+        return Terms(precision, state, self.mutates, self.aliases, deadline, settle, self.typical, reference_error)
+
+    def arenas(self, device: str) -> tuple[Arena, Arena]:
+        room = (
+            self.output_room * 2 if self.output_room < ROOMY_OUTPUT else self.output_room
+        )  # a wrong data type may be twice as wide
+        return Arena.create(device, self.input_room), Arena.create(device, room + ALIGNMENT * 64)
+
+
+def get_acquainted(
+    reference: Reference, baselines: dict[str, Side], care: DeviceCare, precision: str, deadline: float
+) -> Acquaintance:
+    """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
+    known = Acquaintance()
+    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, settle=care.quiet)
+    eager, device = baselines["eager"], reference.device
+    drawn = reference.draw()
+    known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
+    eager.attach(Arena.create(device, known.input_room), Arena.create(device, ALIGNMENT), deadline)
+    survey = of_reference(eager, lambda: eager.survey(drawn, deadline))
+    if not survey["tensors"]:
+        raise InvalidTask("the model returns no tensor: there is nothing to compare")
+    known.output_room = int(survey["bytes"])
+    for side in baselines.values():
+        side.attach(*known.arenas(device), deadline)
+        side.extent = known.output_room
+    first = _turn(eager, drawn, terms)
+    known.mutates = frozenset(eager.mutated(first, drawn))
+    known.aliases = first.aliases
+    outputs = [view.clone() for view in eager.output_views(first.specs)]
+    for side in baselines.values():
+        if side is not eager:
+            _turn(side, drawn, terms)
+    _must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms).specs))
+    del outputs
+    known.alone_ms, known.typical = _first_times(reference, eager, terms)
+    known.facts = {
+        "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
+        "output_bytes": sum(spec.extent for spec in first.specs),
+        "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
+        "reference_ms": known.alone_ms,
+        "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
+        "mutates_inputs": sorted(known.mutates),
+        **care.rates(),
+    }
+    return known
+
+
+def of_reference(side: Side, call: Callable[[], T]) -> T:
+    """Whatever goes wrong in a call of the reference is the task's fault: say so in its words."""
+    try:
+        return call()
+    except SideFailed as failure:
+        text = failure.detail.get("text") or failure.text
+        if failure.kind == "failure" and "out of memory" in text.lower():
+            raise InvalidTask(
+                f"the reference needs more memory than the {side.device} device has left; use smaller shapes"
+            ) from None
+        reasons = {"timeout": "takes longer than the task timeout", "died": "kills its process (out of memory, or a crash)"}
+        told = reasons.get(failure.kind) or f"raises {failure.detail.get('type', '')}: {text}"
+        raise InvalidTask(f"{side.name} baseline: the reference {' '.join(told.split())[:400]}") from None
+
+
+def _turn(side: Side, drawn: Drawn, terms: Terms) -> Turn:
+    return of_reference(side, lambda: side.play(drawn, terms))
+
+
+def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[float, tuple[float, ...]]:
+    """Median milliseconds of a few calls on fresh inputs, and the size of each small output over them."""
+    times: list[int] = []
+    sizes: list[list[float]] = []
+    for _ in range(TIMED_CALLS):
+        turn = _turn(eager, reference.draw(), terms)
+        times.append(turn.inner_ns)
+        views = eager.output_views(turn.specs)
+        sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
+    return median(times) / 1e6, tuple(max(column) for column in zip(*sizes))
+
+
+def _must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
+    for one, two in zip(before, after):
+        if one.shape != two.shape or _differs(one, two):
+            raise InvalidTask(
+                "the reference answers differently to the same inputs: it draws random numbers or keeps state; "
+                "put it in evaluation mode (--mode eval) or take the randomness out"
+            )
+
+
+def _differs(before: torch.Tensor, after: torch.Tensor) -> bool:
+    floating = before.is_floating_point() or before.is_complex()
+    comparison = Comparison(dtype_name(before.dtype), "fp32", root_mean_square(before) if floating else 0.0, coarse=1e-4)
+    comparison.feed(after.reshape(-1), before.reshape(-1), before.reshape(-1))
+    return bool(comparison.problem)

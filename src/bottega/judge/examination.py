@@ -1,0 +1,222 @@
+"""One candidate, from its build to its coverage: the stages in order, each of which may settle the matter.
+
+What is found goes into one plain dictionary that the judge turns into a verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from bottega.judge.acquaintance import Acquaintance
+from bottega.judge.arena import Arena
+from bottega.judge.budget import Budget, Stages
+from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
+from bottega.judge.clocks import combine
+from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
+from bottega.judge.device import DeviceCare
+from bottega.judge.lease import Lease
+from bottega.judge.reference import Reference
+from bottega.judge.rounds import Rounds, left_behind, run_rounds
+from bottega.judge.settings import Settings
+from bottega.judge.side import Side, SideFailed
+from bottega.judge.terms import Terms
+from bottega.judge.trials import run_trial
+
+WARM_UP_ROUNDS = 2
+PROFILED_CALLS = 4
+SAMPLING_SECONDS = 0.25
+SAMPLING_WINDOWS = 4
+
+
+class Bench(Protocol):
+    """What an examination takes from the referee."""
+
+    device: str
+    cache: str
+    lease: Lease
+    care: DeviceCare
+    reference: Reference
+    known: Acquaintance
+    baselines: dict[str, Side]
+    state: str
+
+    def load(self, side: Side, source: str, name: str, class_name: str, deadline: float) -> dict[str, Any]: ...
+
+    def use_state(self, state: str, deadline: float) -> None: ...
+
+    def buffers(self) -> tuple[Arena, Arena]: ...
+
+
+class Examination:
+    def __init__(self, bench: Bench, side: Side, source: str, language: str, settings: Settings):
+        self.bench = bench
+        self.side = side
+        self.source = source
+        self.language = language
+        self.settings = settings
+        self.budget = Budget(settings.timeout)
+        self.found: dict[str, Any] = {"trials": [], "violations": [], "stages": {}, "notes": [], "facts": bench.known.facts}
+
+    def run(self) -> dict[str, Any]:
+        try:
+            self._stages()
+        except SideFailed as failure:
+            self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
+        self.found["oracle"] = self.bench.reference.oracle_kind
+        return self.found
+
+    def _stages(self) -> None:
+        stages = Stages(self.found["stages"])
+        if self.bench.device == "cpu":
+            with self.budget.sharing(self.bench.lease):
+                self._build()
+        else:
+            self._build()  # compiling does not touch the device
+        stages.mark("build")
+        with self.budget.sharing(self.bench.lease):
+            settled = self._trials()
+        stages.mark("trials")
+        if settled or not self.settings.timed:
+            return
+        with self.budget.alone(self.bench.lease):
+            stages.mark("waiting")
+            self.bench.care.before_timing()
+            settled = self._rounds()
+            stages.mark("timing")
+            if settled:
+                return
+            self.found["coverage"] = self._coverage().to_json()
+            stages.mark("coverage")
+            self.found["conditions"] = self.bench.care.conditions()
+
+    def _build(self) -> None:
+        bench, end = self.bench, self.budget.end
+        archive = archive_path(bench.cache, self.source) if bench.cache and wants_cache(self.source) else None
+        if archive is not None and archive.exists():
+            self._restore(archive, end)
+        reply = bench.load(self.side, self.source, "candidate", "ModelNew", end)
+        if archive is not None and not archive.exists():
+            self._harvest(archive, end)
+        mismatch = str(reply.get("mismatch") or "")[:500]
+        bench.use_state("seeded" if mismatch else "loaded", end)
+        self.found["parameters"], self.found["mismatch"] = bench.state, mismatch
+        self.side.attach(*bench.buffers(), end)
+        self.side.extent = bench.known.output_room
+
+    def _trials(self) -> bool:
+        """The correctness trials; True when one of them settles the verdict."""
+        bench, found = self.bench, self.found
+        terms = self._terms(bench.care.quiet)
+        for variant in self.settings.variants:
+            trial = run_trial(bench.reference, bench.baselines["eager"], self.side, variant, terms)
+            found["trials"].append(trial.to_json())
+            found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
+            if trial.problem or trial.violations:
+                found["problem"] = f"on {variant} inputs: {trial.problem}" if trial.problem else ""
+                found["precision_suspect"] = trial.precision_suspect
+                return True
+        return False
+
+    def _rounds(self) -> bool:
+        """The timed rounds; True when an output in them was wrong."""
+        bench, found = self.bench, self.found
+        errors = [error.get("reference_relative") or 0.0 for trial in found["trials"] for error in trial["errors"]]
+        terms = self._terms(bench.care.settle, max(errors, default=0.0))
+        for _ in range(WARM_UP_ROUNDS):
+            drawn = bench.reference.draw()
+            for side in (*bench.baselines.values(), self.side):
+                side.play(drawn, terms)
+        chosen = {name: bench.baselines[name] for name in self.settings.baselines}
+        rounds = run_rounds(bench.reference, chosen, self.side, settings=self.settings, terms=terms)
+        found["violations"].extend(list(violation) for violation in rounds.violations)
+        if rounds.problem:
+            found["problem"] = rounds.problem
+            found["violations"].append(["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"])
+            return True
+        self._write_timing(rounds)
+        return False
+
+    def _write_timing(self, rounds: Rounds) -> None:
+        found = self.found
+        found["timing"] = {}
+        for name, pairs in rounds.pairs.items():
+            timing = combine(pairs, self.settings.floor)
+            found["timing"][name] = {
+                "speedup": [timing.speedup.point, timing.speedup.low, timing.speedup.high],
+                "baseline_ms": timing.baseline_ms,
+                "candidate_ms": timing.candidate_ms,
+                "clock": timing.clock,
+                "pairs": [[p.baseline_outer, p.baseline_inner, p.candidate_outer, p.candidate_inner] for p in pairs],
+            }
+            if timing.forged:
+                found["violations"].append(["clock_forged", timing.forged])
+        if self.bench.device == "cpu":
+            return  # a side that is frozen cannot leave work behind on a CPU
+        busy = left_behind(rounds)
+        if busy:
+            found["violations"].append(["work_after_return", busy])
+        eager_ms, alone_ms = found["timing"].get("eager", {}).get("baseline_ms", 0.0), self.bench.known.alone_ms
+        if alone_ms and eager_ms > 1.5 * alone_ms + 0.05:
+            text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
+            found["violations"].append(["baseline_disturbed", text])
+
+    def _coverage(self) -> Coverage:
+        claimed = claimed_kernels(self.source, self.language)
+        terms = self._terms(self.bench.care.settle)
+        if self.bench.device != "cpu":
+            self.side.play(self.bench.reference.draw(), terms)
+            reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
+            rows = [row for row in reply.get("kernels", []) if isinstance(row, list) and len(row) == 3]
+            return gpu_coverage(rows, self.source, claimed)
+        samples: dict[str, Any] = {"by_file": {}}
+        coverage = cpu_coverage(samples, claimed)
+        for _ in range(SAMPLING_WINDOWS):
+            merge_samples(samples, self._sample(terms))
+            coverage = cpu_coverage(samples, claimed)
+            if coverage.share is not None or "unavailable" in samples:
+                break
+        return coverage
+
+    def _sample(self, terms: Terms) -> dict[str, Any]:
+        """Have the operating system sample the candidate's processes over some calls."""
+        self.side.reins.sample_start()
+        begun = time.monotonic()
+        for played in range(400):
+            if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
+                break
+            self.side.play(self.bench.reference.draw(), terms)
+        return self.side.reins.sample_stop()
+
+    def _terms(self, settle: Callable[[], None], reference_error: float = 0.0) -> Terms:
+        return self.bench.known.terms(
+            precision=self.settings.precision,
+            state=self.bench.state,
+            deadline=self.budget.deadline,
+            settle=settle,
+            reference_error=reference_error,
+        )
+
+    def _restore(self, archive: Path, deadline: float) -> None:
+        descriptor = os.open(archive, os.O_RDONLY)
+        try:
+            self.side.ask({"do": "restore"}, deadline, (descriptor,))
+        except SideFailed as failure:
+            if failure.kind != "failure":
+                raise
+            archive.unlink(missing_ok=True)  # damaged: it will be built anew
+        finally:
+            os.close(descriptor)
+
+    def _harvest(self, archive: Path, deadline: float) -> None:
+        room = Arena.create("cpu", LARGEST_ARCHIVE)
+        try:
+            reply = self.side.ask({"do": "harvest", "room": room.capacity}, deadline, (room.descriptor,))
+            data = room.read(int(reply.get("bytes") or 0))
+        finally:
+            room.close()
+        if data:
+            keep(archive, data)

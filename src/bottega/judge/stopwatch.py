@@ -1,0 +1,45 @@
+"""How a player times its own calls: precise, and forgeable by whoever shares the process."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import torch
+
+
+class Stopwatch(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def elapsed(self) -> int:
+        """Nanoseconds between start and stop."""
+
+
+class HostStopwatch:
+    def start(self) -> None:
+        self.begun = time.perf_counter_ns()
+
+    def stop(self) -> None:
+        self.ended = time.perf_counter_ns()
+
+    def elapsed(self) -> int:
+        return self.ended - self.begun
+
+
+class EventStopwatch:
+    """Device events: read only after the device has caught up."""
+
+    def __init__(self) -> None:
+        self.begun = torch.cuda.Event(enable_timing=True)
+        self.ended = torch.cuda.Event(enable_timing=True)
+
+    def start(self) -> None:
+        self.begun.record()
+
+    def stop(self) -> None:
+        self.ended.record()
+
+    def elapsed(self) -> int:
+        return int(self.begun.elapsed_time(self.ended) * 1e6)

@@ -1,0 +1,49 @@
+"""A verdict survives JSON whole; four of its ten endings are good ones."""
+
+from __future__ import annotations
+
+import json
+
+from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
+
+FULL = Verdict(
+    outcome=Outcome.FASTER,
+    correct=True,
+    speedup={"eager": Speedup(1.5, 1.4, 1.6), "compile": Speedup(1.1, 1.0, 1.2)},
+    times_ms={"candidate": 1.0, "eager": 1.5, "floor": 0.2},
+    error={"oracle": "fp64", "candidate": 1e-7, "reference": 2e-7, "limit": 5e-5},
+    coverage={"share": 0.98, "method": "samples", "own": ["kernel"], "hottest": [["own kernels", 0.98]]},
+    violations=(Violation("late_write", "the output changed"), Violation("decoy_kernel", "ß ∞")),
+    diagnosis="two\nlines",
+    notes=("one", "two"),
+    sandbox={"parts": {"network": True}, "missing": {}},
+    fingerprint={"judge": "1", "settings": {"baselines": ["eager"]}},
+    stages_s={"build": 0.5},
+    task_id="0123",
+    candidate_id="4567",
+)
+
+
+def test_verdict_survives_json() -> None:
+    text = json.dumps(FULL.to_json(), allow_nan=False)
+    assert Verdict.from_json(json.loads(text)) == FULL
+
+
+def test_empty_verdict_survives_json() -> None:
+    for outcome in Outcome:
+        verdict = Verdict(outcome)
+        assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+
+
+def test_json_is_plain_and_documented() -> None:
+    data = FULL.to_json()
+    assert type(data["outcome"]) is str
+    assert data["speedup"]["eager"] == {"point": 1.5, "low": 1.4, "high": 1.6}
+    assert data["violations"][0] == {"name": "late_write", "detail": "the output changed"}
+    documented = {"outcome", "correct", "speedup", "times_ms", "error", "coverage", "violations"}
+    assert documented | {"diagnosis", "sandbox", "fingerprint"} <= set(data)
+
+
+def test_ten_outcomes_of_which_four_are_accepted() -> None:
+    assert len(Outcome) == 10
+    assert {outcome.value for outcome in Outcome if outcome.accepted} == {"faster", "same", "slower", "ambiguous"}

@@ -1,0 +1,144 @@
+"""Two clocks: an honest pair agrees, a forged claim gains nothing, and a busy machine is not called a forger."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bottega.core.verdict import Outcome
+from bottega.judge.clocks import Pair, combine, overhead
+from bottega.judge.statistics import speed_outcome
+
+MILLISECOND = 1_000_000
+ROUNDS = 24
+
+
+def rounds(
+    baseline_ms: float,
+    candidate_ms: float,
+    *,
+    claim: float = 1.0,
+    overhead_ms: float = 0.15,
+    noise: float = 0.01,
+    jitter_ms: float = 0.01,
+    preempted: float = 0.0,
+    beside_ms: float = 0.0,
+    count: int = ROUNDS,
+    seed: int = 1,
+) -> list[Pair]:
+    """Simulated rounds. `claim` scales what the candidate's process says; `beside_ms` is work that its clock does not see."""
+    source = random.Random(seed)
+
+    def around(value: float, by: float) -> float:
+        return max(0.0, value * (1 + source.gauss(0, by)))
+
+    def waking() -> float:
+        late = source.expovariate(1 / 2.0) if source.random() < preempted else 0.0
+        return overhead_ms + abs(source.gauss(0, jitter_ms)) + late
+
+    pairs = []
+    for _ in range(count):
+        baseline, candidate = around(baseline_ms, noise), around(candidate_ms, noise)
+        pairs.append(
+            Pair(
+                baseline_outer=int((baseline + waking()) * MILLISECOND),
+                baseline_inner=int(baseline * MILLISECOND),
+                candidate_outer=int((candidate + beside_ms + waking()) * MILLISECOND),
+                candidate_inner=int(candidate * claim * MILLISECOND),
+            )
+        )
+    return pairs
+
+
+def test_overhead_is_what_the_trusted_side_shows() -> None:
+    assert overhead([Pair(130, 100, 0, 0), Pair(150, 100, 0, 0), Pair(1000, 100, 0, 0)]) == 50
+
+
+@pytest.mark.parametrize(("baseline", "candidate"), [(2.0, 1.0), (1.0, 2.0), (5.0, 4.0), (0.4, 0.2)])
+def test_honest_pairs_hold_the_true_ratio_on_the_precise_clock(baseline: float, candidate: float) -> None:
+    timing = combine(rounds(baseline, candidate), 0.02)
+    assert timing.clock == "inner"
+    assert timing.forged == ""
+    assert timing.speedup.low <= baseline / candidate <= timing.speedup.high
+    assert timing.speedup.point == pytest.approx(baseline / candidate, rel=0.03)
+    assert timing.candidate_ms == pytest.approx(candidate, rel=0.03)
+    assert timing.baseline_ms == pytest.approx(baseline, rel=0.03)
+
+
+def test_equal_kernels_are_not_told_apart() -> None:
+    wrong = 0
+    for seed in range(60):
+        wrong += speed_outcome(combine(rounds(1.0, 1.0, seed=seed), 0.02).speedup) in (Outcome.FASTER, Outcome.SLOWER)
+    assert wrong <= 1
+
+
+@pytest.mark.parametrize("claim", [0.9, 0.7, 0.5, 0.01, 0.0, -3.0])
+def test_low_end_does_not_profit_from_a_forged_claim(claim: float) -> None:
+    honest = combine(rounds(2.0, 2.0), 0.02)
+    forged = combine(rounds(2.0, 2.0, claim=claim), 0.02)
+    assert forged.speedup.low <= max(honest.speedup.low, 1.0)
+    assert speed_outcome(forged.speedup) is not Outcome.FASTER
+
+
+@pytest.mark.parametrize("claim", [0.5, 0.01, 0.0])
+def test_gross_forgery_is_named_and_charged_by_the_outer_clock(claim: float) -> None:
+    timing = combine(rounds(2.0, 2.0, claim=claim), 0.02)
+    assert "claims" in timing.forged
+    assert timing.clock == "outer"
+    assert timing.candidate_ms == pytest.approx(2.0, rel=0.05)
+    assert timing.speedup.high < 1.2
+
+
+def test_a_slower_kernel_with_a_forged_clock_stays_slower_at_the_low_end() -> None:
+    timing = combine(rounds(1.0, 2.0, claim=0.4), 0.02)
+    assert timing.speedup.low < 0.6
+    assert speed_outcome(timing.speedup) is not Outcome.FASTER
+
+
+def test_work_beside_the_call_is_charged() -> None:
+    """The candidate's clock stops early and the rest happens before the result is delivered."""
+    timing = combine(rounds(2.0, 0.2, beside_ms=1.8), 0.02)
+    assert timing.forged
+    assert timing.speedup.high < 1.3
+
+
+def test_background_work_on_both_sides_cancels() -> None:
+    timing = combine(rounds(2.0, 1.0, overhead_ms=3.0, jitter_ms=0.1), 0.02)
+    assert timing.forged == ""
+    assert timing.speedup.low <= 2.0 <= timing.speedup.high
+
+
+@pytest.mark.parametrize("count", [8, 12, 24])
+def test_noisy_machine_is_not_called_a_forger(count: int) -> None:
+    accused = 0
+    for seed in range(80):
+        timing = combine(rounds(1.0, 0.8, noise=0.15, jitter_ms=0.3, preempted=0.3, count=count, seed=seed), 0.02)
+        accused += bool(timing.forged)
+    assert accused <= 1
+
+
+def test_preempted_calls_do_not_make_a_kernel_faster() -> None:
+    wrong = 0
+    for seed in range(80):
+        timing = combine(rounds(1.0, 1.0, noise=0.05, jitter_ms=0.1, preempted=0.2, seed=seed), 0.02)
+        wrong += speed_outcome(timing.speedup) is Outcome.FASTER
+    assert wrong <= 1
+
+
+def test_tiny_differences_are_below_what_the_referee_can_see() -> None:
+    """Microseconds of overhead more on one side are no forgery."""
+    timing = combine(rounds(0.05, 0.05, beside_ms=0.03, overhead_ms=0.1), 0.02)
+    assert timing.forged == ""
+
+
+@pytest.mark.parametrize("claimed", [10**400, -(10**400), 2**63, 0])
+def test_absurd_claims_are_survived(claimed: int) -> None:
+    """What the candidate's process says may be any number: it must lead to a timing, not to a broken referee."""
+    honest = rounds(1.0, 1.0)
+    pairs = [Pair(p.baseline_outer, p.baseline_inner, p.candidate_outer, claimed) for p in honest]
+    assert speed_outcome(combine(pairs, 0.02).speedup) is not Outcome.FASTER
+
+
+def test_few_pairs_accuse_nobody() -> None:
+    assert combine(rounds(2.0, 2.0, claim=0.1, count=5), 0.02).forged == ""
