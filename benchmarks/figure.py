@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -72,9 +73,8 @@ def judge_all(judge: Judge, jobs: Sequence[Job], run: Run) -> Run:
                 run.done.append(_done(pending.pop(future), future))
                 progress(count - len(pending), count, run.done[-1], time.monotonic() - begun)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not lose the table; ending the processes is bounded
         run.interrupted = True
-        for future in pending:
-            future.cancel()
         print("\ninterrupted: what follows is what there was", file=sys.stderr)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

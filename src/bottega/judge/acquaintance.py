@@ -44,10 +44,21 @@ class Acquaintance:
         precision: str,
         state: str,
         deadline: Callable[[], float],
-        settle: Callable[[], None],
+        care: DeviceCare,
+        timed: bool = False,
         reference_error: float = 0.0,
     ) -> Terms:
-        return Terms(precision, state, self.mutates, self.aliases, deadline, settle, self.typical, reference_error)
+        return Terms(
+            precision=precision,
+            state=state,
+            mutates=self.mutates,
+            reference_aliases=self.aliases,
+            deadline=deadline,
+            settle=care.settle if timed else care.quiet,
+            hold=care.hold if timed else care.nothing,
+            typical=self.typical,
+            reference_error=reference_error,
+        )
 
     def arenas(self, device: str) -> tuple[Arena, Arena]:
         room = (
@@ -61,7 +72,7 @@ def get_acquainted(
 ) -> Acquaintance:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
     known = Acquaintance()
-    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, settle=care.quiet)
+    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
     eager, device = baselines["eager"], reference.device
     drawn = reference.draw()
     known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
@@ -70,9 +81,13 @@ def get_acquainted(
     if not survey["tensors"]:
         raise InvalidTask("the model returns no tensor: there is nothing to compare")
     known.output_room = int(survey["bytes"])
+    surveyed = eager.inputs, eager.outputs
     for side in baselines.values():
         side.attach(*known.arenas(device), deadline)
         side.extent = known.output_room
+    for arena in surveyed:
+        if arena is not None:
+            arena.close()
     first = _turn(eager, drawn, terms)
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
@@ -82,7 +97,12 @@ def get_acquainted(
             _turn(side, drawn, terms)
     _must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms).specs))
     del outputs
-    known.alone_ms, known.typical = _first_times(reference, eager, terms)
+    timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
+    known.alone_ms, known.typical = _first_times(reference, eager, timed)
+    # The oracle takes its memory now, so that what is left belongs to the candidates.
+    turn = _turn(eager, drawn, terms)
+    for _ in reference.truth(drawn, "loaded", eager.output_views(turn.specs)):
+        pass
     known.facts = {
         "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
         "output_bytes": sum(spec.extent for spec in first.specs),

@@ -9,6 +9,8 @@ import torch
 
 from bottega.judge.nvml import gpu_conditions
 
+HOLD_SECONDS = 0.0005
+
 
 class DeviceCare:
     def __init__(self, device: str):
@@ -17,6 +19,7 @@ class DeviceCare:
         self._rates: dict[str, float] = {}
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+            self.hold_cycles = int(HOLD_SECONDS * _cycles_per_second())
 
     def quiet(self) -> None:
         """Wait until the referee's own work is done."""
@@ -32,6 +35,18 @@ class DeviceCare:
         reset_persisting_l2()
         self.flushing.zero_()
         torch.cuda.synchronize()
+
+    def hold(self) -> None:
+        """Occupy the device while the player wakes up and enqueues its work.
+
+        Another process's work waits until this ends, so how long a launch takes on the host is hidden on both sides alike,
+        as it is in a program that runs ahead of its device; and nobody starts early.
+        """
+        if self.device != "cpu":
+            torch.cuda._sleep(self.hold_cycles)
+
+    def nothing(self) -> None:
+        """For turns that are not timed."""
 
     def before_timing(self) -> None:
         if self.device == "cpu":
@@ -64,6 +79,17 @@ class DeviceCare:
 
     def conditions(self) -> dict[str, Any]:
         return gpu_conditions() if self.device != "cpu" else {}
+
+
+def _cycles_per_second() -> float:
+    """How fast the device counts, at the clock it runs at now."""
+    cycles = 20_000_000
+    torch.cuda._sleep(cycles)
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    torch.cuda._sleep(cycles)
+    torch.cuda.synchronize()
+    return cycles / (time.perf_counter() - begun)
 
 
 def reset_persisting_l2() -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
+
+import torch
 
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
@@ -24,7 +25,7 @@ from bottega.judge.rounds import Rounds, left_behind, run_rounds
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
 from bottega.judge.terms import Terms
-from bottega.judge.trials import run_trial
+from bottega.judge.trials import CROWDED, run_trial
 
 WARM_UP_ROUNDS = 2
 PROFILED_CALLS = 4
@@ -66,6 +67,8 @@ class Examination:
             self._stages()
         except SideFailed as failure:
             self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
+        except torch.OutOfMemoryError:
+            self.found["failure"] = {"kind": "failure", **CROWDED}
         self.found["oracle"] = self.bench.reference.oracle_kind
         return self.found
 
@@ -110,7 +113,7 @@ class Examination:
     def _trials(self) -> bool:
         """The correctness trials; True when one of them settles the verdict."""
         bench, found = self.bench, self.found
-        terms = self._terms(bench.care.quiet)
+        terms = self._terms(timed=False)
         for variant in self.settings.variants:
             trial = run_trial(bench.reference, bench.baselines["eager"], self.side, variant, terms)
             found["trials"].append(trial.to_json())
@@ -125,7 +128,7 @@ class Examination:
         """The timed rounds; True when an output in them was wrong."""
         bench, found = self.bench, self.found
         errors = [error.get("reference_relative") or 0.0 for trial in found["trials"] for error in trial["errors"]]
-        terms = self._terms(bench.care.settle, max(errors, default=0.0))
+        terms = self._terms(reference_error=max(errors, default=0.0))
         for _ in range(WARM_UP_ROUNDS):
             drawn = bench.reference.draw()
             for side in (*bench.baselines.values(), self.side):
@@ -166,7 +169,7 @@ class Examination:
 
     def _coverage(self) -> Coverage:
         claimed = claimed_kernels(self.source, self.language)
-        terms = self._terms(self.bench.care.settle)
+        terms = self._terms()
         if self.bench.device != "cpu":
             self.side.play(self.bench.reference.draw(), terms)
             reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
@@ -191,12 +194,13 @@ class Examination:
             self.side.play(self.bench.reference.draw(), terms)
         return self.side.reins.sample_stop()
 
-    def _terms(self, settle: Callable[[], None], reference_error: float = 0.0) -> Terms:
+    def _terms(self, *, timed: bool = True, reference_error: float = 0.0) -> Terms:
         return self.bench.known.terms(
             precision=self.settings.precision,
             state=self.bench.state,
             deadline=self.budget.deadline,
-            settle=settle,
+            care=self.bench.care,
+            timed=timed,
             reference_error=reference_error,
         )
 

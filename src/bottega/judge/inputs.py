@@ -56,6 +56,10 @@ class InputSource:
                 try:
                     with torch.device(self.device):
                         return _as_sequence(self.get_inputs())
+                except torch.OutOfMemoryError:
+                    torch.cuda.empty_cache()
+                    with torch.device(self.device):
+                        return _as_sequence(self.get_inputs())
                 except Exception:
                     self.on_device = False
             with nullcontext():

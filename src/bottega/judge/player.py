@@ -115,7 +115,9 @@ class Player:
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs = self.channel.claim_descriptors(2)
         self.arguments = ()
-        self.inputs = self.outputs = None
+        for arena in (self.inputs, self.outputs):
+            if arena is not None:
+                arena.close()
         self.inputs = Arena.attach(self.device, message["inputs"], inputs)
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
         return {"attached": True}

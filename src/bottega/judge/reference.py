@@ -87,18 +87,23 @@ class Reference:
         try:
             return self.inputs.draw(variant)
         except torch.OutOfMemoryError:
-            raise InvalidTask(f"the inputs do not fit the memory of the {self.device} device") from None
+            free = f" ({torch.cuda.mem_get_info()[0] / 1e9:.1f} GB are free)" if self.device != "cpu" else ""
+            raise InvalidTask(
+                f"the inputs do not fit the memory of the {self.device} device{free}; use smaller shapes"
+            ) from None
         except BaseException as error:
             raise InvalidTask(f"get_inputs() raises {one_line(error)}") from error
 
     def truth(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> Iterator[Piece]:
         """The right outputs for `drawn`, piece by piece; `reference` is what the fp32 baseline made of the same inputs."""
+        if self.rows is None and self._crowded(drawn, reference) and self._may_slice(drawn, state, reference):
+            self.rows = max(1, drawn.tensors[0].shape[0] // 8)
         while self.oracle_kind != "reference":
             try:
                 yield from self._pieces(drawn, state, reference)
                 return
             except torch.OutOfMemoryError:
-                self._shrink(drawn, reference)
+                self._shrink(drawn, state, reference)
             except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
                 self.oracle_kind = "reference"  # the model insists on its data type, or has no fp64 form
             self._oracle = None
@@ -128,6 +133,13 @@ class Reference:
                 results.append(piece)
         yield from results
 
+    def _crowded(self, drawn: Drawn, reference: list[torch.Tensor]) -> bool:
+        """Whether an fp64 pass over everything at once would take more than a quarter of the device."""
+        if self.device == "cpu":
+            return False
+        traffic = sum(t.nbytes for t in [*drawn.tensors, *reference])
+        return 6 * traffic > torch.cuda.get_device_properties(0).total_memory // 4
+
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._oracle is None:
             self._oracle = copy.deepcopy(self.model).to(where).double()
@@ -136,12 +148,12 @@ class Reference:
         self._oracle.load_state_dict(self.state(state), strict=True)
         return self._oracle
 
-    def _shrink(self, drawn: Drawn, reference: list[torch.Tensor]) -> None:
+    def _shrink(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> None:
         """The last attempt did not fit: try smaller pieces, then the host, then do without."""
-        batch = drawn.tensors[0].shape[0] if drawn.tensors and drawn.tensors[0].dim() else 0
-        sliceable = batch > 1 and all(t.dim() and t.shape[0] == batch for t in [*drawn.tensors, *reference])
-        step = self.rows or batch
-        if self.oracle_kind == "fp64" and sliceable and step > 1 and self._rows_are_independent(drawn, reference):
+        self._oracle = None
+        release(self.device)
+        step = self.rows or (drawn.tensors[0].shape[0] if drawn.tensors and drawn.tensors[0].dim() else 1)
+        if self.oracle_kind == "fp64" and step > 1 and (self.rows or self._may_slice(drawn, state, reference)):
             self.rows = max(1, step // 4)
             return
         self.rows = None
@@ -149,16 +161,19 @@ class Reference:
         small = self.device != "cpu" and self.oracle_kind == "fp64" and size <= HOST_ORACLE_BYTES
         self.oracle_kind = "fp64 on the host" if small else "reference"
 
-    def _rows_are_independent(self, drawn: Drawn, reference: list[torch.Tensor]) -> bool:
-        """Whether the model's answer for one batch entry is the same when it is asked alone."""
-        if self.rows is not None:
-            return True
-        release(self.device)
-        batch = drawn.tensors[0].shape[0]
+    def _may_slice(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> bool:
+        """Whether everything has one batch, and the model answers one entry of it alone as it does among the others."""
+        batch = drawn.tensors[0].shape[0] if drawn.tensors and drawn.tensors[0].dim() else 0
+        if batch < 2 or any(not t.dim() or t.shape[0] != batch for t in [*drawn.tensors, *reference]):
+            return False
         row = secrets.randbelow(batch)
         model = copy.deepcopy(self.model).to(self.device)
-        with torch.no_grad():
-            alone = flatten(model(*unflatten(drawn.skeleton, [t[row : row + 1].clone() for t in drawn.tensors])))[1]
+        model.load_state_dict(self.state(state), strict=True)
+        try:
+            with torch.no_grad():
+                alone = flatten(model(*unflatten(drawn.skeleton, [t[row : row + 1].clone() for t in drawn.tensors])))[1]
+        except (RuntimeError, ValueError):
+            return False
         return all(
             got.shape == want[row : row + 1].shape and torch.allclose(got, want[row : row + 1], rtol=1e-3, atol=1e-4)
             for got, want in zip(alone, reference)

@@ -111,6 +111,7 @@ class Side:
         nonce = secrets.randbits(52)
 
         begun = time.perf_counter_ns()
+        terms.hold()
         self.thaw()
         done = self._exchange({"go": nonce}, deadline)
         seen = words[glance_at].cpu()

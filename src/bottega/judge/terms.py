@@ -18,6 +18,8 @@ class Terms:
     deadline: Callable[[], float]
     settle: Callable[[], None]
     """Called before each turn, when everything else is ready."""
+    hold: Callable[[], None]
+    """Called as a turn begins: keeps the device busy while the player enqueues its work."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""
     reference_error: float = 0.0

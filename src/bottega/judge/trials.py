@@ -19,6 +19,11 @@ ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
 
 
+CROWDED = {
+    "stage": "forward",
+    "type": "OutOfMemory",
+    "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
+}
 ROUNDED_TRUTH = 1e-5
 """The error that the reference's own output may carry where it has to serve as the truth."""
 
@@ -66,6 +71,8 @@ def run_trial(
     try:
         expected = eager.play(drawn, terms)
     except SideFailed as failure:
+        if "out of memory" in str(failure.detail.get("text", "")).lower():
+            raise SideFailed("failure", CROWDED) from None
         if variant == "plain" or failure.kind != "failure":
             raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
         trial.skipped = "the reference raises on it"

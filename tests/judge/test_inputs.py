@@ -1,0 +1,174 @@
+"""Inputs are fresh every time; a variant changes values and keeps what they mean."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bottega.judge.inputs import InputSource, bend, flat, same_bytes, structure
+from bottega.judge.inputs_plan import QUICK_VARIANTS, VARIANTS
+
+BENT = [variant for variant in VARIANTS if variant != "plain"]
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(11))
+
+
+def symmetric(size: int = 64) -> torch.Tensor:
+    values = random(size, size)
+    return values + values.t()
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "kind"),
+    [
+        ("normal", random(64, 64), "free"),
+        ("uniform", torch.rand(4, 100), "free"),
+        ("lower triangle", random(64, 64).tril(), "sparse"),
+        ("upper triangle", random(64, 64).triu(), "sparse"),
+        ("after a relu", random(64, 64).relu(), "sparse"),
+        ("symmetric", symmetric(), "symmetric"),
+        ("batch of symmetric", torch.stack([symmetric(), 2 * symmetric()]), "symmetric"),
+        ("probabilities", random(32, 100).softmax(-1), "fixed"),
+        ("one-hot", torch.nn.functional.one_hot(torch.arange(100) % 10, 10).float(), "fixed"),
+        ("mask", (random(64, 64) > 0).float(), "fixed"),
+        ("zeros", torch.zeros(100), "fixed"),
+        ("sorted", random(8, 100).sort(-1).values, "fixed"),
+        ("sorted downwards", random(8, 100).sort(-1, descending=True).values, "fixed"),
+        ("infinite", torch.where(random(64, 64) > 0, 0.0, float("-inf")), "fixed"),
+        ("integers", torch.arange(1000), "fixed"),
+        ("booleans", random(1000) > 0, "fixed"),
+        ("scalar", torch.tensor(2.0), "fixed"),
+        ("empty", torch.empty(0), "fixed"),
+        ("complex", torch.randn(100, dtype=torch.complex64), "fixed"),
+        ("fp8", random(1000).to(torch.float8_e5m2), "fixed"),
+        ("bf16", random(64, 64).bfloat16(), "free"),
+        ("half", random(64, 64).half(), "free"),
+    ],
+)
+def test_structure_is_seen(name: str, tensor: torch.Tensor, kind: str) -> None:
+    assert structure(tensor) == kind
+
+
+@pytest.mark.parametrize("variant", BENT)
+@pytest.mark.parametrize("tensor", [random(64, 64).tril(), random(64, 64).relu()], ids=["triangle", "relu"])
+def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
+    bent = tensor.clone()
+    bend(bent, structure(tensor), variant)
+    assert torch.equal(bent == 0, tensor == 0)
+    assert not torch.equal(bent, tensor)
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_symmetric_stays_symmetric(variant: str) -> None:
+    bent = torch.stack([symmetric(), 3 * symmetric()])
+    before = bent.clone()
+    bend(bent, structure(bent), variant)
+    assert torch.equal(bent, bent.transpose(-1, -2))
+    assert not torch.equal(bent, before)
+
+
+@pytest.mark.parametrize("variant", BENT)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_values_stay_within_the_data_type(variant: str, dtype: torch.dtype) -> None:
+    bent = (random(200, 50) * 6e4).clamp(-6.5e4, 6.5e4).to(dtype)
+    bend(bent, "free", variant)
+    assert bool(bent.isfinite().all())
+    assert bent.dtype == dtype
+
+
+def test_double_inputs_keep_their_range() -> None:
+    bent = random(100, 100).double() * 1e100
+    bend(bent, structure(bent), "mixed")
+    assert bool(bent.isfinite().all())
+    assert float(bent.abs().max()) > 1e99
+
+
+def test_variants_are_what_they_are_called() -> None:
+    positive = torch.rand(100, 1000) + 0.1
+    bent = {}
+    for variant in BENT:
+        bent[variant] = positive.clone()
+        bend(bent[variant], "free", variant)
+    assert 0.45 < float((bent["mixed"] < 0).float().mean()) < 0.55
+    assert torch.equal(bent["mixed"].abs(), positive)
+    spiked = (bent["spiked"].abs() / positive) > 2
+    assert 0.0005 < float(spiked.float().mean()) < 0.01
+    assert float(bent["heavy"].abs().max()) > 10
+    assert float(bent["offset"].mean()) > float(positive.mean()) + 0.5
+
+
+def test_bending_keeps_the_memory_layout() -> None:
+    tensor = random(30, 40).t()
+    stride, pointer = tensor.stride(), tensor.data_ptr()
+    bend(tensor, "free", "mixed")
+    assert (tensor.stride(), tensor.data_ptr()) == (stride, pointer)
+
+
+def test_two_draws_differ_whatever_the_task_seeds_before() -> None:
+    torch.manual_seed(0)
+    source = InputSource(lambda: [torch.randn(10), torch.randint(0, 1000, (10,))], "cpu")
+    first = source.draw()
+    torch.manual_seed(0)
+    second = source.draw()
+    assert all(not torch.equal(a, b) for a, b in zip(first.tensors, second.tensors))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_draw_keeps_shapes_and_types_and_fixed_tensors(variant: str) -> None:
+    labels = torch.arange(10)
+    source = InputSource(lambda: [torch.randn(10, 20).half(), labels, {"scale": 2.5, "mask": labels > 3}], "cpu")
+    drawn = source.draw(variant)
+    assert [(t.dtype, tuple(t.shape)) for t in drawn.tensors] == [
+        (torch.float16, (10, 20)),
+        (torch.int64, (10,)),
+        (torch.bool, (10,)),
+    ]
+    assert torch.equal(drawn.tensors[1], labels)
+    assert torch.equal(drawn.tensors[2], labels > 3)
+    assert drawn.variant == variant
+
+
+def test_draw_gives_memory_of_its_own() -> None:
+    kept = torch.randn(10, 10)
+    source = InputSource(lambda: [kept[2:], kept.expand(3, 10, 10), kept], "cpu")
+    drawn = source.draw("mixed")
+    drawn.tensors[0].zero_()
+    assert not bool((kept[2:] == 0).any())
+
+
+def test_bending_does_not_reach_a_tensor_that_the_task_keeps() -> None:
+    """A module-level constant that get_inputs returns must be the same in the next draw."""
+    kept = torch.randn(50, 50)
+    before = kept.clone()
+    source = InputSource(lambda: [kept], "cpu")
+    source.draw("offset")
+    assert torch.equal(kept, before)
+
+
+def test_a_single_tensor_is_a_sequence_of_one() -> None:
+    assert len(InputSource(lambda: torch.randn(3), "cpu").draw().tensors) == 1
+
+
+def test_same_bytes_sees_every_bit() -> None:
+    nan = torch.tensor([float("nan"), -0.0, 1.0])
+    assert same_bytes(nan, nan.clone())
+    assert not same_bytes(nan, torch.tensor([float("nan"), 0.0, 1.0]))
+    for size in (1, 2, 3, 5, 8, 9):
+        bytes_ = torch.arange(size, dtype=torch.uint8)
+        other = bytes_.clone()
+        assert same_bytes(bytes_, other)
+        other[-1] += 1
+        assert not same_bytes(bytes_, other)
+    assert same_bytes(torch.empty(0), torch.empty(0))
+
+
+def test_flat_is_in_memory_order() -> None:
+    tensor = torch.arange(6).reshape(2, 3).t()
+    assert flat(tensor).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_quick_variants_are_some_of_all() -> None:
+    assert set(QUICK_VARIANTS) < set(VARIANTS)
+    assert QUICK_VARIANTS[0] == VARIANTS[0] == "plain"

@@ -1,0 +1,261 @@
+"""Nested values cross as a skeleton and tensors, and come back as they were; specs from outside are held to the arena."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+import torch
+
+from bottega.judge.arena import Arena
+from bottega.judge.layout import (
+    ALIGNMENT,
+    TensorSpec,
+    Unsupported,
+    contiguous_stride,
+    flatten,
+    is_dense,
+    lay_out,
+    plain_values,
+    same_shape,
+    unflatten,
+)
+from bottega.judge.side import Side, SideFailed
+from bottega.judge.trials import plain_equal, sketch
+
+TENSORS = {
+    "matrix": torch.randn(5, 7),
+    "transposed": torch.randn(5, 7).t(),
+    "permuted": torch.randn(2, 3, 4).permute(2, 0, 1),
+    "channels_last": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "strided": torch.randn(10, 10)[::2, 1::3],
+    "expanded": torch.randn(1, 4).expand(3, 4),
+    "slice": torch.randn(100)[17:40],
+    "scalar": torch.tensor(3.5),
+    "one": torch.ones(1, 1, 1),
+    "empty": torch.empty(0),
+    "empty_matrix": torch.empty(3, 0, 2),
+    "bf16": torch.randn(9).bfloat16(),
+    "fp16": torch.randn(9).half(),
+    "fp64": torch.randn(9).double(),
+    "bool": torch.tensor([True, False, True]),
+    "int64": torch.tensor([-(2**62), 2**62]),
+    "uint8": torch.tensor([0, 255], dtype=torch.uint8),
+    "complex64": torch.randn(6, dtype=torch.complex64),
+    "complex128": torch.randn(6, dtype=torch.complex128).reshape(2, 3).t(),
+    "fp8": torch.randn(16).to(torch.float8_e4m3fn),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_a_tensor_comes_back_from_an_arena_as_it_was(name: str) -> None:
+    tensor = TENSORS[name]
+    (spec,), end = lay_out([tensor])
+    spec = TensorSpec.from_json(json.loads(json.dumps(spec.to_json())))
+    arena = Arena.create("cpu", end)
+    view = spec.view(arena.base)
+    view.copy_(tensor)
+    again = spec.view(arena.base)
+    assert (again.dtype, again.shape) == (tensor.dtype, tensor.shape)
+    assert torch.equal(again.float() if name == "fp8" else again, tensor.float() if name == "fp8" else tensor)
+    if is_dense(tensor.shape, tensor.stride()):
+        assert again.stride() == tensor.stride()
+
+
+def test_tensors_lie_apart_and_aligned() -> None:
+    specs, end = lay_out(list(TENSORS.values()), start=3)
+    assert all(spec.offset % ALIGNMENT == 0 for spec in specs)
+    for before, after in zip(specs, specs[1:]):
+        assert before.offset + before.extent <= after.offset
+    assert specs[-1].offset + specs[-1].extent <= end
+    assert specs[0].offset == ALIGNMENT
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride", "dense"),
+    [
+        ((2, 3), (3, 1), True),
+        ((2, 3), (1, 2), True),
+        ((2, 3), (4, 1), False),
+        ((2, 3), (0, 1), False),
+        ((2, 1, 3), (3, 99, 1), True),
+        ((), (), True),
+        ((4,), (2,), False),
+    ],
+)
+def test_dense(shape: tuple[int, ...], stride: tuple[int, ...], dense: bool) -> None:
+    assert is_dense(shape, stride) is dense
+
+
+def test_contiguous_stride_is_torch_s() -> None:
+    for shape in [(2, 3, 4), (5,), (), (1, 7, 1), (3, 0, 2)]:
+        assert contiguous_stride(shape) == torch.empty(shape).stride()
+
+
+ONE, TWO = torch.ones(2), torch.zeros(3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ONE,
+        (ONE, TWO),
+        [ONE, [TWO, (ONE,)]],
+        {"a": ONE, "b": {"c": [TWO, 3], "d": None}},
+        (ONE, 3, 2.5, True, None, "text", [], (), {}),
+        {1: ONE, 0: TWO},
+        (ONE, torch.float16, torch.int64),
+        (ONE, torch.device("cpu")),
+        (ONE, torch.device("cuda")),
+        (ONE, torch.device("cuda:1")),
+    ],
+    ids=str,
+)
+def test_nested_values_come_back_as_they_were(value: object) -> None:
+    skeleton, tensors = flatten(value)
+    again = unflatten(json.loads(json.dumps(skeleton)), tensors)
+    assert repr(again) == repr(value)
+    assert all(one is two for one, two in zip(flatten(again)[1], tensors))
+
+
+def test_floats_that_json_does_not_know_come_back() -> None:
+    skeleton, _ = flatten((math.inf, -math.inf, math.nan))
+    again = unflatten(json.loads(json.dumps(skeleton, allow_nan=False)), [])
+    assert again[:2] == (math.inf, -math.inf)
+    assert math.isnan(again[2])
+
+
+@pytest.mark.parametrize("value", [object(), {ONE: 1}, {("a",): 1}, {1.5, 2}, lambda: 0, {"a": {None: 1}}])
+def test_other_values_are_refused(value: object) -> None:
+    with pytest.raises(Unsupported):
+        flatten(value)
+
+
+def test_bottomless_nesting_is_refused() -> None:
+    nest: list = []
+    nest.append(nest)
+    with pytest.raises(Unsupported, match="nested"):
+        flatten(nest)
+
+
+def skeleton(value: object) -> object:
+    return flatten(value)[0]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ((ONE, TWO), [TWO, ONE], True),
+        ((ONE, TWO), (ONE,), False),
+        ((ONE,), ONE, False),
+        ({"a": ONE, "b": 1}, {"b": 2, "a": TWO}, True),
+        ({"a": ONE}, {"b": ONE}, False),
+        ({"a": ONE}, {"a": ONE, "b": 1}, False),
+        ((ONE, 1), (ONE, 2.5), True),
+        ((ONE, 1), (ONE, TWO), False),
+        ((ONE, math.inf), (ONE, 1.0), True),
+    ],
+)
+def test_structures_are_compared_without_values(left: object, right: object, same: bool) -> None:
+    assert same_shape(skeleton(left), skeleton(right)) is same
+
+
+def test_plain_values_come_in_the_same_order_for_equal_dictionaries() -> None:
+    assert plain_values(skeleton({"b": 2, "a": 1, "c": ONE})) == plain_values(skeleton({"c": ONE, "a": 1, "b": 2})) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        5,
+        [],
+        {},
+        {"a": 1, "b": 2},
+        {"tuple": 5},
+        {"tuple": None},
+        {"tuple": [5, None]},
+        {"dict": 5},
+        {"dict": [1, 2]},
+        {"dict": [["a"], ["b"]]},
+        {"list": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_forged_skeleton_is_another_structure_and_no_exception(garbage: object) -> None:
+    for expected in (skeleton((ONE, TWO)), skeleton({"a": ONE, "b": TWO}), skeleton(ONE)):
+        assert same_shape(garbage, expected) is False
+    assert isinstance(sketch(garbage), str)
+
+
+def test_a_forged_deep_skeleton_is_survived() -> None:
+    deep: dict = {"tensor": 0}
+    for _ in range(900):
+        deep = {"tuple": [deep]}
+    assert same_shape(deep, skeleton((ONE,))) is False
+    assert len(sketch(deep)) < 5000
+
+
+def test_a_sketch_is_bounded() -> None:
+    assert len(sketch(skeleton(tuple(tuple(str(j) * 100 for j in range(50)) for _ in range(50))))) < 5000
+    assert sketch(skeleton((ONE, {"a": TWO}, 3))) == "tuple(tensor, {a: tensor}, 3)"
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "equal"),
+    [
+        (1.0, 1.0 + 1e-6, True),
+        (1.0, 1.1, False),
+        (1.0, 1, True),
+        (math.nan, math.nan, True),
+        (math.nan, 1.0, False),
+        (math.inf, math.inf, True),
+        (3, 3, True),
+        (3, 4, False),
+        (1, True, False),
+        (True, 1, False),
+        ("a", "a", True),
+        (None, None, True),
+        (None, 0, False),
+        (1.0, 10**400, False),
+        (1.0, "1.0", False),
+        (3, [3], False),
+    ],
+)
+def test_plain_values_are_compared(expected: object, got: object, equal: bool) -> None:
+    assert plain_equal(expected, got) is equal
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ["float32", [4], [1], 1],
+        ["float32", [4], [1], 1 << 20],
+        ["float32", [4], [1], -4],
+        ["float32", [4], [1], 10**30],
+        ["float32", [4], [1], -(10**30)],
+        ["float32", [1 << 40], [1], 0],
+        ["float32", [10**30], [1], 0],
+        ["float32", [4], [1 << 40], 0],
+        ["float32", [1], [-5], 0],
+        ["float32", [1], [10**30], 0],
+        ["float32", [4], [1, 2, 3], 0],
+        ["float32", [-4], [1], 0],
+        ["nonsense", [4], [1], 0],
+        ["Tensor", [4], [1], 0],
+        ["float32", [4096], [1], 4096],
+    ],
+    ids=str,
+)
+def test_a_forged_spec_never_leaves_the_arena(spec: list) -> None:
+    """A spec comes out of the candidate's process. It reads from the arena, or it is called forged; nothing else."""
+    side = Side("candidate", None, None, "cpu")  # type: ignore[arg-type]  # nothing is said or stopped here
+    side.outputs = Arena.create("cpu", 8192)
+    try:
+        (view,) = side.output_views([TensorSpec.from_json(spec)])
+    except SideFailed as failure:
+        assert failure.kind == "forged"
+    else:
+        base = side.outputs.base.data_ptr()
+        assert base <= view.data_ptr() <= base + 8192 - view.numel() * view.itemsize

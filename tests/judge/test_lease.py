@@ -1,0 +1,116 @@
+"""The lease, between real processes: a timer is alone, a killed holder lets go, and sharers cannot starve a timer."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bottega.judge.lease import open_lease
+
+HOLDER = """
+import sys
+from bottega.judge.lease import Lease, open_lease
+lease = Lease(open_lease(sys.argv[2]))
+print("asking", flush=True)
+with getattr(lease, sys.argv[1])():
+    print("held", flush=True)
+    sys.stdin.readline()
+print("released", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Holder:
+    def __init__(self, folder: Path, how: str, device: str):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, how, device],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(folder)},
+            bufsize=0,
+        )
+        assert self.word(20) == "asking"
+
+    def word(self, seconds: float) -> str:
+        """The next thing it says, or nothing when it says nothing for that long."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            return ""
+        return self.process.stdout.readline().decode().strip()
+
+    def release(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        assert self.word(20) == "released"
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Callable[..., Holder]]:
+    holders: list[Holder] = []
+
+    def start(how: str, device: str = "cpu") -> Holder:
+        holders.append(Holder(tmp_path, how, device))
+        return holders[-1]
+
+    yield start
+    for holder in holders:
+        holder.process.kill()
+        holder.process.communicate()
+
+
+def test_sharers_share_and_keep_a_timer_out(hold) -> None:
+    one, two = hold("shared"), hold("shared")
+    assert (one.word(20), two.word(20)) == ("held", "held")
+    timer = hold("exclusive")
+    assert timer.word(0.2) == ""
+    one.release()
+    assert timer.word(0.2) == ""
+    two.release()
+    assert timer.word(20) == "held"
+
+
+def test_a_timer_is_alone_and_lets_go_when_it_is_killed(hold) -> None:
+    timer = hold("exclusive")
+    assert timer.word(20) == "held"
+    sharer, second = hold("shared"), hold("exclusive")
+    assert sharer.word(0.2) == ""
+    assert second.word(0.1) == ""
+    timer.process.kill()
+    assert sharer.word(20) == "held"
+    sharer.process.kill()
+    assert second.word(20) == "held"
+
+
+def test_a_waiting_timer_goes_before_sharers_that_come_later(hold) -> None:
+    early = hold("shared")
+    assert early.word(20) == "held"
+    timer = hold("exclusive")
+    assert timer.word(0.2) == ""
+    late = hold("shared")
+    assert late.word(0.2) == ""  # it would get in beside the first one, and the timer would wait for ever
+    early.release()
+    assert timer.word(20) == "held"
+    assert late.word(0.2) == ""
+    timer.release()
+    assert late.word(20) == "held"
+
+
+def test_other_devices_do_not_wait(hold) -> None:
+    assert hold("exclusive", "cuda:0").word(20) == "held"
+    assert hold("exclusive", "cuda:1").word(20) == "held"
+    assert hold("exclusive", "cpu").word(20) == "held"
+
+
+def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for descriptor in [*open_lease("cuda"), *open_lease("cuda:0")]:
+        os.close(descriptor)
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    assert sorted(file.name for file in folder.iterdir()) == ["cuda-0.gate", "cuda-0.room"]
