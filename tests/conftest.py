@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
-    with Judge("cpu", timeout=60, quick=True) as judge:
+    with Judge("cpu", timeout=60, quick=True, memory_gb=6) as judge:
         yield judge
 
 

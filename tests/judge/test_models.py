@@ -158,17 +158,16 @@ def test_a_copy_is_right_and_a_changed_copy_is_wrong(judge: Judge, name: str) ->
     assert wrong.diagnosis
 
 
-@pytest.mark.parametrize("output", ["x.conj()", "x.conj().imag", "torch.view_as_real(x.conj().resolve_conj())"])
-def test_lazy_conjugation_is_resolved_on_both_sides(judge: Judge, output: str) -> None:
-    """torch conjugates and negates by a flag on the view; the bytes below are not the values."""
-    case = Case(f"return {output}", "return", "return -", inputs="[torch.randn(64, dtype=torch.complex64)]")
-    eagerly = Candidate.from_source(
-        case.source("ModelNew").replace("x.conj().imag", "(-x.imag).clone()").replace("x.conj()", "torch.conj_physical(x)")
-    )
-    verdict = judge.judge(case.task, eagerly, **UNTIMED)
+@pytest.mark.parametrize(("output", "same"), [("x.conj()", "torch.conj_physical(x)"), ("x.conj().imag", "0 - x.imag")])
+def test_lazy_conjugation_is_resolved_on_both_sides(judge: Judge, output: str, same: str) -> None:
+    """torch conjugates and negates by a flag on the view; the bytes below are not the values. Timed calls look at them too."""
+    case = Case(f"return {output}", output, "x", inputs="[torch.randn(64, dtype=torch.complex64)]")
+    eagerly = Candidate.from_source(case.source("ModelNew").replace(output, same))
+    verdict = judge.judge(case.task, eagerly, quick=True)
     assert verdict.correct, verdict.diagnosis
-    verdict = judge.judge(case.task, Candidate.from_source(case.source("ModelNew").replace("x.conj()", "x")), **UNTIMED)
-    assert not verdict.correct, verdict.diagnosis
+    lazily = judge.judge(case.task, case.candidate(), **UNTIMED)
+    assert lazily.correct, lazily.diagnosis
+    assert not judge.judge(case.task, case.candidate(wrong=True), **UNTIMED).correct
 
 
 LINEAR = """

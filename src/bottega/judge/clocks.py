@@ -13,10 +13,11 @@ from statistics import median
 from bottega.core.verdict import Speedup
 from bottega.judge.statistics import hodges_lehmann, interval
 
-GROSS = 0.25
+GROSS = 0.5
 """A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
 the interval holds the referee's clock in any case."""
-FORGED_ABOVE_MS = 0.05
+FORGED_ABOVE_MS = 0.25
+"""Differences below this may be a slow launch or a thread that had to be woken."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,10 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     # machine spreads these widely, a claim that leaves work out shifts them all.
     excess = [(pair.candidate_outer - pair.candidate_inner) - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
     surely = hodges_lehmann(excess)[1] / 1e6
+    believed = sorted(claim / charge for claim, charge in zip(claimed, charged))[int(0.9 * len(pairs))]
+    gross = surely > GROSS * charged_ms or believed < 1 - GROSS
     forged = ""
-    if len(pairs) >= 6 and surely > max(GROSS * charged_ms, FORGED_ABOVE_MS):
+    if len(pairs) >= 6 and gross and charged_ms - claimed_ms > FORGED_ABOVE_MS:
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the referee's clock saw {charged_ms:.4g} ms"
     if forged or outer.high < inner.low:
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")

@@ -9,7 +9,7 @@ import torch
 
 from bottega.judge.nvml import gpu_conditions
 
-HOLD_SECONDS = 0.0005
+HOLD_SECONDS = 0.001
 
 
 class DeviceCare:

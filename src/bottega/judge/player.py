@@ -21,10 +21,13 @@ from bottega.judge.arena import Arena
 from bottega.judge.build_cache import pack, unpack
 from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.failure import describe
+from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
 from bottega.judge.loading import autocast, import_source, load_state, set_precision
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 from bottega.judge.wire import SPINS, Channel, Departed, read_payload
+
+SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
@@ -56,6 +59,7 @@ class Player:
         self.arguments: tuple[Any, ...] = ()
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
+        self.steady = False
         self.autocast: AbstractContextManager[Any] = nullcontext()
 
     def serve(self) -> None:
@@ -120,6 +124,9 @@ class Player:
                 arena.close()
         self.inputs = Arena.attach(self.device, message["inputs"], inputs)
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
+        if self.device == "cpu" and not self.steady:
+            steady_heap(min(LARGEST_RESERVE, max(SMALLEST_RESERVE, 16 * (message["inputs"] + message["outputs"]))))
+            self.steady = True
         return {"attached": True}
 
     def prepare(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Everything that a candidate's process says may be made up. It gets a verdict all the same, and never a good one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+from bottega.core.verdict import Verdict
+from bottega.judge.judge import Judge
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2, 'label'
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+def get_init_inputs():
+    return []
+"""
+TASK = Task(SOURCE, name="labelled")
+HONEST = SOURCE.replace("class Model(", "class ModelNew(")
+
+
+def judged(judge: Judge, source: str, timed: bool = False) -> Verdict:
+    return judge.judge(TASK, Candidate.from_source(source), quick=True, timed=timed)
+
+
+FAILURES = {
+    "no kind": {"kind": ""},
+    "another kind": {"kind": "fine", "stage": "import"},
+    "a timeout": {"kind": "timeout"},
+    "no list of places": {"where": 5},
+    "no text": {"text": None, "where": None, "type": None, "stage": None},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_made_up_failure_is_a_failure(judge: Judge, name: str) -> None:
+    forged = f"import bottega.judge.player as player\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
+    verdict = judged(judge, forged)
+    assert not verdict.outcome.accepted, verdict
+    assert not verdict.correct
+
+
+SKELETONS = {
+    "a number for a tuple": "{'tuple': 5}",
+    "nothing for a tuple": "{'tuple': None}",
+    "numbers in a tuple": "{'tuple': [1, 2]}",
+    "an unknown kind": "{'tensors': [0]}",
+    "a nest": "nest()",
+    "a list of everything": "[]",
+}
+
+
+@pytest.mark.parametrize("name", SKELETONS)
+def test_a_made_up_structure_is_wrong(judge: Judge, name: str) -> None:
+    forged = f"""
+import bottega.judge.player as player
+
+def nest():
+    deep = {{'tensor': 0}}
+    for _ in range(400):
+        deep = {{'tuple': [deep]}}
+    return deep
+
+honest = player.flatten
+player.flatten = lambda value: ({SKELETONS[name]}, honest(value)[1])
+{HONEST}"""
+    verdict = judged(judge, forged)
+    assert verdict.outcome in ("incorrect", "rejected"), verdict.diagnosis
+    assert not verdict.correct
+    assert len(verdict.diagnosis) < 20_000
+
+
+SPECS = {
+    "a stride beyond numbers": "['float32', [8, 16], [16, 10**30], 0]",
+    "an offset beyond numbers": "['float32', [8, 16], [16, 1], 10**30]",
+    "an offset before the start": "['float32', [8, 16], [16, 1], -512]",
+    "an offset beyond the end": "['float32', [8, 16], [16, 1], 1 << 40]",
+    "a shape of text": "['float32', 'ab', [16, 1], 0]",
+    "no list": "None",
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_made_up_place_is_wrong(judge: Judge, name: str) -> None:
+    forged = f"""
+from bottega.judge.layout import TensorSpec
+TensorSpec.to_json = lambda self: {SPECS[name]}
+{HONEST}"""
+    verdict = judged(judge, forged)
+    assert verdict.outcome in ("incorrect", "rejected"), verdict.diagnosis
+    assert not verdict.correct
+
+
+@pytest.mark.parametrize("claim", ["10**400", "-10**400", "float('inf')", "'soon'", "None", "[]", "1"])
+def test_a_made_up_time_gains_nothing(judge: Judge, claim: str) -> None:
+    forged = f"""
+from bottega.judge.stopwatch import HostStopwatch
+HostStopwatch.elapsed = lambda self: {claim}
+{HONEST}"""
+    verdict = judged(judge, forged, timed=True)
+    assert verdict.outcome != "faster", verdict.diagnosis
+
+
+def test_a_long_answer_is_the_candidate_s_fault_and_is_told_shortly(judge: Judge) -> None:
+    verdict = judged(judge, HONEST.replace("'label'", "'x' * 2_500_000"))
+    assert verdict.outcome in ("incorrect", "rejected"), verdict.diagnosis[:500]
+    assert len(verdict.diagnosis) < 20_000
+
+
+ARGMAX = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.argmax()
+
+def get_inputs():
+    return [torch.randn(1 << 20)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_single_integer_is_looked_at_in_timed_calls_too(judge: Judge) -> None:
+    """Right while it is tested, and no work at all once the clock runs."""
+    lazy = ARGMAX.replace("class Model(", "class ModelNew(").replace(
+        "return x.argmax()",
+        "self.calls = getattr(self, 'calls', 0) + 1\n        return x.argmax() if self.calls <= 4 else torch.tensor(7)",
+    )
+    verdict = judge.judge(Task(ARGMAX, name="argmax"), Candidate.from_source(lazy), quick=True)
+    assert not verdict.outcome.accepted, verdict.diagnosis
+    assert not verdict.correct
+
+
+def test_after_all_of_it_an_honest_candidate_is_judged(judge: Judge) -> None:
+    verdict = judged(judge, HONEST)
+    assert verdict.correct, verdict.diagnosis
