@@ -46,7 +46,7 @@ def changed(old: str, new: str) -> str:
 
 BAD: dict[str, tuple[str, list[str]]] = {
     "empty": ("", ["empty"]),
-    "does not parse": (GOOD + "def (\n", ["line 24", "does not parse"]),
+    "does not parse": (GOOD + "def (\n", ["line 22", "does not parse"]),
     "null bytes": (GOOD + "'\0'", ["does not parse"]),
     "lacks a name": (changed("def get_inputs", "def inputs"), ["defines no get_inputs", "get_inputs() and get_init_inputs()"]),
     "raises at import": (changed("class Model", "1 / 0\nclass Model"), ["cannot be imported", "ZeroDivisionError"]),

@@ -10,6 +10,7 @@ import torch
 from bottega.judge.nvml import gpu_conditions
 
 HOLD_SECONDS = 0.001
+SPIN_SECONDS = 0.002
 
 
 class DeviceCare:
@@ -27,8 +28,10 @@ class DeviceCare:
             torch.cuda.synchronize()
 
     def settle(self) -> None:
-        """Make the caches cold, then wait. On a CPU the inputs were just written and lie in the last-level cache for both sides alike."""
+        """Make the caches cold, then wait. On a CPU the inputs were just written and are warm for both sides alike; there the
+        wait is for the referee's own worker threads, which spin for a while after they have copied something."""
         if self.device == "cpu":
+            time.sleep(SPIN_SECONDS)
             return
         if self.flushing is None:
             self.flushing = torch.empty(2 * self.l2_bytes // 4 + (1 << 20), dtype=torch.int32, device="cuda")
@@ -47,16 +50,6 @@ class DeviceCare:
 
     def nothing(self) -> None:
         """For turns that are not timed."""
-
-    def before_timing(self) -> None:
-        if self.device == "cpu":
-            torch.set_num_threads(1)  # worker threads that spin after a parallel copy would disturb the next call
-
-    def recover(self) -> None:
-        if self.device == "cpu":
-            import os
-
-            torch.set_num_threads(os.cpu_count() or 1)
 
     def rates(self) -> dict[str, float]:
         """Measured once: bytes a second through memory (read plus written)."""

@@ -87,7 +87,6 @@ class Examination:
             return
         with self.budget.alone(self.bench.lease):
             stages.mark("waiting")
-            self.bench.care.before_timing()
             settled = self._rounds()
             stages.mark("timing")
             if settled:

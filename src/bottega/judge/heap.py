@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_LARGEST_MMAP_THRESHOLD = 32 << 20
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _BLOCK = 16 << 20
 
 
@@ -19,7 +18,7 @@ def steady_heap(reserve: int) -> None:
     """Keep `reserve` bytes of heap resident. Does nothing where the C library has no such knobs."""
     with contextlib.suppress(AttributeError, OSError):
         libc = ctypes.CDLL(None)
-        libc.mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
+        libc.mallopt(_MMAP_MAX, 0)
         libc.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
         libc.malloc.restype = ctypes.c_void_p
         blocks = [libc.malloc(ctypes.c_size_t(_BLOCK)) for _ in range(max(1, reserve // _BLOCK))]

@@ -97,31 +97,32 @@ def lay_out(tensors: Sequence[torch.Tensor], start: int = 0) -> tuple[list[Tenso
 def flatten(value: Any) -> tuple[Any, list[torch.Tensor]]:
     """Split a nested value into a JSON skeleton and its tensors, in order."""
     tensors: list[torch.Tensor] = []
+    return _strip(value, tensors, 0), tensors
 
-    def strip(node: Any, depth: int) -> Any:
-        if depth > 32:
-            raise Unsupported("a value nested more than 32 levels deep")
-        if isinstance(node, torch.Tensor):
-            tensors.append(node)
-            return {"tensor": len(tensors) - 1}
-        if node is None or isinstance(node, bool | int | str):
-            return {"value": node}
-        if isinstance(node, float):
-            return {"value": node} if math.isfinite(node) else {"float": repr(node)}
-        if isinstance(node, torch.Size | tuple):
-            return {"tuple": [strip(item, depth + 1) for item in node]}
-        if isinstance(node, list):
-            return {"list": [strip(item, depth + 1) for item in node]}
-        if isinstance(node, dict):
-            return {"dict": [[key, strip(item, depth + 1)] for key, item in node.items() if _plain_key(key)]}
-        if isinstance(node, torch.dtype | torch.device):
-            return {"torch": str(node).removeprefix("torch.")}
-        fields = getattr(node, "to_tuple", None)
-        if callable(fields):
-            return strip(fields(), depth + 1)
-        raise Unsupported(f"a value of type {type(node).__name__}")
 
-    return strip(value, 0), tensors
+def _strip(node: Any, tensors: list[torch.Tensor], depth: int) -> Any:
+    """A function of its own: a recursive closure would be a cycle, and keep the tensors until the collector comes by."""
+    if depth > 32:
+        raise Unsupported("a value nested more than 32 levels deep")
+    if isinstance(node, torch.Tensor):
+        tensors.append(node)
+        return {"tensor": len(tensors) - 1}
+    if node is None or isinstance(node, bool | int | str):
+        return {"value": node}
+    if isinstance(node, float):
+        return {"value": node} if math.isfinite(node) else {"float": repr(node)}
+    if isinstance(node, torch.Size | tuple):
+        return {"tuple": [_strip(item, tensors, depth + 1) for item in node]}
+    if isinstance(node, list):
+        return {"list": [_strip(item, tensors, depth + 1) for item in node]}
+    if isinstance(node, dict):
+        return {"dict": [[key, _strip(item, tensors, depth + 1)] for key, item in node.items() if _plain_key(key)]}
+    if isinstance(node, torch.dtype | torch.device):
+        return {"torch": str(node).removeprefix("torch.")}
+    fields = getattr(node, "to_tuple", None)
+    if callable(fields):
+        return _strip(fields(), tensors, depth + 1)
+    raise Unsupported(f"a value of type {type(node).__name__}")
 
 
 def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:

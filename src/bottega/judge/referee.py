@@ -97,7 +97,6 @@ class Referee:
             found = Examination(self, side, payload["source"], payload["language"], payload["settings"]).run()
         finally:
             side.close()
-            self.care.recover()
         return {"examination": found}
 
     def fitness(self, message: dict[str, Any]) -> dict[str, Any]:

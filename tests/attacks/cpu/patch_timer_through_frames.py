@@ -3,8 +3,7 @@
 Beats a harness that kept its own reference to the clock before it imported the candidate.
 """
 # task: relu
-# expect: rejected
-# violation: clock_forged
+# expect: rejected,slower,same,ambiguous
 
 import sys
 import time

@@ -1,0 +1,264 @@
+"""The command line, as a process: what it prints, what it exits with, and that bad input never shows a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TASK = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x) * 2
+
+def get_inputs():
+    return [torch.randn(256, 256)]
+
+def get_init_inputs():
+    return []
+"""
+HONEST = TASK.replace("class Model(", "class ModelNew(")
+KERNEL = r"""
+import torch
+import torch.nn as nn
+from bottega.runtime import cpp
+
+library = cpp('#include <cstdint>\nextern "C" void twice(const float* x, float* y, int64_t n) { for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i]; }')
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        library.twice(x, y, x.numel())
+        return y
+"""
+DOCUMENTED = {
+    "outcome",
+    "correct",
+    "speedup",
+    "times_ms",
+    "error",
+    "coverage",
+    "violations",
+    "diagnosis",
+    "sandbox",
+    "fingerprint",
+}
+
+
+def bottega(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    told = subprocess.run(
+        [sys.executable, "-m", "bottega.app.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "160", "NO_COLOR": "1", "TERM": "dumb"},
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in told.stderr, told.stderr
+    assert "Traceback" not in told.stdout, told.stdout
+    return told
+
+
+def strict_json(text: str) -> object:
+    def refuse(constant: str) -> object:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "task.py").write_text(TASK)
+    (tmp_path / "honest.py").write_text(HONEST)
+    (tmp_path / "wrong.py").write_text(HONEST.replace("* 2", "* 3"))
+    return tmp_path
+
+
+def test_json_is_one_object_with_the_documented_keys_and_exit_zero(folder: Path) -> None:
+    told = bottega("judge", folder / "task.py", folder / "honest.py", "--quick", "--json")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.count("\n") == 1
+    verdict = strict_json(told.stdout)
+    assert isinstance(verdict, dict)
+    assert set(verdict) >= DOCUMENTED
+    assert verdict["outcome"] in ("faster", "same", "slower", "ambiguous")
+    assert verdict["correct"] is True
+    assert set(verdict["speedup"]["eager"]) == {"point", "low", "high"}
+    assert verdict["violations"] == []
+
+
+def test_a_wrong_candidate_exits_one(folder: Path) -> None:
+    told = bottega("judge", folder / "task.py", folder / "wrong.py", "--quick", "--json")
+    assert told.returncode == 1
+    verdict = strict_json(told.stdout)
+    assert isinstance(verdict, dict)
+    assert verdict["outcome"] == "incorrect"
+    assert "times 1.5" in verdict["diagnosis"]
+
+
+def test_people_get_the_same_in_words(folder: Path) -> None:
+    told = bottega("judge", folder / "task.py", folder / "wrong.py", "--quick")
+    assert told.returncode == 1
+    assert "incorrect" in told.stdout
+    assert "the right answer times 1.5" in told.stdout
+
+
+def test_an_unusable_task_exits_two_with_one_line_and_still_one_object(folder: Path) -> None:
+    (folder / "raises.py").write_text(TASK.replace("return torch.tanh(x) * 2", "raise ValueError('inside')"))
+    told = bottega("judge", folder / "raises.py", folder / "honest.py", "--quick", "--json")
+    assert told.returncode == 2
+    verdict = strict_json(told.stdout)
+    assert isinstance(verdict, dict)
+    assert verdict["outcome"] == "invalid_task"
+    assert told.stderr.strip().count("\n") == 0
+    assert "raises ValueError: inside" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["missing.py", "honest.py"], "missing.py: no such file"),
+        (["task.py", "missing.py"], "missing.py: no such file"),
+        (["task.py", "."], "no such file"),
+        (["task.py", "binary.py"], "UTF-8"),
+        (["binary.py", "honest.py"], "binary.py"),
+        (["empty.py", "honest.py"], "empty"),
+        (["syntax.py", "honest.py"], "line 1"),
+        (["honest.py", "honest.py"], "defines no Model"),
+        ([".", "honest.py"], "where one is wanted"),
+        (["builtin:no_such_task", "honest.py"], "no such built-in task"),
+        (["builtin", "honest.py"], "where one is wanted"),
+        (["task.py", "honest.py", "--baseline", "fastest"], "eager, compile or both"),
+        (["task.py", "honest.py", "--device", "tpu"], "unknown device"),
+        (["task.py", "honest.py", "--device", "cuda:x"], ""),
+        (["task.py", "honest.py", "--precision", "fp8"], "unknown precision"),
+        (["task.py", "honest.py", "--mode", "testing"], "train, eval or as-built"),
+        (["task.py", "honest.py", "--require-kernel", "2"], "between 0 and 1"),
+        (["task.py", "honest.py", "--require-kernel", "much"], "much"),
+        (["task.py", "honest.py", "--timeout", "0"], "more than 0"),
+        (["task.py", "honest.py", "--timeout", "nan"], "more than 0"),
+        (["task.py", "honest.py", "--timeout", "inf"], ""),
+        (["task.py", "honest.py", "--no-such-option"], "no-such-option"),
+        (["task.py"], "CANDIDATE"),
+        (["", "honest.py"], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_wrong_usage_exits_two_and_says_what_to_do(folder: Path, arguments: list[str], words: str) -> None:
+    (folder / "binary.py").write_bytes(b"\xff\xfe\x00\x01")
+    (folder / "empty.py").write_text("")
+    (folder / "syntax.py").write_text("def (\n")
+    told = bottega("judge", *arguments, "--json", cwd=folder)
+    assert told.returncode == 2, told.stderr
+    assert words in told.stderr
+    assert told.stderr.strip()
+    assert told.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["judge"], ["demo"], ["export"], ["version"], ["tasks"], ["tasks", "list"], ["tasks", "show"], ["tasks", "check"]]
+)
+def test_help_works_everywhere(command: list[str]) -> None:
+    told = bottega(*command, "--help")
+    assert told.returncode == 0
+    assert "Usage" in told.stdout
+
+
+def test_version() -> None:
+    assert bottega("version").stdout.startswith("bottega ")
+
+
+def test_tasks_list() -> None:
+    told = bottega("tasks", "list", "--json")
+    rows = strict_json(told.stdout)
+    assert told.returncode == 0
+    assert isinstance(rows, list)
+    assert len(rows) >= 30
+    assert set(rows[0]) == {"name", "id", "level", "tags", "origin"}
+    assert rows[0]["name"] in bottega("tasks", "list").stdout
+
+
+def test_tasks_list_reports_the_unusable_ones_beside_the_good(folder: Path) -> None:
+    (folder / "syntax.py").write_text("def (\n")
+    told = bottega("tasks", "list", folder, "--json")
+    rows = strict_json(told.stdout)
+    assert isinstance(rows, list)
+    assert [row["name"] for row in rows] == ["task"]
+    assert "bottega: " + str(folder / "syntax.py") + ": line 1" in told.stderr
+    assert "Problem(" not in told.stderr
+
+
+def test_tasks_show(folder: Path) -> None:
+    assert bottega("tasks", "show", folder / "task.py").stdout == TASK
+    builtin = bottega("tasks", "show", "builtin:gram_matrices", "--size", "gpu")
+    assert "class Model" in builtin.stdout
+    assert bottega("tasks", "show", "builtin:gram_matrices", "--size", "huge").returncode == 2
+    assert bottega("tasks", "show", folder / "missing.py").returncode == 2
+
+
+def test_tasks_check_names_what_is_unfit(folder: Path) -> None:
+    (folder / "task.py").write_text(TASK.replace("256, 256", "1024, 512"))
+    (folder / "honest.py").unlink()
+    (folder / "wrong.py").unlink()
+    (folder / "identity.py").write_text(TASK.replace("torch.tanh(x) * 2", "torch.sign(torch.exp(x)) * x"))
+    (folder / "raises.py").write_text(TASK.replace("return torch.tanh(x) * 2", "raise ValueError('inside')"))
+    told = bottega("tasks", "check", folder, "--json")
+    rows = {row["task"]: row for row in map(json.loads, told.stdout.splitlines())}
+    assert told.returncode == 1
+    assert rows["task"]["fit"] is True, rows["task"]
+    assert "identity" in {problem["name"] for problem in rows["identity"]["problems"]}
+    assert "ValueError: inside" in rows["raises"]["problems"][0]["detail"]
+    for line in told.stdout.splitlines():
+        strict_json(line)
+
+
+def test_tasks_check_of_a_fit_task_exits_zero(folder: Path) -> None:
+    (folder / "task.py").write_text(TASK.replace("256, 256", "1024, 512"))
+    told = bottega("tasks", "check", folder / "task.py")
+    assert told.returncode == 0, told.stdout
+    assert "1 of 1 tasks are fit" in told.stdout
+
+
+@pytest.mark.parametrize("arguments", [["missing.py"], ["syntax.py"], ["task.py", "--mode", "odd"], ["task.py", "--device", "tpu"], []])
+def test_tasks_check_of_nothing_exits_two(folder: Path, arguments: list[str]) -> None:
+    (folder / "syntax.py").write_text("def (\n")
+    told = bottega("tasks", "check", *arguments, cwd=folder)
+    assert told.returncode == 2
+    assert told.stderr.strip()
+
+
+def test_export_makes_a_file_that_needs_no_bottega(folder: Path) -> None:
+    (folder / "kernel.py").write_text(KERNEL)
+    told = bottega("export", folder / "kernel.py", "--output", folder / "alone.py")
+    assert told.returncode == 0, told.stderr
+    proof = "import sys, torch; sys.modules['bottega'] = None; import alone; x = torch.ones(7); print(alone.ModelNew()(x).sum().item())"
+    ran = subprocess.run([sys.executable, "-c", proof], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.stdout.strip() == "14.0", ran.stderr
+    assert bottega("export", folder / "kernel.py").stdout == (folder / "alone.py").read_text()
+
+
+@pytest.mark.parametrize("name", ["missing.py", "syntax.py", "binary.py", "."])
+def test_export_of_what_cannot_be_exported_exits_two(folder: Path, name: str) -> None:
+    (folder / "syntax.py").write_text("def (\n")
+    (folder / "binary.py").write_bytes(b"\xff\xfe\x00")
+    told = bottega("export", name, cwd=folder)
+    assert told.returncode == 2
+    assert told.stderr.startswith("bottega: ")
+
+
+def test_export_to_a_place_that_cannot_be_written_exits_two(folder: Path) -> None:
+    told = bottega("export", folder / "honest.py", "--output", folder / "no" / "such" / "folder.py")
+    assert told.returncode == 2
+    assert told.stderr.startswith("bottega: ")
+
+
+def test_no_arguments_shows_the_help() -> None:
+    assert "Usage" in (told := bottega()).stdout + told.stderr
