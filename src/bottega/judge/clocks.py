@@ -13,7 +13,7 @@ from statistics import median
 from bottega.core.verdict import Speedup
 from bottega.judge.statistics import hodges_lehmann, interval
 
-GROSS = 0.5
+GROSS = 0.4
 """A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
 the interval holds the referee's clock in any case."""
 FORGED_ABOVE_MS = 0.25

@@ -32,7 +32,7 @@ _LIBRARY_KERNEL = re.compile(
 )
 _OWN_NAMES = {
     "triton": re.compile(r"@triton\.(?:jit|autotune|heuristics)[^\n]*\n(?:[^\n]*\n){0,80}?\s*def\s+(\w+)"),
-    "cuda": re.compile(r"__global__[^;{(]*?\b(\w+)\s*\("),
+    "cuda": re.compile(r"__global__(?:[^;{(]|__launch_bounds__\s*\([^)]*\))*?\b(?!__launch_bounds__)(\w+)\s*\("),
     "cpp": re.compile(r"extern\s+\"C\"\s*(?:\{[^}]*?)?[\w\s*]*?\b(\w+)\s*\("),
 }
 
@@ -119,18 +119,25 @@ def gpu_coverage(kernels: list[list[Any]], source: str, claimed: tuple[str, ...]
     own_us = total_us = 0.0
     own: list[str] = []
     words = set(re.findall(r"\w+", source))
-    for row in kernels:
-        name, microseconds, launches = str(row[0]), row[1], row[2]
+    rows = [row for row in kernels if _is_profile_row(row)]
+    for name, microseconds, launches in rows:
         if re.match(r"Mem(cpy|set)", name):
             continue
         total_us += float(microseconds)
         if kernel_is_own(name, words):
             own_us += max(0.0, float(microseconds) - LAUNCH_FLOOR_US * float(launches))
             own.append(base_name(name))
-    hottest = tuple((base_name(str(name)), round(float(us), 2)) for name, us, _ in kernels[:6])
+    hottest = tuple((base_name(name), round(float(us), 2)) for name, us, _ in rows[:6])
     if total_us <= 0:
         return Coverage(None, "not measured: the profiler saw no kernel", claimed, hottest)
     return Coverage(round(min(1.0, own_us / total_us), 4), "profiler, by kernel name", tuple(dict.fromkeys(own)), hottest)
+
+
+def _is_profile_row(row: Any) -> bool:
+    """A profile comes out of the candidate's process: only rows that make sense are looked at."""
+    if not isinstance(row, list | tuple) or len(row) != 3 or not isinstance(row[0], str):
+        return False
+    return all(isinstance(value, int | float) and 0 <= value < 1e12 for value in row[1:])
 
 
 def kernel_is_own(name: str, words: set[str]) -> bool:

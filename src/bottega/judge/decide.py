@@ -40,9 +40,7 @@ def decide(
     violations += _coverage_violations(candidate, settings, found)
     outcome = _outcome(settings, found, failure, problem, violations)
     tried = [trial for trial in found.get("trials", []) if not trial["skipped"]]
-    correct = (
-        bool(tried) and not problem and not (failure and failure.get("kind")) and all(not trial["problem"] for trial in tried)
-    )
+    correct = bool(tried) and not problem and failure is None and all(not trial["problem"] for trial in tried)
     timing = found.get("timing", {}) if outcome.accepted else {}
     verdict = Verdict(
         outcome=outcome,
@@ -69,7 +67,7 @@ def _outcome(settings: Settings, found: Examination, failure: Any, problem: str,
     if failure and failure.get("kind") == "failure":
         stage = failure.get("stage")
         return Outcome.COMPILE_ERROR if failure.get("compiling") or stage == "import" else Outcome.RUNTIME_ERROR
-    if failure and failure.get("kind") == "died":
+    if failure is not None and failure.get("kind") != "forged":
         return Outcome.RUNTIME_ERROR
     if names & set(FORGERY):
         return Outcome.REJECTED
@@ -87,7 +85,14 @@ def _outcome(settings: Settings, found: Examination, failure: Any, problem: str,
 def _coverage_violations(candidate: Candidate, settings: Settings, found: Examination) -> list[Violation]:
     coverage = found.get("coverage")
     if coverage is None:
-        return []
+        if (
+            settings.require_kernel is None
+            or found.get("failure") is not None
+            or found.get("problem")
+            or found.get("violations")
+        ):
+            return []
+        coverage = {"share": None, "method": "it was not timed"}
     share = coverage.get("share")
     claimed = claimed_kernels(candidate.source, candidate.language)
     violations: list[Violation] = []

@@ -10,6 +10,7 @@ from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.settings import Settings
 
 LINES = 12
+LONGEST_PART = 4000
 
 ADVICE = {
     "input_mutated": "Do not write to the inputs; allocate an output.",
@@ -42,7 +43,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
         parts.append(f"{_sentence(f'{violation.name}: {violation.detail}')} {advice}".strip())
     if verdict.outcome.accepted:
         parts.append(_speed_text(verdict, settings))
-    return printable("\n".join(part for part in parts if part))
+    return printable("\n".join(part[:LONGEST_PART] for part in parts if part))
 
 
 def printable(text: str) -> str:
@@ -62,7 +63,8 @@ def _failure_text(failure: dict[str, Any], ending: dict[str, Any]) -> str:
     stage = stages.get(str(failure.get("stage")), str(failure.get("stage", "")))
     kind, text = str(failure.get("type", "error"))[:80], str(failure.get("text", ""))
     head = f"While {stage}: {kind}: " if stage else f"{kind}: "
-    where = [str(line)[:300] for line in failure.get("where", [])][-3:]
+    told = failure.get("where")
+    where = [str(line)[:300] for line in told][-3:] if isinstance(told, list) else []
     tail = ("\n  at " + "\n  at ".join(where)) if where else ""
     return head + first_errors(text) + tail
 

@@ -45,6 +45,7 @@ class InputSource:
         if variant != "plain":
             if self.kinds is None:
                 self.kinds = [structure(tensor) for tensor in tensors]
+            tensors = [tensor if kind == "fixed" else tensor.clone() for tensor, kind in zip(tensors, self.kinds)]
             for tensor, kind in zip(tensors, self.kinds):
                 if kind != "fixed":
                     bend(tensor, kind, variant)
@@ -84,18 +85,19 @@ def structure(tensor: torch.Tensor) -> str:
 def bend(tensor: torch.Tensor, kind: str, variant: str) -> None:
     """Turn the values of `tensor` into a variant, in place and in pieces."""
     values = flat(tensor)
-    sample = values[: 1 << 20].float()
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    sample = values[: 1 << 20].to(wide)
     spread = float(sample.std()) or 1.0
     if kind == "symmetric":
-        factor = _factor(torch.empty_like(tensor, dtype=torch.float32), "mixed" if variant == "offset" else variant)
+        factor = _factor(torch.empty_like(tensor, dtype=wide), "mixed" if variant == "offset" else variant)
         factor = torch.triu(factor) + torch.triu(factor, 1).transpose(-1, -2)
-        tensor.copy_(_fitting(tensor.float() * factor, tensor.dtype))
+        tensor.copy_(_fitting(tensor.to(wide) * factor, tensor.dtype))
         return
     for piece in values.split(PIECE):
         if variant == "offset":
-            bent = piece.float() * 3 if kind == "sparse" else piece.float() + 4 * spread
+            bent = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
-            bent = piece.float() * _factor(torch.empty_like(piece, dtype=torch.float32), variant)
+            bent = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant)
         piece.copy_(_fitting(bent, piece.dtype))
 
 
@@ -105,7 +107,7 @@ def _factor(like: torch.Tensor, variant: str) -> torch.Tensor:
         return signs
     if variant == "heavy":
         return signs * torch.rand_like(like).clamp_(min=4e-4).rsqrt_()
-    spikes = (torch.rand_like(like) < 0.002).float()
+    spikes = (torch.rand_like(like) < 0.002).to(like.dtype)
     return signs * (1 + 15 * spikes)
 
 

@@ -13,6 +13,9 @@ ALIGNMENT = 512
 """As the CUDA caching allocator aligns: kernels with vector loads rely on it."""
 
 
+DEEPEST = 32
+
+
 class Unsupported(Exception):
     """A value that is neither a tensor, a plain value, nor a container of such."""
 
@@ -49,7 +52,11 @@ class TensorSpec:
         return cls(str(dtype), tuple(int(n) for n in shape), tuple(int(n) for n in stride), int(offset))
 
     def view(self, base: torch.Tensor) -> torch.Tensor:
-        """The tensor itself, in the bytes of `base`."""
+        """The tensor itself, in the bytes of `base`. A spec that came from elsewhere may say anything."""
+        if len(self.shape) != len(self.stride) or any(not 0 <= n < 1 << 48 for n in (*self.shape, *self.stride, self.offset)):
+            raise Unsupported("a tensor that cannot exist")
+        if self.offset + self.extent > base.numel():
+            raise Unsupported("a tensor that lies outside its arena")
         flat = base[self.offset : self.offset + self.extent].view(self.torch_dtype)
         return flat.as_strided(self.shape, self.stride)
 
@@ -102,8 +109,8 @@ def flatten(value: Any) -> tuple[Any, list[torch.Tensor]]:
 
 def _strip(node: Any, tensors: list[torch.Tensor], depth: int) -> Any:
     """A function of its own: a recursive closure would be a cycle, and keep the tensors until the collector comes by."""
-    if depth > 32:
-        raise Unsupported("a value nested more than 32 levels deep")
+    if depth > DEEPEST:
+        raise Unsupported(f"a value nested more than {DEEPEST} levels deep")
     if isinstance(node, torch.Tensor):
         tensors.append(node)
         return {"tensor": len(tensors) - 1}
@@ -141,27 +148,41 @@ def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:
     if kind == "dict":
         return {key: unflatten(item, tensors) for key, item in content}
     if kind == "torch":
-        return getattr(torch, content, None) or torch.device(content)
+        named = getattr(torch, content, None)
+        return named if isinstance(named, torch.dtype) else torch.device(content)
     raise Unsupported(f"a skeleton node {kind!r}")
 
 
-def same_shape(left: Any, right: Any) -> bool:
-    """Whether two skeletons have the same structure; lists and tuples count as the same, values are not looked at."""
+def same_shape(left: Any, right: Any, depth: int = 0) -> bool:
+    """Whether two skeletons have the same structure; lists and tuples count as the same, values are not looked at.
+
+    Either may have come out of a hostile process: what is malformed is the same as nothing.
+    """
     try:
         ((left_kind, left_content),) = left.items()
         ((right_kind, right_content),) = right.items()
-    except (AttributeError, ValueError):
+    except (AttributeError, ValueError, TypeError):
+        return False
+    if depth > DEEPEST:
         return False
     sequences = ("tuple", "list")
     if left_kind in sequences and right_kind in sequences:
-        return len(left_content) == len(right_content) and all(map(same_shape, left_content, right_content))
+        lists = isinstance(left_content, list) and isinstance(right_content, list) and len(left_content) == len(right_content)
+        return lists and all(same_shape(a, b, depth + 1) for a, b in zip(left_content, right_content))
     if left_kind == "dict" and right_kind == "dict":
-        pairs = {str(key): item for key, item in right_content}
-        return len(left_content) == len(pairs) and all(
-            str(key) in pairs and same_shape(item, pairs[str(key)]) for key, item in left_content
-        )
+        mine, theirs = _entries(left_content), _entries(right_content)
+        if mine is None or theirs is None or mine.keys() != theirs.keys():
+            return False
+        return all(same_shape(item, theirs[key], depth + 1) for key, item in mine.items())
     plain = ("value", "float", "torch")
     return left_kind == right_kind or (left_kind in plain and right_kind in plain)
+
+
+def _entries(content: Any) -> dict[str, Any] | None:
+    """The entries of a dictionary's skeleton by their printed keys; None when it is malformed."""
+    if not isinstance(content, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in content):
+        return None
+    return {str(key): item for key, item in content}
 
 
 def plain_values(skeleton: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from bottega.core.errors import UsageError
 from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
 BASELINES = ("eager", "compile")
+LONGEST_TIMEOUT = 86400.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Settings:
     timed: bool = True
 
     def __post_init__(self) -> None:
-        if self.device != "cpu" and not self.device.startswith("cuda"):
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"unknown device {self.device!r}; use cpu, cuda or cuda:N")
         if not self.baselines or any(name not in BASELINES for name in self.baselines):
             raise UsageError(f"unknown baseline in {self.baselines!r}; use eager, compile or both")
@@ -42,8 +44,12 @@ class Settings:
             raise UsageError(f"unknown precision {self.precision!r}; use one of {', '.join(PRECISIONS)}")
         if self.require_kernel is not None and not 0 <= self.require_kernel <= 1:
             raise UsageError(f"a share lies between 0 and 1, not {self.require_kernel}")
-        if not self.timeout > 0 or not self.task_timeout > 0:
-            raise UsageError("a timeout must be more than 0 seconds")
+        if not all(0 < seconds <= LONGEST_TIMEOUT for seconds in (self.timeout, self.task_timeout)):
+            raise UsageError(f"a timeout must be more than 0 seconds and at most {LONGEST_TIMEOUT:g}")
+        if not 0 <= self.memory_gb < 1e6:
+            raise UsageError(f"memory_gb must not be negative; 0 takes three quarters of the machine's, not {self.memory_gb}")
+        if self.noise_floor is not None and not 0 <= self.noise_floor < 1:
+            raise UsageError(f"a noise floor lies between 0 and 1, not {self.noise_floor}")
 
     @property
     def variants(self) -> tuple[str, ...]:

@@ -129,7 +129,7 @@ class Side:
             inner = int(done["ns"])
             output_specs = [TensorSpec.from_json(spec) for spec in report["specs"]]
             skeleton = report["outputs"]
-        except (KeyError, TypeError, ValueError, OverflowError):
+        except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
         return Turn(ended - begun, inner, skeleton, output_specs, bool(report.get("aliases")), settle_ns, late, specs)
 
@@ -139,7 +139,7 @@ class Side:
         base = self.outputs.base
         try:
             return [spec.view(base) for spec in specs]
-        except (RuntimeError, Unsupported) as error:
+        except (RuntimeError, TypeError, ValueError, Unsupported) as error:
             raise SideFailed("forged", text=f"the outputs do not lie where they should: {error}") from None
 
     def input_views(self, turn: Turn) -> list[torch.Tensor]:

@@ -190,20 +190,25 @@ def _explain(held: Held, comparison: Comparison, truth: torch.Tensor) -> tuple[s
 
 def plain_equal(left: Any, right: Any) -> bool:
     if isinstance(left, float) and isinstance(right, float | int) and not isinstance(right, bool):
-        return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-4, abs_tol=1e-7)
+        try:
+            return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-4, abs_tol=1e-7)
+        except OverflowError:
+            return False
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def sketch(skeleton: Any) -> str:
+def sketch(skeleton: Any, depth: int = 0) -> str:
     """A skeleton as a person would write it, bounded."""
+    if depth > 4:
+        return "…"
     try:
         ((kind, content),) = skeleton.items()
         if kind == "tensor":
             return "tensor"
         if kind in ("tuple", "list"):
-            return f"{kind}({', '.join(sketch(item) for item in content[:6])}{', …' if len(content) > 6 else ''})"
+            return f"{kind}({', '.join(sketch(item, depth + 1) for item in content[:6])}{', …' if len(content) > 6 else ''})"
         if kind == "dict":
-            return "{" + ", ".join(f"{str(key)[:40]}: {sketch(item)}" for key, item in content[:6]) + "}"
+            return "{" + ", ".join(f"{str(key)[:40]}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"
         return repr(content)[:40]
     except (AttributeError, ValueError, TypeError):
         return "something malformed"

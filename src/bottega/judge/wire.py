@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MAX_FRAME_BYTES = 4 << 20
+LONGEST_WAIT = 86400.0
 _HEADER = struct.Struct("<I")
 _MAX_DESCRIPTORS = 32
 
@@ -86,7 +87,7 @@ class Channel:
 
     def has_unread(self) -> bool:
         """Whether something was said that nobody asked for yet."""
-        return bool(self._pending) or bool(select.select([self.socket], [], [], 0)[0])
+        return bool(self._pending) or self._readable(0)
 
     def close(self) -> None:
         self.socket.close()
@@ -109,6 +110,11 @@ class Channel:
         del self._pending[:count]
         return taken
 
+    def _readable(self, seconds: float) -> bool:
+        poll = select.poll()  # unlike select, it takes descriptors of any number
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(min(seconds, LONGEST_WAIT) * 1000))
+
     def _next_bytes(self, deadline: float | None) -> tuple[bytes, list[tuple[int, int, bytes]]]:
         room = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS)
         try:
@@ -119,7 +125,7 @@ class Channel:
                     continue
             if deadline is not None:
                 left = deadline - time.monotonic()
-                if left <= 0 or not select.select([self.socket], [], [], left)[0]:
+                if left <= 0 or not self._readable(left):
                     raise DeadlinePassed
             return self.socket.recvmsg(1 << 16, room)[:2]
         except OSError as error:
