@@ -55,7 +55,11 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
     "other arguments of forward": (HONEST.replace("self, x", "self, x, y"), "runtime_error", ["TypeError"]),
     "returns nothing": (returning("pass"), "incorrect", ["structure", "tuple(tensor, tensor)", "None"]),
     "returns an object": (returning("return object()"), "runtime_error", ["object"]),
-    "misses an output": (returning("return (x.sum(-1),)"), "incorrect", ["structure", "tuple(tensor, tensor)", "tuple(tensor)"]),
+    "misses an output": (
+        returning("return (x.sum(-1),)"),
+        "incorrect",
+        ["structure", "tuple(tensor, tensor)", "tuple(tensor)"],
+    ),
     "one output bare": (returning("return x.sum(-1)"), "incorrect", ["structure"]),
     "one output too many": (returning("return x.sum(-1), x * 2, x + 1"), "incorrect", ["structure"]),
     "a dictionary": (returning("return {'a': x.sum(-1), 'b': x * 2}"), "incorrect", ["structure", "{a: tensor, b: tensor}"]),

@@ -138,7 +138,9 @@ def test_empty_launches_are_no_work() -> None:
     assert gpu_coverage(kernels, "__global__ void decoy(float* x) {}", ("decoy",)).share == 0.0
 
 
-@pytest.mark.parametrize("row", [["a", "b", "c"], ["a", None, 1], ["a", [], {}], [None, float("nan"), 1], ["a", -5.0, 1], ["a", 1e400, 1]])
+@pytest.mark.parametrize(
+    "row", [["a", "b", "c"], ["a", None, 1], ["a", [], {}], [None, float("nan"), 1], ["a", -5.0, 1], ["a", 1e400, 1]]
+)
 def test_rows_of_a_forged_profile_are_survived(row: list) -> None:
     """The profile comes out of the candidate's process: garbage in it is no share, and never an exception."""
     share = gpu_coverage([row, ["scale(float*)", 50.0, 1.0]], "__global__ void scale(float* x) {}", ("scale",)).share

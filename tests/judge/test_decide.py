@@ -16,7 +16,7 @@ from bottega.judge.settings import Settings
 
 TASK = Task("class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n")
 PLAIN = Candidate.from_source("class ModelNew: pass")
-KERNEL = Candidate.from_source('from bottega.runtime import cpp\nlibrary = cpp(\'extern "C" void fused(float* x) {}\')')
+KERNEL = Candidate.from_source("from bottega.runtime import cpp\nlibrary = cpp('extern \"C\" void fused(float* x) {}')")
 ERROR = {"relative": 1e-7, "reference_relative": 2e-7, "worst_element": 1e-6, "limit": 5e-5}
 
 
@@ -41,7 +41,9 @@ def found(speedup: tuple[float, float, float] = (1.5, 1.4, 1.6), **changes: Any)
     }
 
 
-def verdict_of(examination: dict[str, Any], candidate: Candidate = PLAIN, ending: dict | None = None, **settings: Any) -> Verdict:
+def verdict_of(
+    examination: dict[str, Any], candidate: Candidate = PLAIN, ending: dict | None = None, **settings: Any
+) -> Verdict:
     return decide(TASK, candidate, Settings(**settings), examination, ending)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 from pathlib import Path
@@ -50,10 +51,8 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path, name: str) -> None:
         member.size = 1
         archive.addfile(member, io.BytesIO(b"x"))
     inside = tmp_path / "inside"
-    try:
+    with contextlib.suppress(tarfile.TarError):
         unpack(buffer.getvalue(), str(inside))
-    except tarfile.TarError:
-        pass
     assert not (tmp_path / "escaped").exists()
     assert not Path("/tmp/escaped-from-an-archive").exists()
 

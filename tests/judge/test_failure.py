@@ -52,7 +52,9 @@ def test_compiling_is_told_from_running(error: Exception, compiling: bool) -> No
 
 def test_the_place_is_in_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    module = import_source("def outer():\n    return inner()\n\ndef inner():\n    raise ValueError('deep')\n", "candidate_under_test")
+    module = import_source(
+        "def outer():\n    return inner()\n\ndef inner():\n    raise ValueError('deep')\n", "candidate_under_test"
+    )
     with pytest.raises(ValueError, match="deep") as raised:
         module.outer()
     told = describe("forward", raised.value, str(module.__file__))

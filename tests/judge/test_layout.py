@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -66,7 +67,7 @@ def test_a_tensor_comes_back_from_an_arena_as_it_was(name: str) -> None:
 def test_tensors_lie_apart_and_aligned() -> None:
     specs, end = lay_out(list(TENSORS.values()), start=3)
     assert all(spec.offset % ALIGNMENT == 0 for spec in specs)
-    for before, after in zip(specs, specs[1:]):
+    for before, after in itertools.pairwise(specs):
         assert before.offset + before.extent <= after.offset
     assert specs[-1].offset + specs[-1].extent <= end
     assert specs[0].offset == ALIGNMENT

@@ -79,9 +79,15 @@ CASES = {
     "in place, left alone": Case("y = x.sum(-1); x.mul_(2); return y", "x.mul_(2)", "pass"),
     "returns its input": Case("return x.relu_()", "x.relu_()", "x.abs_()"),
     "integers": Case("return x * 2 + 1", "+ 1", "+ 2", inputs="[torch.randint(0, 100, (64,))]"),
-    "booleans": Case("return x & (y > 50)", "> 50", ">= 50", "[torch.rand(999) > 0.5, torch.randint(0, 100, (999,))]", "self, x, y"),
+    "booleans": Case(
+        "return x & (y > 50)", "> 50", ">= 50", "[torch.rand(999) > 0.5, torch.randint(0, 100, (999,))]", "self, x, y"
+    ),
     "embedding": Case(
-        "return self.table(x)", "(x)", "(x.clamp(max=5))", "[torch.randint(0, 50, (32,))]", build="self.table = nn.Embedding(50, 8)"
+        "return self.table(x)",
+        "(x)",
+        "(x.clamp(max=5))",
+        "[torch.randint(0, 50, (32,))]",
+        build="self.table = nn.Embedding(50, 8)",
     ),
     "bf16": Case("return F.gelu(x)", "F.gelu", "F.relu", inputs="[torch.randn(64, 32).bfloat16()]"),
     "fp16": Case("return F.silu(x)", "F.silu(x)", "F.silu(x) * 1.02", inputs="[torch.randn(64, 32).half()]"),
@@ -94,12 +100,20 @@ CASES = {
     ),
     "fp64": Case("return x.sin()", "x.sin()", "x.float().sin().double()", inputs="[torch.randn(64, 32).double()]"),
     "complex": Case("return torch.fft.rfft(x)", "rfft(x)", "rfft(x).conj().resolve_conj()"),
-    "complex inputs": Case("return x * y", "x * y", "x + y", "[torch.randn(64, dtype=torch.complex64) for _ in '12']", "self, x, y"),
+    "complex inputs": Case(
+        "return x * y", "x * y", "x + y", "[torch.randn(64, dtype=torch.complex64) for _ in '12']", "self, x, y"
+    ),
     "scalar loss": Case("return F.mse_loss(x, y)", "F.mse", "F.l1", "[torch.randn(64, 32), torch.randn(64, 32)]", "self, x, y"),
     "plain arguments": Case(
-        "return x * scale if flag else x + count", "scale if", "scale * 1.01 if", "[torch.randn(9), 2.5, 3, True]", "self, x, scale, count, flag"
+        "return x * scale if flag else x + count",
+        "scale if",
+        "scale * 1.01 if",
+        "[torch.randn(9), 2.5, 3, True]",
+        "self, x, scale, count, flag",
     ),
-    "dictionary argument": Case("return batch['x'] - batch['y']", "-", "+", "[{'x': torch.randn(9), 'y': torch.randn(9)}]", "self, batch"),
+    "dictionary argument": Case(
+        "return batch['x'] - batch['y']", "-", "+", "[{'x': torch.randn(9), 'y': torch.randn(9)}]", "self, batch"
+    ),
     "strided inputs": Case("return x @ x.t()", "x.t()", "x.abs().t()", inputs="[torch.randn(32, 16).t()]"),
     "transposed output": Case("return x.exp().t()", "exp", "sinh"),
     "empty output": Case("return x[:0], x + 1", "x + 1", "x + 2"),
@@ -221,7 +235,9 @@ def test_a_missing_parameter_is_wrong_with_a_hint(judge: Judge) -> None:
 
 
 def test_another_order_of_drawing_is_wrong_with_a_hint(judge: Judge) -> None:
-    other = linear_candidate(("self.layer = nn.Linear(16, 8)", "torch.rand(1); self.other = nn.Linear(16, 8)"), ("self.layer", "self.other"))
+    other = linear_candidate(
+        ("self.layer = nn.Linear(16, 8)", "torch.rand(1); self.other = nn.Linear(16, 8)"), ("self.layer", "self.other")
+    )
     verdict = judge.judge(Task(LINEAR), other, **UNTIMED)
     assert verdict.outcome == "incorrect"
     assert "same random numbers in the same order" in verdict.diagnosis

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from bottega.judge.precision import tolerance
@@ -10,7 +12,7 @@ from bottega.judge.precision import tolerance
 def test_narrower_types_have_wider_limits() -> None:
     limits = [tolerance(dtype, "fp32") for dtype in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn")]
     assert [limit.overall for limit in limits] == sorted(limit.overall for limit in limits)
-    assert all(one.overall < two.overall and one.element < two.element for one, two in zip(limits, limits[1:]))
+    assert all(one.overall < two.overall and one.element < two.element for one, two in itertools.pairwise(limits))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64"])

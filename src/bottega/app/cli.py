@@ -44,7 +44,10 @@ def export_command(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        try:
+            output.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
         typer.echo(f"wrote {output}")
 
 

@@ -97,4 +97,4 @@ def _show_report(number: int, total: int, name: str, report: dict[str, Any], as_
 
 def _report_problems(problems: Any) -> None:
     for problem in problems:
-        typer.echo(f"bottega: {problem}", err=True)
+        typer.echo(f"bottega: {problem.message}", err=True)

@@ -13,8 +13,9 @@ from bottega.judge.arena import Arena
 from bottega.judge.compare import Comparison, root_mean_square
 from bottega.judge.device import DeviceCare
 from bottega.judge.inputs import Drawn
+from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
-from bottega.judge.reference import InvalidTask, Reference
+from bottega.judge.reference import Reference
 from bottega.judge.side import SHIFTS, Side, SideFailed, Turn
 from bottega.judge.terms import Terms
 
@@ -121,7 +122,7 @@ def of_reference(side: Side, call: Callable[[], T]) -> T:
         return call()
     except SideFailed as failure:
         text = failure.detail.get("text") or failure.text
-        if failure.kind == "failure" and "out of memory" in text.lower():
+        if failure.kind == "failure" and out_of_memory(text):
             raise InvalidTask(
                 f"the reference needs more memory than the {side.device} device has left; use smaller shapes"
             ) from None

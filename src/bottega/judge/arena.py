@@ -57,11 +57,11 @@ class Arena:
         return self.base[: max(0, min(count, self.capacity))].numpy().tobytes()
 
     def close(self) -> None:
-        """Give the memory back; the caller holds no view of it any more."""
+        """Give the memory back. No view of it may be used after this."""
         self.base = torch.empty(0, dtype=torch.uint8)
         close = getattr(self._owner, "close", None)
         self._owner = None
         if close is not None:
-            with contextlib.suppress(BufferError):  # a view is still alive somewhere; the mapping goes with it
+            with contextlib.suppress(BufferError):
                 close()
         os.close(self.descriptor)

@@ -6,16 +6,18 @@ the same contents, tells how much that is: outer minus inner, and the candidate 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from bottega.core.verdict import Speedup
-from bottega.judge.statistics import hodges_lehmann, interval
+from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter
 
 GROSS = 0.4
 """A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
 the interval holds the referee's clock in any case."""
+LEAST_NS = 1000.0
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -48,25 +50,45 @@ def overhead(pairs: Sequence[Pair]) -> float:
 def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     """The time that counts is never below what the referee's clock allows."""
     cost = overhead(pairs)
-    baseline = [float(pair.baseline_inner) for pair in pairs]
+    baseline = [float(max(pair.baseline_inner, 1)) for pair in pairs]
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
-    charged = [max(pair.candidate_outer - cost, 1000.0) for pair in pairs]
-    inner, outer = interval(baseline, claimed, floor), interval(baseline, charged, floor)
-    baseline_ms, claimed_ms, charged_ms = (median(times) / 1e6 for times in (baseline, claimed, charged))
-    # How much of its own overhead a turn of the candidate's has beyond a turn of the baseline's, round by round: a busy
-    # machine spreads these widely, a claim that leaves work out shifts them all.
-    excess = [(pair.candidate_outer - pair.candidate_inner) - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
-    surely = hodges_lehmann(excess)[1] / 1e6
-    believed = sorted(claim / charge for claim, charge in zip(claimed, charged))[int(0.9 * len(pairs))]
-    gross = surely > GROSS * charged_ms or believed < 1 - GROSS
+    inner, outer = interval(baseline, claimed, floor), outer_interval(pairs, floor)
+    baseline_ms, claimed_ms = median(baseline) / 1e6, median(claimed) / 1e6
+    charged_ms = max(median(pair.candidate_outer for pair in pairs) - cost, LEAST_NS) / 1e6
     forged = ""
-    if len(pairs) >= 6 and gross and charged_ms - claimed_ms > FORGED_ABOVE_MS:
+    if _gross(pairs, claimed, cost, charged_ms) and charged_ms - claimed_ms > FORGED_ABOVE_MS:
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the referee's clock saw {charged_ms:.4g} ms"
     if forged or outer.high < inner.low:
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")
-    united = Speedup(
-        min(inner.point, outer.point) if outer.point < inner.low else inner.point,
-        min(inner.low, outer.low),
-        max(inner.high, outer.high),
-    )
+    point = min(inner.point, outer.point) if outer.point < inner.low else inner.point
+    united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, claimed_ms, "", "inner")
+
+
+def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
+    """The speedup by the referee's clock alone.
+
+    Waking and copying cost both sides alike, so they cancel in the difference of the two turns of a round; the baseline's own
+    time, which is trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this
+    interval is honestly wide.
+    """
+    differences = [pair.candidate_outer - pair.baseline_outer for pair in pairs]
+    centre, low, high = hodges_lehmann(differences)
+    second = quickest_quarter([p.candidate_outer for p in pairs]) - quickest_quarter([p.baseline_outer for p in pairs])
+    low, high = min(low, second), max(high, second)
+    base = float(max(median(pair.baseline_inner for pair in pairs), 1))
+
+    def ratio(difference: float) -> float:
+        return base / max(base + difference, LEAST_NS)
+
+    return Speedup(ratio(centre), ratio(high) * math.exp(-floor), ratio(low) * math.exp(floor))
+
+
+def _gross(pairs: Sequence[Pair], claimed: Sequence[float], cost: float, charged_ms: float) -> bool:
+    """Whether the claim surely leaves out a large part. A busy machine spreads a turn's overhead widely; a lie shifts them all."""
+    if len(pairs) < 6:
+        return False
+    excess = [(pair.candidate_outer - pair.candidate_inner) - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
+    surely = hodges_lehmann(excess)[1] / 1e6
+    shares = sorted(claim / max(pair.candidate_outer - cost, LEAST_NS) for claim, pair in zip(claimed, pairs))
+    return surely > GROSS * charged_ms or shares[int(0.9 * len(shares))] < 1 - GROSS

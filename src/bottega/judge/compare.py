@@ -225,7 +225,7 @@ def index_text(flat_index: int, shape: tuple[int, ...]) -> str:
 
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor
+    return torch.view_as_real(tensor.resolve_conj()).reshape(-1) if tensor.is_complex() else tensor
 
 
 def _relative(square_error: float, square_truth: float) -> float:

@@ -14,6 +14,9 @@ from typing import Any
 
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
+SMALL_SHARE = 0.05
+SAMPLES_FOR_A_DECOY = 400
+"""Fewer could miss an honest kernel that does a few per cent of the work."""
 LARGEST_OWN_CODE = 4 << 20
 LAUNCH_FLOOR_US = 1.5
 """What an empty kernel takes: time that shows no work."""
@@ -43,6 +46,8 @@ class Coverage:
     """Between 0 and 1; None when it could not be measured."""
     method: str
     own: tuple[str, ...] = ()
+    samples: int | None = None
+    """How many samples the share rests on, where it was sampled."""
     hottest: tuple[tuple[str, float], ...] = ()
     """Names with their share of the time (CPU) or microseconds a call (GPU), largest first."""
 
@@ -84,8 +89,9 @@ def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
     ranked = sorted(by_name.items(), key=lambda item: -item[1])[:6]
     hottest = tuple((name, round(count / total, 4)) for name, count in ranked) if total else ()
     if own + library < FEWEST_SAMPLES:
-        return Coverage(None, f"not measured: only {own + library} samples", claimed, hottest)
-    return Coverage(round(own / (own + library), 4), "samples taken by the operating system", claimed if own else (), hottest)
+        return Coverage(None, f"not measured: only {own + library} samples", claimed, own + library, hottest)
+    share = round(own / (own + library), 4)
+    return Coverage(share, "samples taken by the operating system", claimed if own else (), own + library, hottest)
 
 
 def merge_samples(total: dict[str, Any], more: dict[str, Any]) -> None:
@@ -129,8 +135,8 @@ def gpu_coverage(kernels: list[list[Any]], source: str, claimed: tuple[str, ...]
             own.append(base_name(name))
     hottest = tuple((base_name(name), round(float(us), 2)) for name, us, _ in rows[:6])
     if total_us <= 0:
-        return Coverage(None, "not measured: the profiler saw no kernel", claimed, hottest)
-    return Coverage(round(min(1.0, own_us / total_us), 4), "profiler, by kernel name", tuple(dict.fromkeys(own)), hottest)
+        return Coverage(None, "not measured: the profiler saw no kernel", claimed, None, hottest)
+    return Coverage(round(min(1.0, own_us / total_us), 4), "profiler, by kernel name", tuple(dict.fromkeys(own)), None, hottest)
 
 
 def _is_profile_row(row: Any) -> bool:

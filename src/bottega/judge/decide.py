@@ -8,7 +8,7 @@ from typing import Any
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
-from bottega.judge.coverage import DECOY_BELOW, claimed_kernels
+from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
 from bottega.judge.diagnosis import diagnose
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import speed_outcome
@@ -96,7 +96,9 @@ def _coverage_violations(candidate: Candidate, settings: Settings, found: Examin
     share = coverage.get("share")
     claimed = claimed_kernels(candidate.source, candidate.language)
     violations: list[Violation] = []
-    if claimed and share is not None and share < DECOY_BELOW:
+    samples = coverage.get("samples")
+    enough = samples is None or samples >= SAMPLES_FOR_A_DECOY
+    if claimed and share is not None and share < DECOY_BELOW and enough:
         names = ", ".join(claimed[:4])
         violations.append(Violation("decoy_kernel", f"the text defines kernels ({names}), but they do {share:.2%} of the work"))
     if settings.require_kernel is not None:
@@ -151,7 +153,9 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(f"parameters: the names differ ({found.get('mismatch')}), so both models were built from one secret seed")
     elif found.get("parameters") == "loaded":
         notes.append("parameters: the reference's state was loaded strictly")
-    if not settings.timed:
+    if not settings.timed and candidate.language != "triton":
+        notes.append("not timed: this was asked for")
+    elif not settings.timed:
         notes.append("not timed: Triton runs in its interpreter on a CPU, which shows correctness only")
     if settings.precision != "fp32":
         notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")

@@ -40,7 +40,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
         parts.extend(_hints(candidate, found))
     for violation in verdict.violations:
         advice = ADVICE.get(violation.name, "")
-        parts.append(f"{_sentence(f'{violation.name}: {violation.detail}')} {advice}".strip())
+        parts.append(f"{violation.name}: {violation.detail}. {advice}".strip())
     if verdict.outcome.accepted:
         parts.append(_speed_text(verdict, settings))
     return printable("\n".join(part[:LONGEST_PART] for part in parts if part))

@@ -29,8 +29,8 @@ from bottega.judge.trials import CROWDED, run_trial
 
 WARM_UP_ROUNDS = 2
 PROFILED_CALLS = 4
-SAMPLING_SECONDS = 0.25
-SAMPLING_WINDOWS = 4
+SAMPLING_SECONDS = 0.2
+SAMPLING_WINDOWS = 15
 
 
 class Bench(Protocol):
@@ -179,7 +179,7 @@ class Examination:
         for _ in range(SAMPLING_WINDOWS):
             merge_samples(samples, self._sample(terms))
             coverage = cpu_coverage(samples, claimed)
-            if coverage.share is not None or "unavailable" in samples:
+            if (coverage.sure if claimed else coverage.share is not None) or "unavailable" in samples:
                 break
         return coverage
 

@@ -33,3 +33,17 @@ def describe(stage: str, error: BaseException, source_path: str) -> dict[str, An
         where = []
     compiling = kind in _COMPILE_ERRORS or "Error building extension" in text or "nvcc" in text[:200]
     return {"stage": stage, "type": kind[:80], "text": text, "where": where[-6:], "compiling": compiling}
+
+
+def bounded(detail: Any) -> dict[str, Any]:
+    """A failure as another process reported it, with nothing in it but what is expected, and no more than is useful."""
+    if not isinstance(detail, dict):
+        return {}
+    where = detail.get("where")
+    return {
+        "stage": str(detail.get("stage", ""))[:40],
+        "type": str(detail.get("type", ""))[:80],
+        "text": str(detail.get("text", ""))[:TEXT_LIMIT],
+        "where": [str(line)[:300] for line in where[:6]] if isinstance(where, list) else [],
+        "compiling": bool(detail.get("compiling")),
+    }

@@ -72,7 +72,7 @@ class Judge:
                 task.validate()
                 verdict = self._judge(task, candidate, settings)
             except TaskError as error:
-                verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), candidate_id=candidate.id)
+                verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), task_id=_id_of(task), candidate_id=candidate.id)
             stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
         return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": _plain(settings)}, stages_s=stages)
 
@@ -118,7 +118,7 @@ class Judge:
         if refused:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=refused, task_id=task.id, candidate_id=candidate.id)
         for attempt in (1, 2):
-            session = self._checkout(task, settings)
+            session = self._checkout(task, settings, fresh=attempt > 1)
             player = self._player()
             sandbox = player.cell.sandbox.to_json()
             report: dict[str, Any] | None = None
@@ -151,13 +151,13 @@ class Judge:
             settings = replace(settings, timed=False)
         return settings
 
-    def _checkout(self, task: Task, settings: Settings) -> Session:
+    def _checkout(self, task: Task, settings: Settings, fresh: bool = False) -> Session:
         """An idle session for this task, or a new one; the one unused for longest makes room."""
         key = session_key(task, settings)
         machine = self._start()
         with self._lock:
             for session in self._idle:
-                if session.key == key:
+                if session.key == key and not fresh:
                     self._idle.remove(session)
                     return session
             evicted = sorted(self._idle, key=lambda s: s.last_used)[
@@ -260,6 +260,14 @@ def _refusal(candidate: Candidate) -> str:
     except UnicodeEncodeError:
         return "The candidate's source is not valid Unicode."
     return ""
+
+
+def _id_of(task: Task) -> str:
+    """Empty for a task that does not even parse."""
+    try:
+        return task.id
+    except TaskError:
+        return ""
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

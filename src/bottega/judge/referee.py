@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -19,9 +22,10 @@ from bottega.judge.arena import Arena
 from bottega.judge.device import DeviceCare
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
+from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.lease import Lease
-from bottega.judge.reference import InvalidTask, Reference, one_line, release
+from bottega.judge.reference import Reference, one_line, release
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
 from bottega.judge.wire import SPINS, Channel, Departed, payload_descriptor, read_payload
@@ -35,6 +39,21 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
         referee.serve()
     except Departed:
         return
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Give up on a task's own code that does not come back. What hangs outside Python is ended by the judge, a little later."""
+
+    def ring(number: int, frame: Any) -> None:
+        raise InvalidTask(f"the task did not come up within {seconds:g} s; use smaller shapes or a longer task timeout")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Referee:
@@ -81,12 +100,13 @@ class Referee:
         deadline = time.monotonic() + self.settings.task_timeout
         for number, name in enumerate(message["baselines"]):
             self.baselines[name] = self._side(name, *descriptors[1 + 2 * number : 3 + 2 * number])
-        self.reference = Reference(payload["source"], self.device, self.settings.training)
-        with self.lease.shared():
-            for side in self.baselines.values():
-                side.listen(deadline)
-                self._load_reference(side, payload["source"], deadline)
-            self.known = get_acquainted(self.reference, self.baselines, self.care, self.settings.precision, deadline)
+        with alarm(self.settings.task_timeout + 1):
+            self.reference = Reference(payload["source"], self.device, self.settings.training)
+            with self.lease.shared():
+                for side in self.baselines.values():
+                    side.listen(deadline)
+                    self._load_reference(side, payload["source"], deadline)
+                self.known = get_acquainted(self.reference, self.baselines, self.care, self.settings.precision, deadline)
         return {"opened": True, "facts": self.known.facts}
 
     def examine(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -18,15 +18,12 @@ from typing import Any
 import torch
 
 from bottega.judge.inputs import Drawn, InputSource
+from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.loading import import_source, set_precision
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""
-
-
-class InvalidTask(Exception):
-    """The task cannot be judged; the text says why and what to do."""
 
 
 class Piece:
@@ -91,7 +88,11 @@ class Reference:
             raise InvalidTask(
                 f"the inputs do not fit the memory of the {self.device} device{free}; use smaller shapes"
             ) from None
+        except InvalidTask:
+            raise
         except BaseException as error:
+            if isinstance(error, MemoryError) or out_of_memory(str(error)):
+                raise InvalidTask("the inputs need more memory than there is; use smaller shapes") from None
             raise InvalidTask(f"get_inputs() raises {one_line(error)}") from error
 
     def truth(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> Iterator[Piece]:

@@ -22,6 +22,8 @@ from bottega.judge.settings import Settings
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 GRACE_SECONDS = 3.0
+OPENING_SECONDS = 60.0
+"""What waiting for the device may add to a task's own time when it is brought up."""
 START_SECONDS = 60.0
 TASK_SHARE_SECONDS = 240.0
 """What the referee's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
@@ -112,7 +114,7 @@ class Session:
         """The referee's report about one candidate. Raises `JudgeError` when the referee itself is lost."""
         payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
         try:
-            self.channel.send({"do": "examine"}, [payload, player.end.fileno(), player.cell.reins.fileno()])
+            self._tell({"do": "examine"}, [payload, player.end.fileno(), player.cell.reins.fileno()])
             reply = self._answer(settings.timeout + TASK_SHARE_SECONDS)
         finally:
             os.close(payload)
@@ -127,7 +129,7 @@ class Session:
         return examination
 
     def fitness(self) -> dict[str, Any]:
-        self.channel.send({"do": "fitness"})
+        self._tell({"do": "fitness"}, [])
         reply = self._answer(self.settings.task_timeout)
         if "fitness" not in reply:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
@@ -164,7 +166,7 @@ class Session:
                 end.close()
             for descriptor in lease:
                 os.close(descriptor)
-        reply = self._answer(self.settings.task_timeout + TASK_SHARE_SECONDS)
+        reply = self._answer(self.settings.task_timeout + OPENING_SECONDS)
         if "opened" not in reply:
             raise TaskError(
                 f"{self.task.label}: {reply.get('invalid') or reply.get('broken') or 'the task could not be brought up'}"
@@ -192,6 +194,12 @@ class Session:
             environment=environment,
             writable=writable,
         )
+
+    def _tell(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            self.channel.send(message, descriptors)
+        except Departed:
+            raise JudgeError(f"{self.task.label}: the process of the task was lost; judge again") from None
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         try:

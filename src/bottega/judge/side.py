@@ -15,7 +15,9 @@ import torch
 
 from bottega.core.errors import JudgeError
 from bottega.judge.arena import Arena
+from bottega.judge.failure import bounded
 from bottega.judge.inputs import Drawn, same_bytes
+from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, lay_out
 from bottega.judge.terms import Terms
@@ -24,6 +26,7 @@ from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, Proto
 SHIFTS = 16
 """Addresses at which inputs may begin: a call never sees the pointer it saw before, except by chance."""
 GLANCES = 512
+LONGEST_CALL_NS = 10**15
 
 
 class SideFailed(Exception):
@@ -68,7 +71,7 @@ class Side:
         reply = self._exchange(message, deadline, descriptors)
         self.freeze()
         if "failure" in reply:
-            raise SideFailed("failure", reply["failure"] if isinstance(reply["failure"], dict) else {})
+            raise SideFailed("failure", bounded(reply["failure"]))
         return reply
 
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
@@ -78,7 +81,9 @@ class Side:
 
     def prepare(self, drawn: Drawn, deadline: float) -> list[TensorSpec]:
         """Tell the player where its next inputs will lie: somewhere else than the last."""
-        specs, _ = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
+        specs, end = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
+        if self.inputs is None or end > self.inputs.capacity:
+            raise InvalidTask("get_inputs() draws another shape every time; a task has one shape")
         self.ask({"do": "prepare", "skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}, deadline)
         return specs
 
@@ -121,12 +126,14 @@ class Side:
             raise SideFailed("forged", text="the candidate's process answered a call that was not made")
         if "failure" in done:
             self.freeze()
-            raise SideFailed("failure", done["failure"] if isinstance(done["failure"], dict) else {})
+            raise SideFailed("failure", bounded(done["failure"]))
         report = self.listen(deadline)
         self.freeze()
         late = not torch.equal(seen, words[glance_at].cpu())
         try:
             inner = int(done["ns"])
+            if not 0 <= inner < LONGEST_CALL_NS:
+                raise ValueError("a time that cannot be")
             output_specs = [TensorSpec.from_json(spec) for spec in report["specs"]]
             skeleton = report["outputs"]
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):

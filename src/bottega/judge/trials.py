@@ -10,8 +10,9 @@ import torch
 
 from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.inputs import Drawn
+from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import TensorSpec, dtype_name, is_dense, plain_values, same_shape
-from bottega.judge.reference import InvalidTask, Reference
+from bottega.judge.reference import Reference
 from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.terms import Terms
 
@@ -71,7 +72,7 @@ def run_trial(
     try:
         expected = eager.play(drawn, terms)
     except SideFailed as failure:
-        if "out of memory" in str(failure.detail.get("text", "")).lower():
+        if out_of_memory(str(failure.detail.get("text", ""))):
             raise SideFailed("failure", CROWDED) from None
         if variant == "plain" or failure.kind != "failure":
             raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
@@ -123,7 +124,7 @@ def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) 
         return [], f"the structure of the outputs differs: expected {sketch(expected.skeleton)}, got {sketch(got.skeleton)}"
     for wanted, value in zip(plain_values(expected.skeleton), plain_values(got.skeleton)):
         if not plain_equal(wanted, value):
-            return [], f"a returned value differs: expected {wanted!r}, got {value!r}"
+            return [], f"a returned value differs: expected {repr(wanted)[:100]}, got {repr(value)[:100]}"
     if len(got.specs) != len(expected.specs):
         return [], f"expected {len(expected.specs)} tensors, got {len(got.specs)}"
     readable: list[TensorSpec] = []

@@ -141,7 +141,7 @@ def channel_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def payload_descriptor(data: bytes) -> int:
-    """A sealed, anonymous file that holds `data`: for what is too large for a message."""
+    """An anonymous file that holds `data`: for what is too large for a message."""
     descriptor = os.memfd_create("bottega-payload", os.MFD_CLOEXEC)
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(data)
