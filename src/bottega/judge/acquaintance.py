@@ -12,7 +12,7 @@ import torch
 from bottega.judge.arena import Arena
 from bottega.judge.compare import Comparison, root_mean_square
 from bottega.judge.device import DeviceCare
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
 from bottega.judge.reference import Reference
@@ -33,6 +33,7 @@ class Acquaintance:
     input_room: int = 0
     output_room: int = 0
     """Bytes that the inputs (at any of their addresses) and the outputs take in an arena."""
+    lower_precision: bool = False
     mutates: frozenset[int] = frozenset()
     aliases: bool = False
     typical: tuple[float, ...] = ()
@@ -47,7 +48,6 @@ class Acquaintance:
         deadline: Callable[[], float],
         care: DeviceCare,
         timed: bool = False,
-        reference_error: float = 0.0,
     ) -> Terms:
         return Terms(
             precision=precision,
@@ -58,24 +58,29 @@ class Acquaintance:
             settle=care.settle if timed else care.quiet,
             hold=care.hold if timed else care.nothing,
             typical=self.typical,
-            reference_error=reference_error,
         )
 
+    @property
+    def watched_room(self) -> int:
+        """Bytes in which a right answer may lie: where a lower precision is allowed, it may be wider than the baseline's."""
+        return self.output_room * (2 if self.lower_precision else 1)
+
     def arenas(self, device: str) -> tuple[Arena, Arena]:
-        room = (
-            self.output_room * 2 if self.output_room < ROOMY_OUTPUT else self.output_room
-        )  # a wrong data type may be twice as wide
-        return Arena.create(device, self.input_room), Arena.create(device, room + ALIGNMENT * 64)
+        room = max(
+            self.watched_room, self.output_room * 2 if self.output_room < ROOMY_OUTPUT else 0
+        )  # for a wider, wrong data type
+        return Arena.create(device, self.input_room), Arena.create(device, room + ALIGNMENT * (SHIFTS + 64))
 
 
 def get_acquainted(
     reference: Reference, baselines: dict[str, Side], care: DeviceCare, precision: str, deadline: float
 ) -> Acquaintance:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
-    known = Acquaintance()
+    known = Acquaintance(lower_precision=precision in ("bf16", "fp16"))
     terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
     eager, device = baselines["eager"], reference.device
     drawn = reference.draw()
+    _must_vary(drawn, reference.draw())
     known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
     eager.attach(Arena.create(device, known.input_room), Arena.create(device, ALIGNMENT), deadline)
     survey = of_reference(eager, lambda: eager.survey(drawn, deadline))
@@ -85,7 +90,7 @@ def get_acquainted(
     surveyed = eager.inputs, eager.outputs
     for side in baselines.values():
         side.attach(*known.arenas(device), deadline)
-        side.extent = known.output_room
+        side.extent = known.watched_room
     for arena in surveyed:
         if arena is not None:
             arena.close()
@@ -147,6 +152,14 @@ def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[float
     return median(times) / 1e6, tuple(max(column) for column in zip(*sizes))
 
 
+def _must_vary(one: Drawn, two: Drawn) -> None:
+    """Inputs that never change could be recognised, and their answers kept."""
+    if all(a.shape == b.shape and same_bytes(a, b) for a, b in zip(one.tensors, two.tensors)):
+        raise InvalidTask(
+            "get_inputs() returns the same contents every time: answers could be kept; draw them at random, without a fixed seed"
+        )
+
+
 def _must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
     for one, two in zip(before, after):
         if one.shape != two.shape or _differs(one, two):
@@ -158,6 +171,8 @@ def _must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
 
 def _differs(before: torch.Tensor, after: torch.Tensor) -> bool:
     floating = before.is_floating_point() or before.is_complex()
-    comparison = Comparison(dtype_name(before.dtype), "fp32", root_mean_square(before) if floating else 0.0, coarse=1e-4)
+    comparison = Comparison(
+        dtype_name(before.dtype), "fp32", root_mean_square(before) if floating else 0.0, rounding=(1e-4, 1.0)
+    )
     comparison.feed(after.reshape(-1), before.reshape(-1), before.reshape(-1))
     return bool(comparison.problem)

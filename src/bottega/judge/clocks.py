@@ -18,6 +18,8 @@ GROSS = 0.4
 """A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
 the interval holds the referee's clock in any case."""
 LEAST_NS = 1000.0
+LARGEST_RATIO = 100.0
+"""Beyond this the referee's clock does not resolve a ratio."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -79,7 +81,7 @@ def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
     base = float(max(median(pair.baseline_inner for pair in pairs), 1))
 
     def ratio(difference: float) -> float:
-        return base / max(base + difference, LEAST_NS)
+        return base / max(base + difference, base / LARGEST_RATIO)
 
     return Speedup(ratio(centre), ratio(high) * math.exp(-floor), ratio(low) * math.exp(floor))
 

@@ -38,15 +38,18 @@ class Comparison:
     """Elements of an integer or boolean output that differ from the truth."""
     reference_unequal: int = 0
     first_bad: int = -1
-    coarse: float = 0.0
-    """When the truth is itself a rounded output: the error that it may carry."""
+    rounding: tuple[float, float] | None = None
+    """When the truth is itself a rounded output: the error that it may carry, overall and in its worst element."""
     limit: Tolerance = field(init=False)
 
     def __post_init__(self) -> None:
         limit = tolerance(self.dtype, self.precision)
-        if self.coarse:
+        if self.rounding is not None:
+            overall, worst = self.rounding
             limit = Tolerance(
-                max(4 * limit.overall, limit.slack * self.coarse), max(4 * limit.element, 40 * self.coarse), limit.slack
+                max(limit.overall, limit.slack * overall) + overall,
+                limit.element * (max(1.0, limit.slack * worst) + worst),
+                limit.slack,
             )
         self.limit = limit
 
@@ -140,6 +143,7 @@ class Comparison:
             "relative": self.got_error,
             "reference_relative": self.reference_error,
             "worst_element": self.got_worst * self.limit.element,
+            "reference_worst": self.reference_worst,
             "limit": max(self.limit.overall, self.limit.slack * self.reference_error),
         }
 

@@ -25,7 +25,7 @@ _LIBRARY_FILE = re.compile(
     r"site-packages|dist-packages|lib(torch|mkl|openblas|dnnl|c10|aten|cublas|cudnn|numpy|gfortran)", re.IGNORECASE
 )
 _NEUTRAL_FILE = re.compile(
-    r"lib(c|m|mvec|gomp|omp|iomp5|pthread|stdc\+\+|gcc_s|dl|rt|ld)[-.]|/ld-|\[vdso\]|\[vsyscall\]|\[unknown\]|libpython|/bin/|\[heap\]|\[stack"
+    r"lib(c|m|mvec|gomp|omp|iomp5|pthread|stdc\+\+|gcc_s|dl|rt|ld)[-.]|/ld-|\[vdso\]|\[vsyscall\]|libpython|/bin/|\[heap\]|\[stack"
 )
 _COMPILED_BY_TORCH = re.compile(r"torchinductor|inductor_cache|torch_compile")
 _LIBRARY_KERNEL = re.compile(
@@ -56,8 +56,16 @@ class Coverage:
             "share": self.share,
             "method": self.method,
             "own": list(self.own),
+            "samples": self.samples,
             "hottest": [list(row) for row in self.hottest],
         }
+
+    @property
+    def sure(self) -> bool:
+        """Whether more samples would not change what is said: a small share must rest on many."""
+        return self.share is not None and (
+            self.share > SMALL_SHARE or self.samples is None or self.samples >= SAMPLES_FOR_A_DECOY
+        )
 
 
 def claimed_kernels(source: str, language: str) -> tuple[str, ...]:
@@ -109,7 +117,7 @@ def file_kind(path: str, code_bytes: int = 0) -> str:
     Code generated in memory counts as a library's: oneDNN writes its kernels there. So does a file in the sandbox that
     holds more code than anyone compiles there: a copy of a library under another name.
     """
-    if _COMPILED_BY_TORCH.search(path) or path.startswith("[anon"):
+    if _COMPILED_BY_TORCH.search(path) or path.startswith(("[anon", "[unknown", "[other")):
         return "library"
     if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")) and code_bytes > LARGEST_OWN_CODE:
         return "library"

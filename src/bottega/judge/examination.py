@@ -19,13 +19,14 @@ from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants
 from bottega.judge.clocks import combine
 from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
+from bottega.judge.diagnosis import printable
 from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
 from bottega.judge.terms import Terms
-from bottega.judge.trials import CROWDED, run_trial
+from bottega.judge.trials import CROWDED, roundings, run_trial
 
 WARM_UP_ROUNDS = 2
 PROFILED_CALLS = 4
@@ -103,11 +104,11 @@ class Examination:
         reply = bench.load(self.side, self.source, "candidate", "ModelNew", end)
         if archive is not None and not archive.exists():
             self._harvest(archive, end)
-        mismatch = str(reply.get("mismatch") or "")[:500]
+        mismatch = printable(str(reply.get("mismatch") or "")[:500])
         bench.use_state("seeded" if mismatch else "loaded", end)
         self.found["parameters"], self.found["mismatch"] = bench.state, mismatch
         self.side.attach(*bench.buffers(), end)
-        self.side.extent = bench.known.output_room
+        self.side.extent = bench.known.watched_room
 
     def _trials(self) -> bool:
         """The correctness trials; True when one of them settles the verdict."""
@@ -126,14 +127,14 @@ class Examination:
     def _rounds(self) -> bool:
         """The timed rounds; True when an output in them was wrong."""
         bench, found = self.bench, self.found
-        errors = [error.get("reference_relative") or 0.0 for trial in found["trials"] for error in trial["errors"]]
-        terms = self._terms(reference_error=max(errors, default=0.0))
+        terms = self._terms()
+        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
         for _ in range(WARM_UP_ROUNDS):
             drawn = bench.reference.draw()
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
         chosen = {name: bench.baselines[name] for name in self.settings.baselines}
-        rounds = run_rounds(bench.reference, chosen, self.side, settings=self.settings, terms=terms)
+        rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms)
         found["violations"].extend(list(violation) for violation in rounds.violations)
         if rounds.problem:
             found["problem"] = rounds.problem
@@ -186,21 +187,21 @@ class Examination:
     def _sample(self, terms: Terms) -> dict[str, Any]:
         """Have the operating system sample the candidate's processes over some calls."""
         self.side.reins.sample_start()
+        self.side.reins.sample_pause()  # only what happens inside a call counts
         begun = time.monotonic()
         for played in range(400):
             if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
                 break
-            self.side.play(self.bench.reference.draw(), terms)
+            self.side.play(self.bench.reference.draw(), terms, sampled=True)
         return self.side.reins.sample_stop()
 
-    def _terms(self, *, timed: bool = True, reference_error: float = 0.0) -> Terms:
+    def _terms(self, *, timed: bool = True) -> Terms:
         return self.bench.known.terms(
             precision=self.settings.precision,
             state=self.bench.state,
             deadline=self.budget.deadline,
             care=self.bench.care,
             timed=timed,
-            reference_error=reference_error,
         )
 
     def _restore(self, archive: Path, deadline: float) -> None:
@@ -218,7 +219,8 @@ class Examination:
         room = Arena.create("cpu", LARGEST_ARCHIVE)
         try:
             reply = self.side.ask({"do": "harvest", "room": room.capacity}, deadline, (room.descriptor,))
-            data = room.read(int(reply.get("bytes") or 0))
+            count = reply.get("bytes")
+            data = room.read(count) if isinstance(count, int) else b""
         finally:
             room.close()
         if data:

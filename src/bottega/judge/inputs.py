@@ -8,8 +8,8 @@ one on which it overflows or loses its precision is not used against a candidate
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +52,7 @@ class InputSource:
         return Drawn(skeleton, tensors, variant)
 
     def _call(self) -> Iterable[Any]:
-        with torch.no_grad():
+        with torch.no_grad(), unseeded():
             if self.on_device:
                 try:
                     with torch.device(self.device):
@@ -65,6 +65,29 @@ class InputSource:
                     self.on_device = False
             with nullcontext():
                 return _as_sequence(self.get_inputs())
+
+
+@contextmanager
+def unseeded() -> Iterator[None]:
+    """A task that seeds the generators itself would draw the same inputs every time: here it cannot."""
+    import random
+
+    import numpy
+
+    places: list[tuple[Any, str]] = [
+        (torch, "manual_seed"),
+        (torch.random, "manual_seed"),
+        (random, "seed"),
+        (numpy.random, "seed"),
+    ]
+    kept = [(module, name, getattr(module, name)) for module, name in places]
+    try:
+        for module, name in places:
+            setattr(module, name, lambda *arguments, **options: None)
+        yield
+    finally:
+        for module, name, function in kept:
+            setattr(module, name, function)
 
 
 def structure(tensor: torch.Tensor) -> str:

@@ -41,6 +41,13 @@ class Keeper:
     def sample_start(self) -> None:
         self._send(b"sample-start")
 
+    def sample_resume(self) -> None:
+        """Count from here. No reply, like thaw."""
+        self._send(b"sample-resume")
+
+    def sample_pause(self) -> None:
+        self._send(b"sample-pause")
+
     def sample_stop(self) -> dict[str, Any]:
         """`{"samples", "lost", "by_file"}`, or `{"unavailable": why}`."""
         self._send(b"sample-stop")

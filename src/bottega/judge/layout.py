@@ -193,7 +193,10 @@ def plain_values(skeleton: Any) -> list[Any]:
     if kind == "dict":
         return [value for _, item in sorted(content, key=lambda pair: str(pair[0])) for value in plain_values(item)]
     if kind == "float":
-        return [float(content)]
+        try:
+            return [float(content)]
+        except (TypeError, ValueError):
+            return [None]
     return [] if kind == "tensor" else [content]
 
 

@@ -189,14 +189,20 @@ class Player:
         return {"bytes": lay_out(tensors)[1], "tensors": len(tensors)}
 
     def play(self, nonce: int) -> None:
-        """One call: run, copy the outputs into the referee's memory, say so; then describe them at leisure."""
+        """One call: run, ask where the outputs go, copy them there, say so; then describe them at leisure."""
         clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
         try:
             with torch.no_grad(), self.autocast:
                 clock.start()
                 result = self.module(*self.arguments)
                 clock.stop()
-            skeleton, specs = self._deliver(result)
+        except BaseException as error:
+            self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
+            return
+        self.channel.send({"returned": nonce})
+        shift = self.channel.receive()["deliver"]
+        try:
+            skeleton, specs = self._deliver(result, shift)
             elapsed = clock.elapsed()
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
@@ -226,11 +232,11 @@ class Player:
         except BaseException as error:
             raise StageFailed(stage, error) from error
 
-    def _deliver(self, result: Any) -> tuple[Any, list[TensorSpec]]:
+    def _deliver(self, result: Any, shift: int) -> tuple[Any, list[TensorSpec]]:
         assert self.outputs is not None
         skeleton, tensors = flatten(result)
         tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
-        specs, end = lay_out(tensors)
+        specs, end = lay_out(tensors, shift)
         if end > self.outputs.capacity:
             return skeleton, specs  # more than the reference returns: the shapes or data types tell
         for tensor, spec in zip(tensors, specs):

@@ -168,4 +168,4 @@ class Referee:
 
     def _side(self, name: str, end: int, reins: int) -> Side:
         spins = 0 if self.device == "cpu" else SPINS
-        return Side(name, Channel.from_descriptor(end, spins), Keeper(reins), self.device)
+        return Side(name, Channel.from_descriptor(end, spins, takes_descriptors=False), Keeper(reins), self.device)

@@ -34,9 +34,19 @@ class Rounds:
 
 
 def run_rounds(
-    reference: Reference, baselines: dict[str, Side], candidate: Side, *, settings: Settings, terms: Terms
+    reference: Reference,
+    baselines: dict[str, Side],
+    candidate: Side,
+    accepted: dict[str, list[tuple[float, float]]],
+    *,
+    settings: Settings,
+    terms: Terms,
 ) -> Rounds:
-    """Play rounds until the interval is decided, the time is used up, or an output is wrong."""
+    """Play rounds until the interval is decided, the time is used up, or an output is wrong.
+
+    Each draws one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
+    what the reference itself is off by on it.
+    """
     fewest, most = settings.rounds
     result = Rounds(pairs={name: [] for name in baselines})
     sides: dict[str, Side] = {**baselines, "candidate": candidate}
@@ -47,14 +57,15 @@ def run_rounds(
     next_look = fewest
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
-        drawn = reference.draw()
+        variant = secrets.choice(list(accepted))
+        drawn = reference.draw(variant)
         turns: dict[str, Turn] = {}
         for name in order:
             turns[name] = sides[name].play(drawn, terms)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
-        problem = _inspect(reference, result, baselines, candidate, turns, drawn, terms)
+        problem = _inspect(reference, result, baselines, candidate, turns, drawn, accepted[variant], terms)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
@@ -105,6 +116,7 @@ def _inspect(
     candidate: Side,
     turns: dict[str, Turn],
     drawn: Drawn,
+    rounding: list[tuple[float, float]],
     terms: Terms,
 ) -> str:
     """Hold the timed outputs of the candidate against those of a baseline on the same contents."""
@@ -117,8 +129,8 @@ def _inspect(
     held = hold(outputs, baseline.output_views(theirs.specs), terms)
     changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(terms.mutates)]
     held += [Held("an input that is changed in place", got, want) for got, want in changed]
-    for each in held:
-        comparison = each.comparison(terms.precision, max(terms.reference_error, 1e-9))
+    for each, off in zip(held, rounding):
+        comparison = each.comparison(terms.precision, off)
         flat_got, flat_want = each.got.reshape(-1), each.want.reshape(-1)
         most = SAMPLED_ABOVE[flat_got.device.type]
         if flat_got.numel() > most:

@@ -19,7 +19,7 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, lay_out
+from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
 from bottega.judge.terms import Terms
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken
 
@@ -69,7 +69,7 @@ class Side:
         """Send a request while the player runs freely, and return its answer."""
         self.thaw()
         reply = self._exchange(message, deadline, descriptors)
-        self.freeze()
+        self.freeze(deadline)
         if "failure" in reply:
             raise SideFailed("failure", bounded(reply["failure"]))
         return reply
@@ -96,17 +96,21 @@ class Side:
             torch.cuda.synchronize()
         return self.ask({"do": "survey"}, deadline)
 
-    def play(self, drawn: Drawn, terms: Terms) -> Turn:
-        """One turn on fresh contents at a fresh address. Returns frozen."""
+    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False) -> Turn:
+        """One turn on fresh contents at a fresh address. Returns frozen.
+
+        Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
+        would save the copy that the other side is charged for.
+        """
         assert self.inputs is not None and self.outputs is not None
         deadline = terms.deadline()
         specs = self.prepare(drawn, deadline)
         settling = time.perf_counter_ns()
         for spec, tensor in zip(specs, drawn.tensors):
             spec.view(self.inputs.base).copy_(tensor)
-        self.outputs.base[: self.extent].fill_(255)  # NaN in every floating type
-        words = self.outputs.base[: self.extent // 8 * 8].view(torch.int64)
-        glance_at = torch.randint(max(words.numel(), 1), (GLANCES,)).to(self.outputs.base.device)
+        shift = ALIGNMENT * secrets.randbelow(SHIFTS)
+        self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)  # NaN in every floating type
+        glances = self._glances([specs[i] for i in sorted(terms.mutates)], shift)
         if self.device != "cpu":
             self.reins.arm()
         terms.settle()
@@ -114,22 +118,32 @@ class Side:
         if self.channel.has_unread():
             raise SideFailed("forged", text="the candidate's process spoke before it was asked")
         nonce = secrets.randbits(52)
+        if sampled:
+            self.reins.sample_resume()
 
         begun = time.perf_counter_ns()
         terms.hold()
         self.thaw()
-        done = self._exchange({"go": nonce}, deadline)
-        seen = words[glance_at].cpu()
+        returned = self._exchange({"go": nonce}, deadline)
+        if returned.get("returned") != nonce:
+            raise SideFailed("forged", text="the candidate's process answered a call that was not made")
+        if "failure" in returned:
+            self.freeze(deadline)
+            raise SideFailed("failure", bounded(returned["failure"]))
+        done = self._exchange({"deliver": shift}, deadline)
+        seen = [words[places].cpu() for words, places in glances]
         ended = time.perf_counter_ns()
 
+        if sampled:
+            self.reins.sample_pause()
         if done.get("done") != nonce:
             raise SideFailed("forged", text="the candidate's process answered a call that was not made")
         if "failure" in done:
-            self.freeze()
+            self.freeze(deadline)
             raise SideFailed("failure", bounded(done["failure"]))
         report = self.listen(deadline)
-        self.freeze()
-        late = not torch.equal(seen, words[glance_at].cpu())
+        self.freeze(deadline)
+        late = any(not torch.equal(before, words[places].cpu()) for before, (words, places) in zip(seen, glances))
         try:
             inner = int(done["ns"])
             if not 0 <= inner < LONGEST_CALL_NS:
@@ -138,7 +152,27 @@ class Side:
             skeleton = report["outputs"]
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
+        self._must_lie_in_order(output_specs, shift)
         return Turn(ended - begun, inner, skeleton, output_specs, bool(report.get("aliases")), settle_ns, late, specs)
+
+    def _glances(self, changed: list[TensorSpec], shift: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Where to look the moment a turn ends, and again later: random words of the outputs and of inputs that are changed in place."""
+        assert self.inputs is not None and self.outputs is not None
+        regions = [self.outputs.base[shift : shift + self.extent // 8 * 8]]
+        regions += [self.inputs.base[spec.offset : spec.offset + spec.extent // 8 * 8] for spec in changed]
+        words = [region.view(torch.int64) for region in regions if region.numel()]
+        return [(each, torch.randint(each.numel(), (GLANCES,)).to(each.device)) for each in words]
+
+    def _must_lie_in_order(self, specs: list[TensorSpec], shift: int) -> None:
+        """Outputs are read only where they were watched: one after the other from the address that was told."""
+        place = shift
+        for spec in specs:
+            if spec.offset != place:
+                raise SideFailed("forged", text="the outputs do not lie where they should")
+            try:
+                place = aligned(spec.offset + spec.extent)
+            except Unsupported:
+                raise SideFailed("forged", text="an output of a data type that does not exist") from None
 
     def output_views(self, specs: list[TensorSpec]) -> list[torch.Tensor]:
         """The outputs as they lie in the referee's memory, read by specs that the referee trusts."""
@@ -162,9 +196,12 @@ class Side:
             if not same_bytes(view, _laid_out_like(tensor, view))
         ]
 
-    def freeze(self) -> None:
+    def freeze(self, deadline: float) -> None:
+        """Stop it, and see that it rests. On a GPU a thread may sit in the driver for a while, where it does no harm."""
         try:
-            self.reins.freeze()
+            while not self.reins.freeze() and self.device == "cpu":
+                if time.monotonic() > deadline:
+                    raise SideFailed("forged", text="the candidate's processes cannot be stopped")
         except JudgeError:
             raise SideFailed("died") from None
 

@@ -22,5 +22,3 @@ class Terms:
     """Called as a turn begins: keeps the device busy while the player enqueues its work."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""
-    reference_error: float = 0.0
-    """The largest error of the reference itself that the trials showed."""

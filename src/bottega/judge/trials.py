@@ -25,7 +25,7 @@ CROWDED = {
     "type": "OutOfMemory",
     "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
 }
-ROUNDED_TRUTH = 1e-5
+ROUNDED_TRUTH = (2e-5, 0.2)
 """The error that the reference's own output may carry where it has to serve as the truth."""
 
 
@@ -54,10 +54,10 @@ class Held:
     want: torch.Tensor
     typical: float = 0.0
 
-    def comparison(self, precision: str, coarse: float = 0.0) -> Comparison:
+    def comparison(self, precision: str, rounding: tuple[float, float] | None = None) -> Comparison:
         floating = self.want.is_floating_point() or self.want.is_complex()
         scale = max(root_mean_square(self.want), self.typical) if floating else 0.0
-        return Comparison(dtype_name(self.want.dtype), precision, scale, coarse=coarse)
+        return Comparison(dtype_name(self.want.dtype), precision, scale, rounding=rounding)
 
 
 def run_trial(
@@ -91,6 +91,11 @@ def run_trial(
     held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
     _against_truth(trial, held, reference, drawn, terms)
     return trial
+
+
+def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
+    """What each output of the reference may be off by, as a trial showed it."""
+    return [(float(error.get("reference_relative") or 0.0), float(error.get("reference_worst") or 0.0)) for error in errors]
 
 
 def hold(outputs: list[torch.Tensor], wanted: list[torch.Tensor], terms: Terms) -> list[Held]:
@@ -150,14 +155,14 @@ def _against_truth(trial: Trial, held: list[Held], reference: Reference, drawn: 
     for piece in reference.truth(drawn, terms.state, outputs):
         truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(terms.mutates))]
         if not comparisons:
-            coarse = ROUNDED_TRUTH if reference.oracle_kind == "reference" else 0.0
-            comparisons = [each.comparison(terms.precision, coarse) for each in held]
+            rounding = ROUNDED_TRUTH if reference.oracle_kind == "reference" else None
+            comparisons = [each.comparison(terms.precision, rounding) for each in held]
             samples = truths
         for each, truth, comparison in zip(held, truths, comparisons):
             got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
             comparison.feed(got.reshape(-1), want.reshape(-1), truth.reshape(-1), comparison.elements)
             if truth.is_floating_point():
-                nonfinite_truth |= not bool(truth.sum().isfinite())
+                nonfinite_truth |= not bool(truth.double().sum().isfinite())
     if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"
         return

@@ -39,8 +39,10 @@ class ProtocolBroken(Exception):
 class Channel:
     """One end of a conversation. `receive` returns whole messages or raises one of the three exceptions above."""
 
-    def __init__(self, end: socket.socket, spins: int = 0):
+    def __init__(self, end: socket.socket, spins: int = 0, takes_descriptors: bool = True):
         self.socket = end
+        self.takes_descriptors = takes_descriptors
+        """A channel from a hostile process takes none: a flood of them would use up this process's own."""
         self.spins = spins
         """How often to look before going to sleep: where cores are plenty, looking is quicker and steadier than waking up."""
         self._pending = bytearray()
@@ -48,8 +50,8 @@ class Channel:
         """File descriptors that arrived and were not claimed yet."""
 
     @classmethod
-    def from_descriptor(cls, descriptor: int, spins: int = 0) -> Channel:
-        return cls(socket.socket(fileno=descriptor), spins)
+    def from_descriptor(cls, descriptor: int, spins: int = 0, takes_descriptors: bool = True) -> Channel:
+        return cls(socket.socket(fileno=descriptor), spins, takes_descriptors)
 
     def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         body = json.dumps(message, separators=(",", ":")).encode()
@@ -116,7 +118,7 @@ class Channel:
         return bool(poll.poll(min(seconds, LONGEST_WAIT) * 1000))
 
     def _next_bytes(self, deadline: float | None) -> tuple[bytes, list[tuple[int, int, bytes]]]:
-        room = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS)
+        room = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS) if self.takes_descriptors else 0
         try:
             for _ in range(self.spins):
                 try:

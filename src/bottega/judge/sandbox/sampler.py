@@ -83,6 +83,11 @@ class Sampler:
             fcntl.ioctl(ring.descriptor, _ENABLE, 0)
         self.running = True
 
+    def count(self, on: bool) -> None:
+        """Let the counters run or stand still; what they have seen stays."""
+        for ring in self._rings:
+            fcntl.ioctl(ring.descriptor, _ENABLE if on else _DISABLE, 0)
+
     def drain(self) -> None:
         """Take the samples before a ring overflows (more than a second at full load)."""
         for ring in self._rings:

@@ -169,7 +169,14 @@ def filter_program(machine: str = linux.MACHINE) -> bytes:
     )
     program += _block(
         _PRCTL[column],
-        [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, _PR_TASK_PERF_EVENTS_DISABLE, 0, 1), _deny()],
+        [
+            _instruction(_LOAD, _low_word(0)),
+            _instruction(_EQUAL, _PR_TASK_PERF_EVENTS_DISABLE, 1, 0),
+            _instruction(
+                _EQUAL, linux.PR_SET_PDEATHSIG, 0, 1
+            ),  # a parent's death could be the signal that continues a stopped child
+            _deny(),
+        ],
     )
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)

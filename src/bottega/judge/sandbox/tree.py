@@ -78,17 +78,43 @@ class DescendantTree:
 def freeze(tree: Tree, patience_s: float = 0.25) -> bool:
     """Stop the tree and see that every thread of it rests. False: some thread was still inside the kernel at the end.
 
-    The signal is sent again while somebody runs, because a process that was reached late may have continued an earlier one.
+    One look is not enough: a thread that had not stopped yet when another was looked at may have continued it since. Two looks
+    that show everyone at rest, and nobody run in between, leave nobody who could.
     """
     deadline = time.monotonic() + patience_s
     while True:
         tree.signal(signal.SIGSTOP)
+        before: dict[str, str] | None = None
         for _ in range(10):
-            if all(_at_rest(pid) for pid in tree.processes()):
+            now = _rest(tree)
+            if now is not None and now == before:
                 return True
-            time.sleep(0.0002)
+            before = now
+            if now is None:
+                time.sleep(0.0002)
         if time.monotonic() > deadline:
             return False
+
+
+def _rest(tree: Tree) -> dict[str, str] | None:
+    """How often each thread has been switched so far; None when one of them is not at rest."""
+    switches: dict[str, str] = {}
+    for pid in tree.processes():
+        try:
+            threads = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for thread in threads:
+            try:
+                with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii", errors="replace") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            state = text.partition("State:")[2].lstrip()[:1]
+            if state and state not in _AT_REST:
+                return None
+            switches[thread] = text.partition("voluntary_ctxt_switches:")[2]
+    return switches
 
 
 def end(tree: Tree, patience_s: float = 5.0) -> None:
@@ -102,18 +128,6 @@ def end(tree: Tree, patience_s: float = 5.0) -> None:
         if not tree.processes():
             break
         time.sleep(0.001)
-
-
-def _at_rest(pid: int) -> bool:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return True
-    for thread in threads:
-        fields = _stat_fields(f"/proc/{pid}/task/{thread}/stat")
-        if fields and fields[0] not in _AT_REST:
-            return False
-    return True
 
 
 def _stat_fields(path: str) -> list[str]:

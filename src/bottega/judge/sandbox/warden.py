@@ -197,6 +197,8 @@ class _Warden:
         elif command == b"sample-start":
             if self.sampler.unavailable is None:
                 self.sampler.start()
+        elif command in (b"sample-resume", b"sample-pause"):
+            self.sampler.count(command == b"sample-resume")
         elif command == b"sample-stop":
             _tell(channel, self.sampler.stop())
         elif command == b"kill" or (not command and channel is self.control):
