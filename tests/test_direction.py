@@ -36,7 +36,11 @@ def imported_rooms(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)] if node.module == "bottega" else [node.module]
+            names = (
+                [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                if node.module == "bottega"
+                else [node.module]
+            )
         rooms |= {name.split(".")[1] for name in names if name.startswith("bottega.") and not name.endswith(".__version__")}
     return rooms
 

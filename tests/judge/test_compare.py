@@ -219,6 +219,7 @@ def test_json_of_a_comparison_is_plain() -> None:
     assert set(compared(truth.float(), truth.float(), truth).to_json()) == {
         "relative",
         "reference_relative",
+        "reference_worst",
         "worst_element",
         "limit",
     }

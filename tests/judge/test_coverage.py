@@ -43,7 +43,7 @@ PACKAGES = "/srv/venv/lib/python3.11/site-packages"
         ("/usr/bin/python3.11", "neutral"),
         ("/usr/lib/libpython3.11.so.1.0", "neutral"),
         ("[vdso]", "neutral"),
-        ("[unknown]", "neutral"),
+        ("[unknown]", "library"),
         ("[heap]", "neutral"),
     ],
 )

@@ -104,7 +104,8 @@ def get_acquainted(
     _must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms).specs))
     del outputs
     timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
-    known.alone_ms, known.typical = _first_times(reference, eager, timed)
+    times, known.typical = _first_times(reference, eager, timed)
+    known.alone_ms = median(times) / 1e6
     # The oracle takes its memory now, so that what is left belongs to the candidates.
     turn = _turn(eager, drawn, terms)
     for _ in reference.truth(drawn, "loaded", eager.output_views(turn.specs)):
@@ -114,6 +115,7 @@ def get_acquainted(
         "output_bytes": sum(spec.extent for spec in first.specs),
         "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
         "reference_ms": known.alone_ms,
+        "quickest_ms": min(times) / 1e6,
         "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
         "mutates_inputs": sorted(known.mutates),
         **care.rates(),
@@ -140,8 +142,8 @@ def _turn(side: Side, drawn: Drawn, terms: Terms) -> Turn:
     return of_reference(side, lambda: side.play(drawn, terms))
 
 
-def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[float, tuple[float, ...]]:
-    """Median milliseconds of a few calls on fresh inputs, and the size of each small output over them."""
+def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[list[int], tuple[float, ...]]:
+    """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them."""
     times: list[int] = []
     sizes: list[list[float]] = []
     for _ in range(TIMED_CALLS):
@@ -149,7 +151,7 @@ def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[float
         times.append(turn.inner_ns)
         views = eager.output_views(turn.specs)
         sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
-    return median(times) / 1e6, tuple(max(column) for column in zip(*sizes))
+    return times, tuple(max(column) for column in zip(*sizes))
 
 
 def _must_vary(one: Drawn, two: Drawn) -> None:

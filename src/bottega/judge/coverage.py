@@ -15,7 +15,7 @@ from typing import Any
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
 SMALL_SHARE = 0.05
-SAMPLES_FOR_A_DECOY = 400
+SAMPLES_FOR_A_DECOY = 300
 """Fewer could miss an honest kernel that does a few per cent of the work."""
 LARGEST_OWN_CODE = 4 << 20
 LAUNCH_FLOOR_US = 1.5

@@ -54,7 +54,7 @@ class DeviceCare:
     def rates(self) -> dict[str, float]:
         """Measured once: bytes a second through memory (read plus written)."""
         if not self._rates:
-            elements = (1 << 24) if self.device == "cpu" else (1 << 28)
+            elements = (1 << 23) if self.device == "cpu" else (1 << 28)
             source = torch.ones(elements, dtype=torch.float32, device=self.device)
             target = torch.empty_like(source)
             best = float("inf")

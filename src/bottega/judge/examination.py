@@ -32,6 +32,7 @@ WARM_UP_ROUNDS = 2
 PROFILED_CALLS = 4
 SAMPLING_SECONDS = 0.2
 SAMPLING_WINDOWS = 15
+WINDOWS_WITHOUT_CLAIM = 3
 
 
 class Bench(Protocol):
@@ -177,7 +178,7 @@ class Examination:
             return gpu_coverage(rows, self.source, claimed)
         samples: dict[str, Any] = {"by_file": {}}
         coverage = cpu_coverage(samples, claimed)
-        for _ in range(SAMPLING_WINDOWS):
+        for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):
             merge_samples(samples, self._sample(terms))
             coverage = cpu_coverage(samples, claimed)
             if (coverage.sure if claimed else coverage.share is not None) or "unavailable" in samples:

@@ -74,11 +74,12 @@ def unseeded() -> Iterator[None]:
 
     import numpy
 
-    places: list[tuple[Any, str]] = [
+    places: list[tuple[Any, str]] = [(random, "seed"), (numpy.random, "seed")]
+    places += [
         (torch, "manual_seed"),
         (torch.random, "manual_seed"),
-        (random, "seed"),
-        (numpy.random, "seed"),
+        (torch.cuda, "manual_seed"),
+        (torch.cuda, "manual_seed_all"),
     ]
     kept = [(module, name, getattr(module, name)) for module, name in places]
     try:
