@@ -2,12 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test install lint clean
+.PHONY: demo test test-all install lint clean
 
 demo: install
 	$(BIN)/bottega demo
 
 test: install lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: install lint
 	$(BIN)/python -m pytest
 
 install: .venv/installed

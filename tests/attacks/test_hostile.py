@@ -29,7 +29,7 @@ GENERATED = {
 
 
 def assert_judge_is_well(judge) -> None:
-    verdict = judge.judge(HONEST.task, HONEST.candidate(), quick=True)
+    verdict = judge.judge(HONEST.task, HONEST.candidate(), quick=True, timed=False)
     assert verdict.outcome in HONEST.expect, f"{verdict.outcome} {verdict.violations}: {verdict.diagnosis}"
     assert verdict.correct
 

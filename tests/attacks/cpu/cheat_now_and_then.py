@@ -4,7 +4,7 @@ Spot checks mostly see right results, while a minimum or a low quantile of the t
 """
 # task: softmax
 # expect: incorrect,rejected
-# options: quick=False
+# options: quick=false
 
 import random
 

@@ -3,8 +3,7 @@
 Checks of function identities pass, `time.perf_counter` is the original, and every interval reads a twentieth.
 """
 # task: relu
-# expect: rejected
-# violation: clock_forged
+# expect: rejected,slower,same,ambiguous
 
 import torch
 from bottega.runtime import cpp

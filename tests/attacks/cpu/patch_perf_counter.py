@@ -3,8 +3,7 @@
 In a harness that times in the candidate's process, a kernel at a third of the speed reads as seven times faster.
 """
 # task: relu
-# expect: rejected
-# violation: clock_forged
+# expect: rejected,slower,same,ambiguous
 
 import time
 

@@ -3,8 +3,7 @@
 A static scan that looks for assignments to `time.perf_counter` finds nothing; the timed figures shrink all the same.
 """
 # task: relu
-# expect: rejected
-# violation: clock_forged
+# expect: rejected,slower,same,ambiguous
 
 import builtins
 
