@@ -17,6 +17,7 @@ import torch
 
 from bottega.judge.layout import flatten, is_dense
 
+SPIKED_OF_16384 = 33
 PIECE = 1 << 26
 """Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
 
@@ -126,13 +127,15 @@ def bend(tensor: torch.Tensor, kind: str, variant: str) -> None:
 
 
 def _factor(like: torch.Tensor, variant: str) -> torch.Tensor:
-    signs = torch.randint_like(like, 0, 2).mul_(2).sub_(1)
+    """Random factors of the shape and type of `like`. One draw of fifteen bits an element serves for sign and size."""
+    bits = torch.randint(0, 1 << 15, like.shape, dtype=torch.int16, device=like.device)
+    signs = (bits & 1).to(like.dtype).mul_(2).sub_(1)
     if variant == "mixed":
         return signs
+    size = bits >> 1  # 0 … 16383
     if variant == "heavy":
-        return signs * torch.rand_like(like).clamp_(min=4e-4).rsqrt_()
-    spikes = (torch.rand_like(like) < 0.002).to(like.dtype)
-    return signs * (1 + 15 * spikes)
+        return signs * size.to(like.dtype).div_(1 << 14).clamp_(min=4e-4).rsqrt_()
+    return torch.where(size < SPIKED_OF_16384, 16 * signs, signs)
 
 
 def _fitting(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

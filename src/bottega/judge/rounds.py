@@ -19,7 +19,7 @@ from bottega.judge.statistics import decided
 from bottega.judge.terms import Terms
 from bottega.judge.trials import Held, conduct, hold, matched_outputs
 
-SAMPLED_ABOVE = {"cpu": 1 << 20, "cuda": 1 << 24}
+SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere."""
 
 
@@ -96,6 +96,16 @@ def left_behind(rounds: Rounds) -> str:
     return ""
 
 
+def _sampled(held: Held) -> Held:
+    """The pair as flat tensors: all of it, or as many random places as can be looked at between two timed calls."""
+    got, want = held.got.reshape(-1), held.want.reshape(-1)
+    most = SAMPLED_ABOVE[got.device.type]
+    if got.numel() > most:
+        places = torch.randint(got.numel(), (most,), device=got.device)
+        got, want = got[places], want[places]
+    return Held(held.place, got, want, held.typical)
+
+
 def _wrong_by_the_oracle(reference: Reference, each: Held, held: list[Held], drawn: Drawn, terms: Terms) -> bool:
     """Where a few integers differ from the baseline's, the truth decides whose fault it is."""
     place = held.index(each)
@@ -130,13 +140,9 @@ def _inspect(
     changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(terms.mutates)]
     held += [Held("an input that is changed in place", got, want) for got, want in changed]
     for each, off in zip(held, rounding):
-        comparison = each.comparison(terms.precision, off)
-        flat_got, flat_want = each.got.reshape(-1), each.want.reshape(-1)
-        most = SAMPLED_ABOVE[flat_got.device.type]
-        if flat_got.numel() > most:
-            places = torch.randint(flat_got.numel(), (most,), device=flat_got.device)
-            flat_got, flat_want = flat_got[places], flat_want[places]
-        comparison.feed(flat_got, flat_want, flat_want)
+        looked_at = _sampled(each)
+        comparison = looked_at.comparison(terms.precision, off)
+        comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
             if not _wrong_by_the_oracle(reference, each, held, drawn, terms):
                 continue  # a tie that rounding may break either way
@@ -144,7 +150,7 @@ def _inspect(
             continue
         if comparison.unequal or comparison.problem:
             expected, received = comparison.worst_pair
-            whole = flat_got.numel() == each.want.numel()
+            whole = looked_at.got.numel() == each.want.numel()
             at = index_text(comparison.worst_at, tuple(each.want.shape)) if whole else "a sampled place"
             return f"{each.place} is wrong at {at}: expected {expected:.8g}, got {received:.8g}"
     return ""
