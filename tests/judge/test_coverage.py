@@ -167,3 +167,12 @@ def test_no_kernel_at_all_is_no_measurement() -> None:
 )
 def test_claimed_kernels(source: str, language: str, names: set[str]) -> None:
     assert set(claimed_kernels(source, language)) == names
+
+
+def test_an_interpreter_that_lies_in_a_temporary_folder_is_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout under /tmp has its packages there too; the sandbox mounts them read-only at the same place."""
+    monkeypatch.setattr("sys.prefix", "/tmp/checkout/.venv")
+    packages = "/tmp/checkout/.venv/lib/python3.11/site-packages"
+    assert file_kind(f"{packages}/torch/lib/libtorch_cpu.so") == "library"
+    assert file_kind(f"{packages}/torch/lib/libgomp.so.1") == "neutral"
+    assert file_kind("/tmp/build/kernel.so") == "own"

@@ -9,6 +9,7 @@ for neither.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,9 +120,11 @@ def file_kind(path: str, code_bytes: int = 0) -> str:
     """
     if _COMPILED_BY_TORCH.search(path) or path.startswith(("[anon", "[unknown", "[other")):
         return "library"
-    if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")) and code_bytes > LARGEST_OWN_CODE:
+    installed = path.startswith((f"{sys.prefix}/", f"{sys.base_prefix}/"))  # read-only in the sandbox, wherever it lies
+    built_here = path.startswith(("/tmp/", "/memfd:", "/dev/shm/")) and not installed
+    if built_here and code_bytes > LARGEST_OWN_CODE:
         return "library"
-    if path.startswith(("/tmp/", "/memfd:", "/dev/shm/")):
+    if built_here:
         return "own"
     if _NEUTRAL_FILE.search(path):
         return "neutral"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
 from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
@@ -69,6 +68,3 @@ class Settings:
         if self.noise_floor is not None:
             return self.noise_floor
         return 0.02
-
-    def with_(self, **changes: Any) -> Settings:
-        return replace(self, **changes)

@@ -26,6 +26,7 @@ from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, Proto
 SHIFTS = 16
 """Addresses at which inputs may begin: a call never sees the pointer it saw before, except by chance."""
 GLANCES = 512
+SPOILED_BLOCKS, SPOILED_WORDS = 64, 128
 LONGEST_CALL_NS = 10**15
 
 
@@ -100,7 +101,8 @@ class Side:
         """One turn on fresh contents at a fresh address. Returns frozen.
 
         Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
-        would save the copy that the other side is charged for.
+        would save the copy that the other side is charged for. And whoever says early that the call has returned, to learn the
+        place, finds the inputs spoiled.
         """
         assert self.inputs is not None and self.outputs is not None
         deadline = terms.deadline()
@@ -111,6 +113,8 @@ class Side:
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)  # NaN in every floating type
         glances = self._glances([specs[i] for i in sorted(terms.mutates)], shift)
+        needed_later = self.device != "cpu" or bool(terms.mutates) or terms.reference_aliases
+        spoils = [] if needed_later else self._spoils(specs)
         if self.device != "cpu":
             self.reins.arm()
         terms.settle()
@@ -130,6 +134,9 @@ class Side:
         if "failure" in returned:
             self.freeze(deadline)
             raise SideFailed("failure", bounded(returned["failure"]))
+        kept = [words[places] for words, places in spoils]
+        for words, places in spoils:
+            words[places] = -1  # NaN in every floating type, out of range for an index
         done = self._exchange({"deliver": shift}, deadline)
         seen = [words[places].cpu() for words, places in glances]
         ended = time.perf_counter_ns()
@@ -143,6 +150,8 @@ class Side:
             raise SideFailed("failure", bounded(done["failure"]))
         report = self.listen(deadline)
         self.freeze(deadline)
+        for (words, places), values in zip(spoils, kept):
+            words[places] = values
         late = any(not torch.equal(before, words[places].cpu()) for before, (words, places) in zip(seen, glances))
         try:
             inner = int(done["ns"])
@@ -162,6 +171,17 @@ class Side:
         regions += [self.inputs.base[spec.offset : spec.offset + spec.extent // 8 * 8] for spec in changed]
         words = [region.view(torch.int64) for region in regions if region.numel()]
         return [(each, torch.randint(each.numel(), (GLANCES,)).to(each.device)) for each in words]
+
+    def _spoils(self, specs: list[TensorSpec]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Random blocks of the inputs, to be overwritten once the call says it has returned and put back when the turn is over."""
+        assert self.inputs is not None
+        regions = [self.inputs.base[spec.offset : spec.offset + spec.extent // 8 * 8] for spec in specs]
+        words = [region.view(torch.int64) for region in regions if region.numel()]
+        within = torch.arange(SPOILED_WORDS)
+        return [
+            (each, (torch.randint(each.numel(), (SPOILED_BLOCKS, 1)) + within).remainder_(each.numel()).view(-1))
+            for each in words
+        ]
 
     def _must_lie_in_order(self, specs: list[TensorSpec], shift: int) -> None:
         """Outputs are read only where they were watched: one after the other from the address that was told."""

@@ -1,0 +1,35 @@
+"""Says at once that the call has returned, to learn where the outputs go, then computes them there and reports a made-up time.
+
+Both sides are charged for copying their outputs; this one has nothing to copy, and claims on its own clock what it saved.
+"""
+# task: relu
+# expect: incorrect,rejected
+
+import sys
+import time
+
+import torch
+from torch import nn
+
+player = sys.modules["bottega.judge.player"].Player
+TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
+
+
+def play(self, nonce):
+    self.channel.send({"returned": nonce})
+    shift = self.channel.receive()["deliver"]
+    (x,) = self.arguments
+    spec = TensorSpec("float32", tuple(x.shape), tuple(x.stride()), shift)
+    begun = time.perf_counter_ns()
+    with torch.no_grad():
+        torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
+    self.channel.send({"done": nonce, "ns": (time.perf_counter_ns() - begun) // 3})
+    self.channel.send({"outputs": {"tensor": 0}, "specs": [spec.to_json()], "aliases": False})
+
+
+player.play = play
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
