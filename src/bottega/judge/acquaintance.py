@@ -76,7 +76,7 @@ def get_acquainted(
     reference: Reference, baselines: dict[str, Side], care: DeviceCare, precision: str, deadline: float
 ) -> Acquaintance:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
-    known = Acquaintance(lower_precision=precision in ("bf16", "fp16"))
+    known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first turn tells
     terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
     eager, device = baselines["eager"], reference.device
     drawn = reference.draw()
@@ -97,6 +97,7 @@ def get_acquainted(
     first = _turn(eager, drawn, terms)
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
+    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     for side in baselines.values():
         if side is not eager:
