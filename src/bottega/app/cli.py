@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bottega import __version__
-from bottega.app import tasks_command
+from bottega.app import skills_command, tasks_command
 from bottega.app.judging import demo_command, judge_command
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
@@ -23,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(tasks_command.app, name="tasks")
+app.add_typer(skills_command.app, name="skills")
 app.command("judge")(judge_command)
 app.command("demo")(demo_command)
 

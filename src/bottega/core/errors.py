@@ -19,3 +19,19 @@ class SandboxError(BottegaError):
 
 class JudgeError(BottegaError):
     """The judge itself failed, not the candidate. The candidate has no verdict and may be judged again."""
+
+
+class CardError(BottegaError):
+    """A skill card is not fit for the library: a field is missing, too long, lazy, or of a newer schema."""
+
+
+class LibraryError(BottegaError):
+    """The skill library cannot do what was asked: damaged, full, locked, or a name is taken or unknown."""
+
+
+class BackboneError(BottegaError):
+    """The model gave no usable answer: it cannot be loaded or reached, timed out, refused, or answered with garbage."""
+
+
+class BudgetError(BottegaError):
+    """A cap on tokens, money, kernels or time is reached. What was done before it stands."""

@@ -1,0 +1,117 @@
+"""`bottega skills verify`: prove a card by attempts with it and without it, written by any program and judged here."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega.app import skills_tables
+from bottega.core.candidate import Candidate
+from bottega.core.errors import BackboneError, UsageError
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+from bottega.core.verdict import Verdict
+from bottega.judge.judge import Judge
+from bottega.skills.gate import Decision, Rules
+from bottega.skills.home import open_library
+from bottega.skills.library import Library
+from bottega.skills.proving import Proof, prove
+from bottega.tasks.load import load_task
+
+
+def verify_command(
+    name: Annotated[str, typer.Argument(help="The card to prove.")],
+    task: Annotated[str, typer.Option(help="The task that it was drawn from, or that shows it best: a file or builtin:NAME.")],
+    sibling: Annotated[list[str], typer.Option("--sibling", help="Another task where it should help; may be given often.")],
+    writer: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="A program that reads {task, skills, seed, language, device} as JSON on standard input and prints a candidate.",
+        ),
+    ],
+    library: Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")] = None,
+    beside: Annotated[list[str] | None, typer.Option("--beside", help="A card that both arms get; may be given often.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    baseline: Annotated[str, typer.Option(help="eager or compile.")] = "eager",
+    threshold: Annotated[float, typer.Option(help="The factor that the gain must surely exceed.")] = 1.05,
+    rounds: Annotated[int, typer.Option(help="Pairs on each task, at most.")] = 32,
+    seed: Annotated[int, typer.Option(help="The first seed. Another seed is another proof.")] = 0,
+    workers: Annotated[int, typer.Option(help="Attempts side by side.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Prove a card: attempts with it must surely beat attempts without it, on its task and on siblings.
+
+    Every attempt is kept: a run that is stopped goes on where it was when it is started again with the same options.
+    Exit code 0 when the card is admitted, 1 when it is refused; the evidence is kept either way.
+    """
+    size = "cpu" if device == "cpu" else "gpu"
+    tasks = tuple(load_task(reference, size=size) for reference in (task, *sibling))
+    try:
+        rules = Rules(threshold=threshold, most_rounds=rounds, least_rounds=min(4, rounds), baseline=baseline)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    with open_library(library) as opened, Judge(device, workers=workers, baselines=(baseline,), quick=True) as judge:
+        proof = Proof(opened.get(name), tasks, rules, tuple(opened.get(other) for other in beside or ()), seed)
+        bench = Workbench(opened, judge, writer, device)
+        finished = len(opened.evidence.attempts(proof.id))
+        if finished and not as_json:
+            typer.echo(f"going on: {finished} attempts of this proof are there already")
+        with ThreadPoolExecutor(workers) as pool:
+            decision = prove(opened, proof, bench.attempt, bench.confirm, run=pool.map, progress=None if as_json else _show)
+        state = opened.get(name).state
+    if as_json:
+        gain = decision.gain.__dict__
+        facts = {"decision": decision.step, "reason": decision.reason, "gain": gain, "rounds": decision.rounds, "state": state}
+        skills_tables.print_json({"name": name, "proof": proof.id, **facts})
+    else:
+        typer.echo(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
+    raise typer.Exit(0 if decision.step == "admit" else 1)
+
+
+class Workbench:
+    """Attempts by a foreign program. Its kernels are kept beside the library, so that they can be judged again."""
+
+    def __init__(self, library: Library, judge: Judge, command: str, device: str) -> None:
+        self.judge, self.device = judge, device
+        self.command = shlex.split(command)
+        self.kernels = library.folder / "kernels"
+        if not self.command:
+            raise UsageError("--writer is empty; give the command that writes a candidate")
+
+    def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
+        wanted = {"task": task.source, "name": task.name, "skills": [skill.to_json() for skill in skills], "seed": seed}
+        candidate = Candidate.from_source(self._written(json.dumps({**wanted, "device": self.device})))
+        self.kernels.mkdir(exist_ok=True)
+        place = self.kernels / f"{candidate.id}.py"
+        if not place.exists():
+            temporary = place.with_suffix(f".{task.id}.{seed}.{len(skills)}")
+            temporary.write_text(candidate.source, encoding="utf-8")
+            temporary.replace(place)
+        return self.judge.judge(task, candidate)
+
+    def confirm(self, task: Task, verdict: Verdict) -> Verdict:
+        source = (self.kernels / f"{verdict.candidate_id}.py").read_text(encoding="utf-8")
+        return self.judge.judge(task, Candidate.from_source(source), quick=False)
+
+    def _written(self, question: str) -> str:
+        try:
+            done = subprocess.run(self.command, input=question, capture_output=True, text=True, timeout=600, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BackboneError(f"the writer {self.command[0]!r} gave no candidate: {error}") from None
+        if done.returncode:
+            raise BackboneError(
+                f"the writer {self.command[0]!r} failed with exit code {done.returncode}: {done.stderr.strip()[-400:]}"
+            )
+        return done.stdout
+
+
+def _show(decision: Decision) -> None:
+    typer.echo(f"round {decision.rounds}: {decision.step}: {decision.reason}")

@@ -1,0 +1,82 @@
+"""How skills are shown: tables and pages for people, plain JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from bottega.app.judging import strict
+from bottega.core.skill import Skill, State
+from bottega.core.trial import Trial
+from bottega.skills.agent_skills import markdown
+from bottega.skills.library import Entry
+from bottega.skills.retrieve import Hit
+from bottega.skills.uses import Tally
+
+COLOURS = {State.ADMITTED: "green", State.PROPOSED: "yellow", State.RETIRED: "dim"}
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(strict(value), ensure_ascii=False) + "\n")
+
+
+def print_cards(skills: Sequence[Skill], title: str) -> None:
+    table = Table("name", "state", "languages", "scope", "intent", title=title, title_justify="left")
+    for skill in skills:
+        table.add_row(skill.name, coloured(skill.state), " ".join(skill.languages), skill.scope, skill.intent)
+    Console().print(table)
+
+
+def print_hits(hits: Sequence[Hit]) -> None:
+    table = Table("score", "name", "state", "languages", "intent")
+    for hit in hits:
+        row = (f"{hit.score:.2f}", hit.skill.name, coloured(hit.skill.state), " ".join(hit.skill.languages), hit.skill.intent)
+        table.add_row(*row)
+    Console().print(table)
+
+
+def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], history: Sequence[Entry]) -> None:
+    console = Console()
+    console.print(f"{coloured(skill.state)}, version {skill.version}: {skill.reason or 'no reason given'}")
+    console.print(f"from {skill.provenance.origin} {skill.provenance.source}", highlight=False)
+    console.print(
+        f"{skill.scope} · {' '.join(skill.tags)} · {' '.join(skill.languages)} · {' '.join(skill.devices)}", highlight=False
+    )
+    console.print(Markdown(markdown(skill, trials)))
+    if tallies:
+        print_tallies(tallies)
+    if len(history) > 1:
+        for entry in history:
+            console.print(
+                f"library version {entry.valid_from}: text {entry.skill.version}, {entry.skill.state} {entry.skill.reason}"
+            )
+
+
+def print_tallies(tallies: Sequence[Tally]) -> None:
+    table = Table("name", "family", "device", "retrieved", "selected", "compared", "uplift")
+    for tally in tallies:
+        counts = (str(tally.retrieved), str(tally.selected), str(tally.compared))
+        table.add_row(tally.skill, tally.family, tally.device, *counts, uplift(tally))
+    Console().print(table)
+
+
+def uplift(tally: Tally) -> str:
+    if tally.uplift is None:
+        return ""
+    spread = f" ± {tally.error:.1%}" if tally.error is not None else ""
+    return f"{math.expm1(tally.uplift):+.1%}{spread}"
+
+
+def tally_json(tally: Tally) -> dict[str, Any]:
+    return {**tally.__dict__, "uplift_factor": None if tally.uplift is None else math.exp(tally.uplift)}
+
+
+def coloured(state: State) -> str:
+    return f"[{COLOURS[state]}]{state}[/]"

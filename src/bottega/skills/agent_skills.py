@@ -1,0 +1,77 @@
+"""Cards as Agent Skills: one folder each with a SKILL.md, front matter and body, which coding agents load as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bottega.core.errors import LibraryError
+from bottega.core.skill import NOTHING_MORE, Skill
+from bottega.core.trial import Trial
+from bottega.skills.library import Library
+
+_FENCES = {"cpp": "cpp", "triton": "python", "cuda": "cuda"}
+
+
+def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> list[Path]:
+    """`<name>/SKILL.md` for each card. The format wants hyphens in names where our cards have underscores."""
+    written = []
+    try:
+        for skill in skills:
+            place = folder / folder_name(skill)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "SKILL.md").write_text(skill_markdown(skill, library.evidence.trials(skill.name)), encoding="utf-8")
+            written.append(place)
+    except OSError as error:
+        raise LibraryError(f"{folder}: cannot be written: {error.strerror}") from None
+    return written
+
+
+def folder_name(skill: Skill) -> str:
+    return skill.name.replace("_", "-")
+
+
+def skill_markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
+    description = f"{skill.intent} Use when writing {', '.join(skill.languages)} kernels: {skill.anchor}"
+    front = {
+        "name": folder_name(skill),
+        "description": description[:1024],
+        "metadata": {
+            "scope": skill.scope,
+            "tags": " ".join(skill.tags),
+            "state": skill.state.value,
+            "version": str(skill.version),
+            "origin": skill.provenance.origin,
+        },
+    }
+    return "---\n" + _yaml(front) + "---\n\n" + markdown(skill, trials)
+
+
+def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
+    """The card as a page for people and models."""
+    parts = [f"# {skill.name.replace('_', ' ')}", skill.intent, "## Where it applies", skill.anchor, "## When it is sound"]
+    asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    parts.append("\n".join(asked) or "Nothing more is needed.")
+    parts += ["## How", skill.technique, f"```{_FENCES.get(skill.languages[0], '')}\n{skill.example.strip()}\n```"]
+    parts += ["## What it changes", skill.effect, "## What goes wrong otherwise"]
+    parts.append("\n".join(f"- {failure}" for failure in skill.failures))
+    if trials:
+        parts += ["## Evidence", "\n".join(f"- {trial_line(trial)}" for trial in trials)]
+    return "\n\n".join(parts) + "\n"
+
+
+def trial_line(trial: Trial) -> str:
+    gain = f"{trial.gain.point:.2f}x ({trial.gain.low:.2f} to {trial.gain.high:.2f})"
+    return f"{trial.decision} on {trial.task_name}, {trial.device}: {gain} over {len(trial.with_skill)} pairs against {trial.baseline}"
+
+
+def _yaml(values: Mapping[str, object], indent: str = "") -> str:
+    """Strings and one level of nesting. JSON strings are YAML strings, which spares a dependency and any doubt about quoting."""
+    lines = ""
+    for key, value in values.items():
+        if isinstance(value, dict):
+            lines += f"{indent}{key}:\n{_yaml(value, indent + '  ')}"
+        else:
+            lines += f"{indent}{key}: {value if key == 'name' else json.dumps(str(value), ensure_ascii=False)}\n"
+    return lines

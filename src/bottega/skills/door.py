@@ -1,0 +1,104 @@
+"""The door of the library: foreign data becomes a card here, or is refused with every reason at once.
+
+Limits are enforced, not only asked for: a card is read inside a prompt, and a long one pushes out the task.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from bottega.core.errors import CardError
+from bottega.core.skill import CARD_SCHEMA, Skill, State
+from bottega.skills.lazy import lazy_advice
+
+NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
+SCOPE = r"^(general|family/[a-z][a-z0-9_]*)$"
+TAG = r"^[a-z0-9][a-z0-9_.+-]*$"
+
+
+def _between(shortest: int, longest: int) -> StringConstraints:
+    return StringConstraints(strip_whitespace=True, min_length=shortest, max_length=longest)
+
+
+Condition = Annotated[str, _between(4, 320)]
+
+
+class _Conditions(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    data_types: Condition
+    layout: Condition
+    storage: Condition
+    pipeline: Condition
+    hardware: Condition
+
+
+class _Provenance(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    origin: Annotated[str, _between(1, 64)] = "hand"
+    source: Annotated[str, _between(0, 400)] = ""
+    task: Annotated[str, _between(0, 64)] = ""
+    claimed_speedup: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class Card(BaseModel):
+    """The card as outside data: the schema of one line of JSONL, one TOML file, one answer of a summariser."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    card_schema: Annotated[int, Field(alias="schema", ge=1)] = CARD_SCHEMA
+    name: Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
+    intent: Annotated[str, _between(10, 160)]
+    scope: Annotated[str, StringConstraints(pattern=SCOPE, max_length=64)]
+    tags: Annotated[list[Annotated[str, StringConstraints(pattern=TAG, max_length=40)]], Field(min_length=1, max_length=10)]
+    languages: Annotated[list[Literal["cpp", "triton", "cuda"]], Field(min_length=1)]
+    devices: Annotated[list[Literal["cpu", "cuda"]], Field(min_length=1)]
+    conditions: _Conditions
+    anchor: Annotated[str, _between(5, 400)]
+    technique: Annotated[str, _between(40, 2400)]
+    example: Annotated[str, _between(10, 3200)]
+    effect: Annotated[str, _between(5, 400)]
+    failures: Annotated[list[Annotated[str, _between(5, 400)]], Field(min_length=1, max_length=6)]
+    provenance: _Provenance = _Provenance()
+    version: Annotated[int, Field(ge=1)] = 1
+    state: State = State.PROPOSED
+    reason: Annotated[str, _between(0, 400)] = ""
+
+    @field_validator("tags", "languages", "devices")
+    @classmethod
+    def _once_each(cls, values: list[str]) -> list[str]:
+        return list(dict.fromkeys(values))
+
+    @model_validator(mode="after")
+    def _teaches_something(self) -> Card:
+        for field, text in (("name", self.name.replace("_", " ")), ("intent", self.intent), ("technique", self.technique)):
+            reason = lazy_advice(text)
+            if reason:
+                raise ValueError(f"{field} is lazy advice: it {reason}; a card teaches how to write a faster kernel")
+        return self
+
+
+def admit_data(data: Any, where: str = "card") -> Skill:
+    """A card from foreign data, or `CardError` that names every fault."""
+    if not isinstance(data, dict):
+        raise CardError(f"{where}: a card is an object with fields, not {type(data).__name__}")
+    schema = data.get("schema", CARD_SCHEMA)
+    if isinstance(schema, int) and schema > CARD_SCHEMA:
+        raise CardError(
+            f"{where}: this card has schema {schema} and this Bottega knows up to {CARD_SCHEMA}: "
+            "it was written by a newer version; upgrade Bottega to read it"
+        )
+    try:
+        card = Card.model_validate(data)
+    except ValidationError as error:
+        raise CardError(f"{where}: " + "; ".join(_fault(part) for part in error.errors())) from None
+    return Skill.from_json(card.model_dump(by_alias=True, exclude={"card_schema"}))
+
+
+def _fault(part: Any) -> str:
+    place = ".".join(str(step) for step in part["loc"])
+    message = part["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

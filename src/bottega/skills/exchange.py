@@ -1,0 +1,174 @@
+"""Cards in and out as JSON lines: our own, with evidence, and daVinci-kernel's, which come in as *proposed*.
+
+A line is taken or refused by itself. A refused one is reported with its number and every reason, so that a file with one half-written
+line loses one card, and running the import again after mending it adds just that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bottega.core.errors import CardError, LibraryError, UsageError
+from bottega.core.skill import Skill, State
+from bottega.core.trial import Trial
+from bottega.skills.door import admit_data
+from bottega.skills.library import Added, Library, OnConflict
+
+DAVINCI_FIELDS = frozenset(("name", "description", "content"))
+_FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+_UNSTATED = "not stated by its source; check before use"
+
+
+@dataclass
+class Imported:
+    """What an import did."""
+
+    cards: Added = field(default_factory=Added)
+    trials: int = 0
+    refused: list[str] = field(default_factory=list)
+    """One message for each line that was not taken."""
+
+
+def import_file(library: Library, path: Path, on_conflict: OnConflict = "rename", trust: bool = False) -> Imported:
+    """Add the cards of a JSONL file. They come in as proposed unless `trust` says to keep the states they bring."""
+    report = Imported()
+    skills, trials = [], []
+    for where, data in _lines(path, report.refused):
+        try:
+            skill = read_foreign(data, where, path.name)
+            found = _trials(data, where)
+        except CardError as error:
+            report.refused.append(str(error))
+            continue
+        if skill.state is not State.PROPOSED and not trust:
+            skill = replace(skill, state=State.PROPOSED, reason=f"imported; {skill.state} where it came from")
+        skills.append(skill)
+        trials.append(found)
+    names = {skill.name for skill in skills}
+    report.cards = library.add_many(skills, on_conflict, note=f"import {path.name}")
+    kept = {report.cards.renamed.get(name, name) for name in names} - set(report.cards.skipped)
+    with_trials = [trial for found in trials for trial in found]
+    if with_trials:
+        with library.store.change("trial", f"import {path.name}") as change:
+            for trial in with_trials:
+                name = report.cards.renamed.get(trial.skill, trial.skill)
+                if name in kept:
+                    library.evidence.record(change, [(f"import/{_key(trial)}", replace(trial, skill=name))])
+                    report.trials += 1
+    return report
+
+
+def export_lines(library: Library, skills: Iterable[Skill], evidence: bool = True) -> Iterator[str]:
+    for skill in skills:
+        data = skill.to_json()
+        if evidence:
+            data["evidence"] = [trial.to_json() for trial in library.evidence.trials(skill.name)]
+        yield json.dumps(data, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def export_file(library: Library, skills: Sequence[Skill], path: Path) -> None:
+    """All or nothing: a file that was there stays until the new one is whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.writelines(export_lines(library, skills))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise LibraryError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from None
+
+
+def read_foreign(data: Any, where: str, origin: str) -> Skill:
+    """A card from one line: ours, or daVinci's by the fields it has."""
+    if isinstance(data, dict) and data.keys() >= DAVINCI_FIELDS and "technique" not in data:
+        return admit_data(from_davinci(data, origin, where), where)
+    if isinstance(data, dict):
+        data = {key: value for key, value in data.items() if key != "evidence"}
+    return admit_data(data, where)
+
+
+def from_davinci(data: dict[str, Any], origin: str, where: str) -> dict[str, Any]:
+    """daVinci's card in our fields. It says nothing of conditions, so neither do we: its claim is kept and not trusted."""
+    content = str(data.get("content") or "")
+    blocks = _FENCE.findall(content)
+    code = max(blocks, key=len).strip() if blocks else ""
+    prose = _FENCE.sub("", content).strip() or str(data.get("description") or "")
+    language = "triton" if re.search(r"triton|\btl\.", content, re.IGNORECASE) or "__global__" not in content else "cuda"
+    scope = str(data.get("scope") or "general")
+    family = re.sub(r"[^a-z0-9]+", "_", scope.rpartition("/")[2].lower()).strip("_")
+    claimed = _number(data.get("verify_speedup"))
+    return {
+        "name": _snake(str(data.get("name") or "")),
+        "intent": _shortened(str(data.get("description") or ""), 160),
+        "scope": "general" if scope == "general" or not family else f"family/{family}"[:64],
+        "tags": [tag for tag in (_tag(str(tag)) for tag in data.get("tags") or ()) if tag][:10] or ["imported"],
+        "languages": [language],
+        "devices": ["cuda"],
+        "conditions": dict.fromkeys(("data_types", "layout", "storage", "pipeline", "hardware"), _UNSTATED),
+        "anchor": _shortened(str(data.get("description") or ""), 400),
+        "technique": _shortened(prose, 2400),
+        "example": _shortened(code, 3200) if code else "(no example was given)",
+        "effect": f"claimed {claimed:.2f}x on the task it came from" if claimed else "none claimed",
+        "failures": [_UNSTATED],
+        "provenance": {
+            "origin": "davinci",
+            "source": f"{origin} {where}"[:400],
+            "claimed_speedup": claimed,
+        },
+        "reason": "imported; proposed until proved here",
+    }
+
+
+def _lines(path: Path, refused: list[str]) -> Iterator[tuple[str, Any]]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield f"line {number}", json.loads(line)
+                except ValueError as error:
+                    cut = "; the line ends too early, as when its writer was stopped" if not line.endswith("\n") else ""
+                    refused.append(f"line {number}: not a JSON object: {error}{cut}")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _trials(data: Any, where: str) -> list[Trial]:
+    try:
+        return [Trial.from_json(trial) for trial in data.get("evidence", [])]
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise CardError(f"{where}: its evidence cannot be read: {error}") from None
+
+
+def _key(trial: Trial) -> str:
+    return hashlib.sha256(json.dumps(trial.to_json(), sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _snake(name: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+    return words[:64].strip("_") if not words[:1].isdigit() else f"skill_{words}"[:64].strip("_")
+
+
+def _tag(tag: str) -> str:
+    return re.sub(r"[^a-z0-9_.+-]+", "_", tag.lower()).strip("_.+-")[:40]
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text.strip() if len(text.strip()) <= longest else text.strip()[: longest - 1].rstrip() + "…"
+
+
+def _number(value: Any) -> float | None:
+    """A positive, finite number, or nothing."""
+    sound = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return float(value) if sound else None

@@ -1,0 +1,26 @@
+"""Where a user's library lives when none is named, and what is in it at first: the starter set, *proposed*."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from bottega.skills.library import Library
+from bottega.skills.starter import starter_cards
+
+
+def default_folder() -> Path:
+    """`BOTTEGA_LIBRARY`, or a folder in the user's data directory."""
+    named = os.environ.get("BOTTEGA_LIBRARY")
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return Path(named) if named else data / "bottega" / "skills"
+
+
+def open_library(folder: Path | None = None, *, create: bool = False) -> Library:
+    """A named library must exist unless it may be made. The default one is made on first use, with the starter set."""
+    if folder is not None:
+        return Library(folder, create=create)
+    library = Library(default_folder())
+    if library.version == 0:
+        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+    return library

@@ -1,0 +1,177 @@
+"""The runner of the gate: it asks for attempts with and without a card until the gate decides, and writes all of it down.
+
+Every finished attempt is in the library before the next look, under a key made of the proof's own terms; a proof that was killed is
+started again with the same terms and takes its finished attempts from there. Winners are judged once more in fresh processes,
+and the gate must still hold with the worse of both figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Protocol
+
+from bottega.core.errors import UsageError
+from bottega.core.skill import Skill, State
+from bottega.core.task import Task
+from bottega.core.trial import Trial
+from bottega.core.verdict import Verdict
+from bottega.skills.gate import Decision, Pair, Rules, decide, worth
+from bottega.skills.library import Library, content_hash
+
+WINNERS = 3
+"""How many winning kernels of each task are judged again."""
+
+
+class Attempt(Protocol):
+    def __call__(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
+        """Write one kernel with these skills in the prompt and judge it. The same seed draws alike with and without the card."""
+        ...
+
+
+class Confirm(Protocol):
+    def __call__(self, task: Task, verdict: Verdict) -> Verdict:
+        """Judge the kernel behind a verdict again, in fresh processes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    round: int
+    task: Task
+    arm: str
+    """`with`, `without` or `again`."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.round:04d}/{self.task.id}/{self.arm}"
+
+
+Run = Callable[[Callable[[Job], Verdict], Sequence[Job]], Iterable[Verdict]]
+"""How jobs are run: `map`, or an executor's `map` to run them side by side."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The terms of a proof. Equal terms are the same proof, whenever it is run."""
+
+    skill: Skill
+    tasks: tuple[Task, ...]
+    """The card's own task first, then siblings."""
+    rules: Rules = field(default_factory=Rules)
+    beside: tuple[Skill, ...] = ()
+    """Cards that both arms get."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len({task.id for task in self.tasks}) < 2:
+            raise UsageError("a card is proved on its own task and at least one sibling; give two different tasks or more")
+
+    @property
+    def id(self) -> str:
+        terms = [content_hash(self.skill), self.skill.version, [task.id for task in self.tasks], asdict(self.rules)]
+        terms += [[content_hash(skill) for skill in self.beside], self.seed]
+        return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def prove(
+    library: Library,
+    proof: Proof,
+    attempt: Attempt,
+    confirm: Confirm,
+    *,
+    run: Run = map,
+    progress: Callable[[Decision], None] | None = None,
+) -> Decision:
+    """Try a card until the gate decides, then admit or refuse it, with its evidence, in one change."""
+    kept = library.evidence.attempts(proof.id)
+
+    def do(job: Job) -> Verdict:
+        if job.key not in kept:
+            if job.arm == "again":
+                kept[job.key] = confirm(job.task, kept[replace(job, arm="with").key])
+            else:
+                skills = (*proof.beside, proof.skill) if job.arm == "with" else proof.beside
+                kept[job.key] = attempt(job.task, skills, proof.seed + job.round)
+            library.evidence.keep_attempt(proof.id, job.key, kept[job.key])
+        return kept[job.key]
+
+    own, finished = proof.tasks[0].id, 0
+    while True:
+        jobs = [Job(finished, task, arm) for task in proof.tasks for arm in ("with", "without")]
+        list(run(do, jobs))
+        finished += 1
+        pairs = _pairs(proof, kept, finished)
+        decision = decide(pairs, own, proof.rules)
+        if decision.step == "admit":
+            list(run(do, _winners(proof, pairs)))
+            held = decide(_pairs(proof, kept, finished), own, proof.rules)
+            if held.step != "admit":
+                decision = replace(
+                    held, step="refuse", reason=f"its kernels did not hold their speedup when judged again: {held.reason}"
+                )
+        if progress is not None:
+            progress(decision)
+        if decision.step != "go on":
+            conclude(library, proof, decision, kept, finished)
+            return decision
+
+
+def _pairs(proof: Proof, kept: Mapping[str, Verdict], finished: int) -> dict[str, list[Pair]]:
+    def value(number: int, task: Task, arm: str) -> float:
+        first = worth(kept[Job(number, task, arm).key], proof.rules)
+        again = kept.get(Job(number, task, "again").key) if arm == "with" else None
+        return first if again is None else min(first, worth(again, proof.rules))
+
+    return {
+        task.id: [Pair(value(number, task, "with"), value(number, task, "without")) for number in range(finished)]
+        for task in proof.tasks
+    }
+
+
+def _winners(proof: Proof, pairs: Mapping[str, Sequence[Pair]]) -> list[Job]:
+    """For each task, the attempts that gained most by the card."""
+    jobs = []
+    for task in proof.tasks:
+        ranked = sorted(range(len(pairs[task.id])), key=lambda number: -pairs[task.id][number].gain)
+        jobs += [Job(number, task, "again") for number in ranked[:WINNERS] if pairs[task.id][number].gain > 0]
+    return jobs
+
+
+def conclude(library: Library, proof: Proof, decision: Decision, kept: Mapping[str, Verdict], finished: int) -> None:
+    """Evidence and state in one change: a card is never admitted without what admitted it."""
+    admitted = decision.step == "admit"
+    trials = [(f"{proof.id}/{task.id}", _trial(proof, task, decision, kept, finished)) for task in proof.tasks]
+    with library.store.change("admit" if admitted else "refuse", f"{proof.skill.name}: {decision.reason}") as change:
+        library.evidence.record(change, trials)
+        row = change.execute(
+            "SELECT hash, state FROM cards WHERE name = ? AND valid_to IS NULL", (proof.skill.name,)
+        ).fetchone()
+        # The text that was tried is the one that moves; a card that was revised meanwhile stays as it is.
+        if row is not None and row["hash"] == content_hash(proof.skill):
+            state = State.ADMITTED if admitted else State(row["state"])
+            library.move_within(change, proof.skill.name, state, decision.reason)
+
+
+def _trial(proof: Proof, task: Task, decision: Decision, kept: Mapping[str, Verdict], finished: int) -> Trial:
+    pairs = _pairs(proof, kept, finished)[task.id]
+    print_of = next((verdict.fingerprint for verdict in kept.values() if verdict.fingerprint), {})
+    return Trial(
+        skill=proof.skill.name,
+        skill_version=proof.skill.version,
+        kind="gate",
+        task_id=task.id,
+        task_name=task.name,
+        sibling=task.id != proof.tasks[0].id,
+        baseline=proof.rules.baseline,
+        device=str(print_of.get("device", "")),
+        judge_version=str(print_of.get("judge", "")),
+        with_skill=tuple(round(math.exp(pair.with_skill), 6) for pair in pairs),
+        without_skill=tuple(round(math.exp(pair.without_skill), 6) for pair in pairs),
+        gain=decision.by_task[task.id],
+        decision="admitted" if decision.step == "admit" else "refused",
+        reason=decision.reason,
+    )

@@ -1,0 +1,118 @@
+"""Upkeep: near-duplicates are merged with their evidence, cards that do not help retire, and both can be undone.
+
+Nothing is deleted. A merged card is retired and points at the card it became part of; that card's evidence then includes its trials.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bottega.core.errors import UsageError
+from bottega.core.skill import Skill, State
+from bottega.skills.library import Library
+from bottega.skills.likeness import ALIKE, likely_pairs, likeness
+from bottega.skills.query import Query, query_from_text
+from bottega.skills.retrieve import EVERY_STATE, Filter
+
+LEAST_COMPARED = 12
+"""Episodes that must have compared a card with its absence before it can retire."""
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Two cards that say nearly the same; the first is the one to keep."""
+
+    keep: str
+    drop: str
+    likeness: float
+
+
+def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
+    """Pairs of living cards that are alike, most alike first. Compares signatures, then reads the few pairs that match."""
+    rows = library.store.rows(
+        "SELECT name, state, signature, body FROM cards WHERE valid_to IS NULL AND state != 'retired' ORDER BY row"
+    )
+    if len(rows) < 2:
+        return []
+    signatures = np.frombuffer(b"".join(row["signature"] for row in rows), dtype=np.uint32).reshape(len(rows), -1)
+    found = []
+    for one, other, _ in likely_pairs(signatures, least):
+        first, second = (Skill.from_json(json.loads(rows[place]["body"])) for place in (one, other))
+        alike = likeness(first, second)
+        if alike >= least and set(first.languages) & set(second.languages):
+            keep, drop = sorted((first, second), key=lambda skill: _rank(library, skill))
+            found.append(Twins(keep.name, drop.name, alike))
+    return sorted(found, key=lambda twins: (-twins.likeness, twins.keep, twins.drop))
+
+
+def twins_of(library: Library, skill: Skill, least: float = ALIKE) -> list[Twins]:
+    """Cards that say nearly the same as a new one. Asks the index, so it costs milliseconds at any size."""
+    query = query_from_text(f"{skill.name} {skill.intent} {' '.join(skill.tags)} {skill.anchor}")
+    hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
+    found = [(hit.skill.name, likeness(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
+    return sorted(
+        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.likeness
+    )
+
+
+def merge(library: Library, keep: str, drop: Sequence[str], reason: str = "") -> Skill:
+    """Make cards part of another one. They retire, and their trials count as its evidence."""
+    if keep in drop or not drop:
+        raise UsageError("merge one card with at least one other: bottega skills merge KEEP DROP…")
+    with library.store.change("merge", f"{', '.join(drop)} into {keep}") as change:
+        kept = library.get(keep)
+        for name in dict.fromkeys(drop):
+            if library.get(name).state is State.RETIRED and keep in library.evidence.merged_into(name):
+                raise UsageError(f"{keep} was merged into {name}; restore {keep} first")
+            if keep in library.evidence.merged_into(name):
+                raise UsageError(f"{keep} is part of {name} already; merging back would make a circle")
+            change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, ?)", (change.version, name, keep))
+            library.move_within(change, name, State.RETIRED, f"merged into {keep}" + (f": {reason}" if reason else ""))
+    return kept
+
+
+def retire(library: Library, name: str, reason: str) -> Skill:
+    if not reason.strip():
+        raise UsageError("say why a card retires: --reason")
+    return library.move(name, State.RETIRED, reason)
+
+
+def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
+    """Bring a retired card back, *proposed*: what retired it must be disproved by a new trial."""
+    if library.get(name).state is not State.RETIRED:
+        raise UsageError(f"{name} is not retired")
+    with library.store.change("restore", f"{name}: {reason}") as change:
+        merged = change.execute("SELECT into_name FROM merges WHERE name = ? ORDER BY version DESC LIMIT 1", (name,)).fetchone()
+        if merged is not None and merged["into_name"] is not None:
+            change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, NULL)", (change.version, name))
+        return library.move_within(change, name, State.PROPOSED, reason)
+
+
+def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+    """Admitted cards whose uplift has stayed at or below nothing, with the reason to give."""
+    admitted = {
+        row["name"] for row in library.store.rows("SELECT name FROM cards WHERE valid_to IS NULL AND state = 'admitted'")
+    }
+    found = []
+    for tally in library.uses.totals():
+        if tally.skill in admitted and tally.compared >= least and tally.uplift is not None and tally.uplift <= 0:
+            percent = (np.exp(tally.uplift) - 1) * 100
+            found.append((tally.skill, f"no uplift in use: {percent:+.1f} % over {tally.compared} episodes"))
+    return found
+
+
+def retire_tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+    """Retire them all. They can be brought back."""
+    found = tired(library, least)
+    for name, reason in found:
+        library.move(name, State.RETIRED, reason)
+    return found
+
+
+def _rank(library: Library, skill: Skill) -> tuple[int, int, str]:
+    """Which of two alike cards to keep: an admitted one, then the one with more evidence."""
+    return (0 if skill.state is State.ADMITTED else 1, -len(library.evidence.trials(skill.name)), skill.name)
