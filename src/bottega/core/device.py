@@ -1,0 +1,29 @@
+"""What a writer of kernels must know of the device: names and sizes, nothing that changes while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    kind: str
+    """`cpu` or `cuda`."""
+    name: str
+    arch: str
+    """`sm_90`, or the instruction sets of a CPU that matter here: `x86_64 avx2 avx512f`."""
+    cores: int
+    """Streaming multiprocessors, or the threads that a kernel may use."""
+    memory_gib: float
+    bandwidth_gbs: float | None = None
+    """Of the device's memory, where it is known."""
+    cache_mib: float | None = None
+    """The last level that all cores share."""
+    shared_kib: float | None = None
+    """Shared memory that one block may have; the private cache of a core on a CPU."""
+    registers: int | None = None
+    """Of one streaming multiprocessor."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,147 @@
+"""Events: everything that happens in a run, typed, one JSON object a line. Reports, displays and resume read these and nothing else.
+
+An event's `key` names what it finished; a run that is started again takes what has a key from its log instead of doing it twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from bottega.core.skill import Skill
+from bottega.core.turn import Turn
+from bottega.core.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    type: ClassVar[str] = "run_started"
+    command: str
+    settings: dict[str, Any]
+    fingerprint: dict[str, Any]
+    at: float = 0.0
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class EpisodeStarted:
+    type: ClassVar[str] = "episode_started"
+    key: str
+    episode: str
+    task_id: str
+    task_name: str
+    family: str
+    source: str
+    device: str
+    library_version: int
+    retrieved: tuple[str, ...]
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One selection scheme; the empty one has no turn."""
+
+    type: ClassVar[str] = "selected"
+    key: str
+    episode: str
+    scheme: int
+    names: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    unknown: int = 0
+    turn: Turn | None = None
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Wrote:
+    """One answer of the writer, before it is judged. Its turn holds the kernel, or the fault why there is none."""
+
+    type: ClassVar[str] = "wrote"
+    key: str
+    episode: str
+    node: str
+    parent: str | None
+    scheme: int
+    turn: Turn
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    type: ClassVar[str] = "judged"
+    key: str
+    episode: str
+    node: str
+    verdict: Verdict
+    same_as: str = ""
+    """The node whose kernel was the same text; it was not judged twice."""
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Summarised:
+    type: ClassVar[str] = "summarised"
+    key: str
+    episode: str
+    turn: Turn
+    proposals: tuple[Skill, ...] = ()
+    refused: tuple[str, ...] = ()
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class EpisodeEnded:
+    type: ClassVar[str] = "episode_ended"
+    key: str
+    episode: str
+    ended: str
+    best: str = ""
+    """The best node; empty when no kernel was right and faster."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    type: ClassVar[str] = "run_ended"
+    ended: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    at: float = 0.0
+    key: str = ""
+
+
+Event = RunStarted | EpisodeStarted | Selected | Wrote | Judged | Summarised | EpisodeEnded | RunEnded
+TYPES: dict[str, type[Any]] = {
+    kind.type: kind for kind in (RunStarted, EpisodeStarted, Selected, Wrote, Judged, Summarised, EpisodeEnded, RunEnded)
+}
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    return {"type": event.type, **{name: _plain(getattr(event, name)) for name in event.__dataclass_fields__}}
+
+
+def from_json(data: dict[str, Any]) -> Event:
+    """Raises `KeyError`, `TypeError` or `ValueError` for what is no event of ours."""
+    kind = TYPES[data["type"]]
+    values = {name: value for name, value in data.items() if name != "type"}
+    for name, value in values.items():
+        if name == "turn" and value is not None:
+            values[name] = Turn.from_json(value)
+        elif name == "verdict":
+            values[name] = Verdict.from_json(value)
+        elif name == "proposals":
+            values[name] = tuple(Skill.from_json(skill) for skill in value)
+        elif isinstance(value, list):
+            values[name] = tuple(value)
+    event: Event = kind(**values)
+    return event
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

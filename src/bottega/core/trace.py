@@ -1,0 +1,35 @@
+"""A trace: the turns of one role from first to last, as they were drawn, each seeing what came of those before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bottega.core.turn import Role, Turn
+from bottega.core.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Trace:
+    id: str
+    """Unique in its run."""
+    role: Role
+    turns: tuple[Turn, ...]
+    scheme: int = 0
+    """Which of the episode's selections it had; 0 is the empty one."""
+
+    @property
+    def trainable(self) -> bool:
+        """Every turn has its tokens and log-probs."""
+        return bool(self.turns) and all(turn.output_ids is not None and turn.logprobs is not None for turn in self.turns)
+
+    @property
+    def verdicts(self) -> tuple[Verdict | None, ...]:
+        return tuple(turn.verdict for turn in self.turns)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "role": self.role, "scheme": self.scheme, "turns": [turn.to_json() for turn in self.turns]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Trace:
+        return cls(data["id"], data["role"], tuple(Turn.from_json(turn) for turn in data["turns"]), data.get("scheme", 0))

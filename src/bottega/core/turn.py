@@ -1,0 +1,47 @@
+"""A turn: one answer of the backbone in one role, with what training needs of it and what the judge found.
+
+Tokens and log-probs are logged call by call; training rows are built from them later. With a chat backbone there are none, and then
+`None` says so: an empty tuple would be an empty answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from bottega.core.verdict import Verdict
+
+Role = Literal["select", "write", "summarise"]
+
+
+@dataclass(frozen=True)
+class Turn:
+    role: Role
+    text: str
+    """The answer as it came."""
+    stop_reason: str = "stop"
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    prompt_ids: tuple[int, ...] | None = None
+    output_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    policy_version: int | None = None
+    fault: str = ""
+    """Why the answer could not be used; empty when it could."""
+    source: str = ""
+    """What a writer's answer holds: the candidate's source."""
+    summary: str = ""
+    """What a writer says of its own change, in a paragraph."""
+    verdict: Verdict | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Turn:
+        tokens = {
+            name: None if data.get(name) is None else tuple(data[name]) for name in ("prompt_ids", "output_ids", "logprobs")
+        }
+        verdict = data.get("verdict")
+        return cls(**{**data, **tokens, "verdict": None if verdict is None else Verdict.from_json(verdict)})

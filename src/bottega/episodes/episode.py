@@ -1,0 +1,121 @@
+"""One episode, top to bottom: retrieve, select, write and judge over several turns, summarise, propose."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bottega.core.episode import Episode
+from bottega.core.event import EpisodeEnded, EpisodeStarted
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+from bottega.core.trace import Trace
+from bottega.episodes.node import Node, faster
+from bottega.episodes.selecting import retrieve, select
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.strategies import STRATEGIES
+from bottega.episodes.summarising import lines_of, summarise
+from bottega.episodes.workshop import Workshop
+from bottega.episodes.writing import Bench
+from bottega.skills.gate import Rules, worth
+from bottega.skills.uses import Scheme, Use
+
+
+async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
+    """What a run that is resumed has done already is taken from its log; the rest is done now."""
+    episode = name or task.id
+    started = await workshop.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(workshop, episode, task, settings))
+    offered = _offered(workshop, started)
+    schemes, selections = await select(workshop, episode, task, offered, settings)
+    bench = Bench(workshop, episode, task, settings, schemes)
+    await STRATEGIES[settings.strategy](bench)
+    proposals, summaries = await summarise(workshop, episode, task, bench.nodes, settings)
+    await _end(workshop, bench)
+    return Episode(
+        id=episode,
+        task_id=started.task_id,
+        task_name=started.task_name,
+        family=started.family,
+        device=started.device,
+        library_version=started.library_version,
+        retrieved=started.retrieved,
+        schemes=tuple(tuple(skill.name for skill in scheme) for scheme in schemes),
+        traces=(*selections, *_writings(episode, bench.nodes), *summaries),
+        proposals=tuple(proposals),
+        ended=bench.ended or "all turns taken",
+    )
+
+
+async def run_episodes(
+    workshop: Workshop, tasks: Sequence[Task], settings: EpisodeSettings, at_once: int = 8
+) -> list[Episode | Exception]:
+    """Many episodes side by side, so that generation, compiling and judging overlap. One that fails does not end the others."""
+    places = asyncio.Semaphore(at_once)
+
+    async def one(task: Task) -> Episode | Exception:
+        async with places:
+            try:
+                return await run_episode(workshop, task, settings)
+            except Exception as error:
+                return error
+
+    return await asyncio.gather(*(one(task) for task in tasks))
+
+
+def use_of(episode: Episode, run: str, rules: Rules) -> Use:
+    """What the episode says about the skills it used, for the library's statistics."""
+    schemes = []
+    for number, names in enumerate(episode.schemes):
+        verdicts = [verdict for trace in episode.of("write") if trace.scheme == number for verdict in trace.verdicts]
+        schemes.append(Scheme(names, tuple(0.0 if verdict is None else worth(verdict, rules) for verdict in verdicts)))
+    return Use(
+        episode=f"{run}/{episode.id}",
+        task_id=episode.task_id,
+        family=episode.family,
+        device=episode.device,
+        library_version=episode.library_version,
+        retrieved=episode.retrieved,
+        schemes=tuple(schemes),
+    )
+
+
+async def _start(workshop: Workshop, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
+    version = workshop.library.version if workshop.library is not None else 0
+    retrieved = retrieve(workshop, task, settings, version)
+    return EpisodeStarted(
+        key=f"{episode}/start",
+        episode=episode,
+        task_id=task.id,
+        task_name=task.name,
+        family=next((tag for tag in task.tags if ":" not in tag), ""),
+        source=task.source,
+        device=settings.device,
+        library_version=version,
+        retrieved=tuple(skill.name for skill in retrieved),
+    )
+
+
+def _offered(workshop: Workshop, started: EpisodeStarted) -> list[Skill]:
+    """The retrieved cards as they were when the episode began, also when it is resumed after the library has moved on."""
+    if workshop.library is None:
+        return []
+    return [workshop.library.get(name, started.library_version) for name in started.retrieved]
+
+
+async def _end(workshop: Workshop, bench: Bench) -> None:
+    best = bench.best if faster(bench.best) else None
+    key = f"{bench.episode}/end"
+    ended = EpisodeEnded(key, bench.episode, bench.ended or "all turns taken", best.id if best else "")
+
+    async def event() -> EpisodeEnded:
+        return ended
+
+    await workshop.journal.once(key, EpisodeEnded, event)
+
+
+def _writings(episode: str, nodes: Sequence[Node]) -> list[Trace]:
+    """One trace for each line of kernels."""
+    return [
+        Trace(f"{episode}/write/{line[-1].id}", "write", tuple(node.turn for node in line), line[0].scheme)
+        for line in sorted(lines_of(nodes), key=lambda line: line[-1].id)
+    ]

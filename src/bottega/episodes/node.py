@@ -1,0 +1,52 @@
+"""A node: one kernel that was written and judged, and the one that it grew from. Search strategies grow trees of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bottega.core.candidate import Candidate
+from bottega.core.turn import Turn
+from bottega.core.verdict import Outcome, Speedup, Verdict
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    parent: str | None
+    scheme: int
+    turn: Turn
+    """The writer's answer, with its verdict."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return self.turn.verdict
+
+    @property
+    def candidate(self) -> Candidate:
+        return Candidate.from_source(self.turn.source, name=self.id, parent=self.parent)
+
+    def speedup(self, baseline: str) -> Speedup | None:
+        """Nothing unless the kernel is right, honest and timed."""
+        verdict = self.verdict
+        return verdict.speedup.get(baseline) if verdict is not None and verdict.outcome.accepted else None
+
+    def score(self, baseline: str) -> float:
+        """What ranks nodes: the speedup that is sure, 0 for a kernel that cannot be used."""
+        speedup = self.speedup(baseline)
+        return speedup.low if speedup is not None else 0.0
+
+
+def ranked(nodes: Iterable[Node], baseline: str) -> list[Node]:
+    """Best first; equal ones in the order they came."""
+    return sorted(nodes, key=lambda node: -node.score(baseline))
+
+
+def best_of(nodes: Iterable[Node], baseline: str) -> Node | None:
+    """The best kernel that is right, if any."""
+    order = ranked(nodes, baseline)
+    return order[0] if order and order[0].score(baseline) > 0 else None
+
+
+def faster(node: Node | None) -> bool:
+    return node is not None and node.verdict is not None and node.verdict.outcome is Outcome.FASTER

@@ -1,0 +1,66 @@
+"""What an episode is asked to do. Plain values: they go into the log, and equal settings resume the same run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from bottega.core.candidate import Language
+from bottega.core.errors import UsageError
+from bottega.episodes.stopping import Stopping
+
+StrategyName = Literal["serial", "parallel", "beam", "evolve"]
+STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
+
+
+@dataclass(frozen=True)
+class EpisodeSettings:
+    device: str = "cpu"
+    language: Language = "cpp"
+    baselines: tuple[str, ...] = ("eager",)
+    """The first is the one that counts."""
+    precision: str = "fp32"
+    quick: bool = True
+    strategy: StrategyName = "serial"
+    turns: int = 4
+    samples: int = 2
+    """Rollouts of each scheme; width in a beam; islands in evolution."""
+    schemes: int = 1
+    """Selections drawn from the selector, beside the empty one."""
+    empty_scheme: bool = True
+    """Whether kernels are also written with no skill. Training always does; a user with one shot may not want to."""
+    skills: int = 3
+    """Cards in one selection, at most."""
+    retrieved: int = 20
+    select: Literal["selector", "bm25", "none"] = "selector"
+    """Who picks: the backbone, the retrieval's order alone, or nobody."""
+    refine: Literal["latest", "best"] = "latest"
+    branch: int = 2
+    """Children of one node in a beam."""
+    temperature: float = 1.0
+    max_tokens: int = 2048
+    style: Literal["compact", "full"] = "compact"
+    summaries: int = 0
+    """Summaries drawn from a winning trace; 0 proposes nothing."""
+    margin: float = 1.2
+    """A later turn must beat the first by this factor, and the baseline too, before there is something to summarise."""
+    seed: int = 0
+    stopping: Stopping = field(default_factory=Stopping)
+
+    def __post_init__(self) -> None:
+        if self.strategy not in STRATEGY_NAMES:
+            raise UsageError(f"unknown strategy {self.strategy!r}; use {', '.join(STRATEGY_NAMES)}")
+        for name in ("turns", "samples", "branch", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.schemes < 0 or self.skills < 0 or self.retrieved < 0 or self.summaries < 0:
+            raise UsageError("schemes, skills, retrieved and summaries must not be negative")
+        if self.schemes == 0 and not self.empty_scheme:
+            raise UsageError("no scheme is left: allow the empty one or ask for at least one selection")
+
+    @property
+    def baseline(self) -> str:
+        return self.baselines[0]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,41 @@
+"""When an episode has had enough: the target is reached, memory allows no more, or nothing gets better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bottega.episodes.node import Node, best_of
+
+
+@dataclass(frozen=True)
+class Stopping:
+    target: float | None = None
+    """A speedup that is enough; its lower bound counts."""
+    roofline: float = 1.1
+    """Within this factor of the time that memory traffic alone takes, there is nothing left to gain. 0 never stops here."""
+    patience: int | None = None
+    """Kernels in a row that bring nothing, after which the episode ends."""
+    progress: float = 1.02
+    """A kernel brings something when it is better than the best before it by this factor."""
+
+    def reason(self, nodes: Sequence[Node], baseline: str) -> str | None:
+        """Over the nodes in the order in which they were judged."""
+        best = best_of(nodes, baseline)
+        if best is not None and best.verdict is not None:
+            if self.target is not None and best.score(baseline) >= self.target:
+                return f"target: {best.score(baseline):.2f}x is at least {self.target:g}x"
+            floor, own = best.verdict.times_ms.get("floor"), best.verdict.times_ms.get("candidate")
+            if self.roofline and floor and own and own <= floor * self.roofline and best.score(baseline) > 1:
+                return f"roofline: {own:.4g} ms, and memory traffic alone takes {floor:.4g} ms"
+        if self.patience is not None and self._idle(nodes, baseline) >= self.patience:
+            return f"no progress in {self.patience} kernels"
+        return None
+
+    def _idle(self, nodes: Sequence[Node], baseline: str) -> int:
+        best, idle = 0.0, 0
+        for node in nodes:
+            score = node.score(baseline)
+            idle = 0 if score > best * self.progress else idle + 1
+            best = max(best, score)
+        return idle

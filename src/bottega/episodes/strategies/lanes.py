@@ -1,0 +1,35 @@
+"""Lanes: work that goes on side by side and ends together, by a spent budget quietly, by any other error for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from bottega.core.errors import BudgetError
+from bottega.episodes.writing import Bench
+
+
+async def side_by_side(bench: Bench, lanes: Iterable[Coroutine[Any, Any, Any]]) -> None:
+    """Run them all. A lane that meets the budget's end stops; kernels of others that are under way are still judged."""
+    errors: list[Exception] = []
+
+    async def guarded(lane: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await lane
+        except BudgetError as error:
+            bench.ended = bench.ended or str(error)
+        except Exception as error:
+            # The others may finish what they have under way: it is paid for.
+            bench.ended = bench.ended or f"error: {error}"
+            errors.append(error)
+
+    await asyncio.gather(*(guarded(lane) for lane in lanes))
+    if errors:
+        raise errors[0]
+
+
+def schemes_in_use(bench: Bench) -> list[int]:
+    """Numbers of the schemes that kernels are written with."""
+    first = 0 if bench.settings.empty_scheme or len(bench.schemes) == 1 else 1
+    return list(range(first, len(bench.schemes)))

@@ -1,0 +1,81 @@
+"""The parts that an episode works with, handed in: a speaker, a judge, a library, prompts, a log and a budget.
+
+Nothing here knows which model answers or on what machine kernels are judged, so the same episode runs in a test, on a laptop and
+across a cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bottega.agents.prompts import Prompts
+from bottega.backbone.chat import Message
+from bottega.backbone.sampling import Sampling
+from bottega.backbone.speaker import Answer, Speaker
+from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
+from bottega.core.task import Task
+from bottega.core.turn import Role, Turn
+from bottega.core.verdict import Verdict
+from bottega.episodes.budget import Budget
+from bottega.episodes.journal import Journal
+from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.library import Library
+
+PROMPT_SHARE = 0.7
+"""Of the context, at most this is prompt: an answer that has no room is no answer."""
+
+
+class Judging(Protocol):
+    """What an episode needs of a judge."""
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+@dataclass
+class Workshop:
+    speaker: Speaker
+    judge: Judging
+    library: Library | None
+    prompts: Prompts
+    device: DeviceFacts
+    journal: Journal
+    budget: Budget = field(default_factory=Budget)
+
+    def room(self, settings: EpisodeSettings) -> int:
+        """Tokens that a prompt may have."""
+        return max(256, min(self.speaker.context - settings.max_tokens, int(self.speaker.context * PROMPT_SHARE)))
+
+    async def say(
+        self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
+    ) -> Turn:
+        """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
+        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
+        answer = await self.speaker.say(messages, sampling)
+        turn = turn_of(role, answer, read(answer.text))
+        self.budget.spend(turn)
+        return turn
+
+
+def turn_of(role: Role, answer: Answer, found: dict[str, Any]) -> Turn:
+    return Turn(
+        role=role,
+        text=answer.text,
+        stop_reason=answer.stop_reason,
+        prompt_tokens=answer.usage.prompt_tokens,
+        output_tokens=answer.usage.output_tokens,
+        cost=answer.usage.cost,
+        prompt_ids=answer.prompt_ids,
+        output_ids=answer.output_ids,
+        logprobs=answer.logprobs,
+        policy_version=answer.policy_version,
+        **found,
+    )
+
+
+def seed_of(seed: int, where: str) -> int:
+    """The same place in the same run always draws alike, whatever ran before it."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{where}".encode()).digest()[:6], "big")

@@ -1,0 +1,118 @@
+"""One kernel: ask the writer, read its answer, have it judged. Both halves are in the log before the next one begins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bottega.agents import feedback, writer
+from bottega.agents.answer import AnswerError
+from bottega.core.candidate import Candidate
+from bottega.core.event import Judged, Wrote
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+from bottega.core.verdict import Verdict
+from bottega.episodes.node import Node, best_of
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.workshop import Workshop
+
+
+@dataclass
+class Bench:
+    """Where the kernels of one episode are written: strategies ask it to grow nodes and look at what there is."""
+
+    workshop: Workshop
+    episode: str
+    task: Task
+    settings: EpisodeSettings
+    schemes: Sequence[tuple[Skill, ...]]
+    nodes: list[Node] = field(default_factory=list)
+    """In the order in which they were judged."""
+    ended: str | None = None
+    _judging: dict[str, asyncio.Future[tuple[str, Verdict]]] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Node | None:
+        return best_of(self.nodes, self.settings.baseline)
+
+    def finished(self) -> bool:
+        """Whether to begin no more. Once true it stays so, and `ended` says why."""
+        if self.ended is None:
+            self.ended = self.workshop.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
+        return self.ended is not None
+
+    async def grow(self, name: str, history: Sequence[Node], scheme: int, parent: Node | None = None) -> Node:
+        """Write one kernel that sees the kernels before it, and judge it."""
+        parent = parent or (history[-1] if history else None)
+        wrote = await self._written(name, history, scheme, parent)
+        verdict = None
+        if not wrote.turn.fault:
+            verdict = (await self._judged(name, wrote)).verdict
+        node = Node(name, wrote.parent, scheme, replace(wrote.turn, verdict=verdict))
+        self.nodes.append(node)
+        return node
+
+    async def _written(self, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
+        key = f"{self.episode}/write/{name}"
+        known = self.workshop.journal.done(key, Wrote)
+        if known is not None:
+            self.workshop.budget.kernels += 1
+            self.workshop.budget.spend(known.turn)
+            return known
+        self.workshop.budget.take_kernel()
+        return await self.workshop.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
+
+    async def _write(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
+        settings, workshop = self.settings, self.workshop
+        past = tuple(feedback.past_of(node.turn, settings.baseline) for node in history)
+        best = best_of(history, settings.baseline)
+        asked = writer.WriterInput(
+            task=self.task,
+            language=settings.language,
+            device=workshop.device,
+            skills=tuple(self.schemes[scheme]),
+            past=past,
+            best=feedback.past_of(best.turn, settings.baseline) if best is not None else None,
+            precision=settings.precision,
+            baseline=settings.baseline,
+            target=settings.stopping.target,
+        )
+        messages = writer.messages(asked, workshop.prompts, workshop.speaker.count_tokens, workshop.room(settings))
+        begun = time.monotonic()
+        turn = await workshop.say("write", messages, settings, key, _read)
+        return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
+
+    async def _judged(self, name: str, wrote: Wrote) -> Judged:
+        key = f"{self.episode}/judge/{name}"
+        return await self.workshop.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source))
+
+    async def _judge(self, key: str, name: str, source: str) -> Judged:
+        """The same text is judged once in an episode: models repeat themselves, and a verdict is dear."""
+        candidate = Candidate.from_source(source, name=name)
+        under_way = self._judging.get(candidate.id)
+        if under_way is not None:
+            first, verdict = await asyncio.shield(under_way)
+            return Judged(key, self.episode, name, verdict, same_as=first)
+        future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
+        self._judging[candidate.id] = future
+        begun = time.monotonic()
+        try:
+            verdict = await self.workshop.judge.judge_async(self.task, candidate)
+        except BaseException as error:
+            del self._judging[candidate.id]
+            future.set_exception(error)
+            future.exception()
+            raise
+        future.set_result((name, verdict))
+        return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        written = writer.parse(text)
+    except AnswerError as error:
+        return {"fault": str(error)}
+    return {"source": written.source, "summary": written.summary}
