@@ -9,21 +9,20 @@ from typing import Annotated
 import typer
 
 from bottega import __version__
-from bottega.app import skills_command, tasks_command
+from bottega.app.groups import Groups
 from bottega.app.judging import demo_command, judge_command
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
 
 app = typer.Typer(
     name="bottega",
+    cls=Groups,
     help="A workshop for GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-app.add_typer(tasks_command.app, name="tasks")
-app.add_typer(skills_command.app, name="skills")
 app.command("judge")(judge_command)
 app.command("demo")(demo_command)
 

@@ -19,6 +19,7 @@ app = typer.Typer(
     help="The skill library: cards that were proved, found in milliseconds, and kept honest. Without --library it is the one that "
     "BOTTEGA_LIBRARY names, or your own in ~/.local/share/bottega/skills, made on first use with the starter set.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 Place = Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")]

@@ -15,7 +15,9 @@ from bottega.core.errors import TaskError, UsageError
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
 
-app = typer.Typer(help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True)
+app = typer.Typer(
+    help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True, add_completion=False
+)
 
 References = Annotated[
     list[str],

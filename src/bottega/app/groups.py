@@ -1,0 +1,25 @@
+"""Command groups that are imported when they are asked for: `bottega judge` starts without the skill library's dependencies."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+GROUPS = {"skills": "bottega.app.skills_command", "tasks": "bottega.app.tasks_command"}
+
+
+class Groups(TyperGroup):
+    """The commands that the application registers, and these groups beside them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *GROUPS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in GROUPS:
+            command = typer.main.get_command(import_module(GROUPS[cmd_name]).app)
+            command.name = cmd_name
+            return command
+        return super().get_command(ctx, cmd_name)
