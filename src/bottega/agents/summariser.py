@@ -1,0 +1,136 @@
+"""The summariser: the first and the best kernel of a task in, skill cards out. Every card goes through the library's door.
+
+A card from here is a proposal, whatever the model calls it; what it gained is what was measured, not what the model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bottega.agents.answer import AnswerError, answer_text, one_line
+from bottega.agents.budget import LENGTHS, Budget, fitting
+from bottega.agents.cards import card_data, keyed_cards, listed_cards
+from bottega.agents.fences import fenced
+from bottega.agents.loose_json import json_values, looks_like_json
+from bottega.agents.past import Past, turn_values
+from bottega.agents.prompts import Prompts
+from bottega.agents.wording import device_text, header_values, language_name
+from bottega.backbone.chat import Message
+from bottega.core.candidate import Language
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import CardError
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+from bottega.skills.door import admit_data
+
+LONGEST_REFUSAL = 400
+MOST_LOOKED_AT = 16
+"""Cards of one answer; the rest is not read."""
+FORM = "Answer with cards in the form that was asked for, or with none."
+
+_NONE = ("none", "no cards", "no card", "no skills", "nothing", "[]", "null")
+
+
+@dataclass(frozen=True)
+class SummariserInput:
+    task: Task
+    language: Language
+    device: DeviceFacts
+    first: Past
+    best: Past
+    gain: float
+    """How many times as fast as the first the best is."""
+    known: tuple[dict[str, Any], ...] = ()
+    """`Skill.header` of similar cards that exist, most similar first."""
+    most: int = 2
+    """Proposals that may be made."""
+
+
+@dataclass(frozen=True)
+class Proposals:
+    skills: tuple[Skill, ...] = ()
+    """Proposed, and fit for the library."""
+    refused: tuple[str, ...] = ()
+    """One line for each that was not."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    known: int
+    longest: int | None = None
+    first: bool = True
+    """The source of the first kernel too."""
+
+
+def messages(given: SummariserInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+    """The prompt. Where it does not fit: known cards leave from the last on, then diagnoses shrink, then the first kernel leaves."""
+    return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "summarise", given.task.source)
+
+
+def _plans(given: SummariserInput) -> Iterator[_Plan]:
+    for known in range(len(given.known), -1, -1):
+        yield _Plan(known)
+    plan = _Plan(0)
+    for longest in LENGTHS:
+        plan = _Plan(0, longest)
+        yield plan
+    yield replace(plan, first=False)
+
+
+def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Message]:
+    known = [prompts.piece("summarise", "known", header_values(header)) for header in given.known[: plan.known]]
+    first = turn_values(given.first, "First attempt", plan.first, plan.longest)
+    best = turn_values(given.best, "Best attempt", True, plan.longest)
+    values = {
+        "task": fenced(given.task.source, "python"),
+        "language": language_name(given.language),
+        "language_key": given.language,
+        "device": device_text(given.device),
+        "device_kind": given.device.kind,
+        "first": prompts.piece("summarise", "turn", first),
+        "best": prompts.piece("summarise", "turn", best),
+        "gain": f"{given.gain:.2f}",
+        "known": "\n".join(known),
+        "most": str(given.most),
+    }
+    return prompts.messages("summarise", values)
+
+
+def parse(text: str, given: SummariserInput) -> Proposals:
+    """Cards that the door lets in, and why the others were refused. Raises `AnswerError` where no card can be seen at all."""
+    answer = answer_text(text)
+    if not answer:
+        raise AnswerError("empty", f"The answer is empty. {FORM}")
+    if answer.strip("`*\"'. \n").lower().removeprefix("json").strip() in _NONE:
+        return Proposals()
+    found = listed_cards(json_values(answer)) if looks_like_json(answer) else None
+    if found is None:
+        found = keyed_cards(answer) or None
+    if found is None:
+        raise AnswerError("no_json" if looks_like_json(answer) else "wrong_form", f"The answer holds no card. {FORM}")
+    return _admitted(found, given)
+
+
+def _admitted(found: list[dict[str, Any]], given: SummariserInput) -> Proposals:
+    taken = {str(header["name"]) for header in given.known}
+    skills: list[Skill] = []
+    refused: list[str] = []
+    for number, data in enumerate(found[:MOST_LOOKED_AT], 1):
+        card = card_data(data, given.task, given.language, given.device.kind, given.gain)
+        name = one_line(str(card.get("name", "")), 64)
+        where = f"proposal {number} ({name})" if name else f"proposal {number}"
+        try:
+            skill = admit_data(card, where)
+        except CardError as error:
+            refused.append(one_line(str(error), LONGEST_REFUSAL))
+            continue
+        if len(skills) >= given.most:
+            refused.append(f"{where}: more than the {given.most} that were asked for")
+        elif skill.name in taken:
+            refused.append(f"{where}: a skill of this name exists")
+        else:
+            taken.add(skill.name)
+            skills.append(skill)
+    return Proposals(tuple(skills), tuple(refused))

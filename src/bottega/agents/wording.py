@@ -1,0 +1,82 @@
+"""Typed inputs as the words of a prompt: a device, a language, a precision, a goal, a skill. The templates hold the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bottega.agents.fences import fenced
+from bottega.core.candidate import Language
+from bottega.core.device import DeviceFacts
+from bottega.core.skill import NOTHING_MORE, Skill
+
+LANGUAGES: dict[str, str] = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA", "torch": "PyTorch"}
+FENCES: dict[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "cuda", "torch": "python"}
+BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
+
+_EXACT = "Compute in the task's own data types; tf32, fp16 and bf16 shortcuts fail."
+_PRECISIONS = {
+    "fp32": _EXACT,
+    "tf32": "tf32 matrix products are allowed; fp16 and bf16 shortcuts fail.",
+    "fp16": "fp16 arithmetic is allowed; sums stay in fp32.",
+    "bf16": "bf16 arithmetic is allowed; sums stay in fp32.",
+}
+
+
+def language_name(language: Language) -> str:
+    return LANGUAGES[language]
+
+
+def precision_rule(precision: str) -> str:
+    return _PRECISIONS.get(precision, _EXACT)
+
+
+def goal(baseline: str, target: float | None) -> str:
+    against = BASELINES.get(baseline, baseline)
+    return f"as much faster than {against} as possible" if target is None else f"at least {target:g}x the speed of {against}"
+
+
+def device_text(device: DeviceFacts) -> str:
+    """One line; what is unknown is left out."""
+    on_cpu = device.kind == "cpu"
+    memory = f"{device.memory_gib:.4g} GiB" + (f" at {device.bandwidth_gbs:.4g} GB/s" if device.bandwidth_gbs else "")
+    parts = [
+        device.name,
+        device.arch,
+        f"{device.cores} {'threads' if on_cpu else 'SMs'}" if device.cores else "",
+        f"{memory} memory" if device.memory_gib else "",
+        f"{device.cache_mib:.4g} MiB {'shared cache' if on_cpu else 'L2'}" if device.cache_mib else "",
+        f"{device.shared_kib:.4g} KiB {'cache a core' if on_cpu else 'shared memory a block'}" if device.shared_kib else "",
+        f"{device.registers} registers an SM" if device.registers else "",
+    ]
+    return f"{device.kind}: " + ", ".join(part for part in parts if part)
+
+
+def skill_values(skill: Skill, language: Language, example: bool = True) -> dict[str, str]:
+    """A card as the values of a template's `skill` part."""
+    asked = [f"{kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
+    shown = language if language in skill.languages else skill.languages[0]
+    return {
+        "name": skill.name,
+        "intent": skill.intent,
+        "anchor": skill.anchor,
+        "conditions": " ".join(asked),
+        "technique": skill.technique.strip(),
+        "example": fenced(skill.example, FENCES[shown]) if example else "",
+        "effect": skill.effect,
+        "failures": bullets(skill.failures),
+    }
+
+
+def header_values(header: Mapping[str, Any]) -> dict[str, str]:
+    """What a selector sees of a card."""
+    return {
+        "name": str(header["name"]),
+        "intent": str(header.get("intent", "")),
+        "scope": str(header.get("scope", "")),
+        "tags": ", ".join(str(tag) for tag in header.get("tags", ())),
+    }
+
+
+def bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

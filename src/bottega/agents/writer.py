@@ -1,0 +1,153 @@
+"""The writer: task, device, skills and earlier turns in, a candidate's whole source out.
+
+What changes from turn to turn stands at the end of the prompt, so that prompts of one trace share their beginning.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from bottega.agents.answer import answer_text, one_line
+from bottega.agents.budget import LENGTHS, Budget, fitting
+from bottega.agents.code import candidate_source, parsed
+from bottega.agents.fences import fenced, outside
+from bottega.agents.past import Past, turn_values
+from bottega.agents.prompts import Prompts
+from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
+from bottega.backbone.chat import Message
+from bottega.core.candidate import Language
+from bottega.core.device import DeviceFacts
+from bottega.core.skill import Skill
+from bottega.core.task import Task
+
+__all__ = ["Past", "WriterInput", "Written", "messages", "parse"]
+
+LONGEST_SUMMARY = 600
+
+_SUMMARY = re.compile(r"^[#*_ \t]*summary[*_ \t]*:[*_ \t]*", re.I | re.M)
+
+
+@dataclass(frozen=True)
+class WriterInput:
+    task: Task
+    language: Language
+    device: DeviceFacts
+    skills: tuple[Skill, ...] = ()
+    past: tuple[Past, ...] = ()
+    """Oldest first."""
+    best: Past | None = None
+    """The best so far, of this trace or of another one."""
+    precision: str = "fp32"
+    baseline: str = "eager"
+    target: float | None = None
+    """The speedup that is asked for, if one is."""
+
+
+@dataclass(frozen=True)
+class Written:
+    source: str
+    summary: str
+    """What the model says about it, one paragraph; may be empty."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a prompt shows."""
+
+    turns: tuple[int, ...]
+    best: bool
+    """The best, where it is none of the turns."""
+    cards: int
+    """How many skills, and how many of these with their example."""
+    examples: int
+    longest: int | None = None
+    sources: bool = True
+
+
+def messages(given: WriterInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+    """The prompt. Where it does not fit: the oldest turns leave, then examples of skills and whole skills from the last on, then
+    diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
+    return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
+
+
+def parse(text: str) -> Written:
+    """The last block that defines ModelNew, and what was said around it. Raises `AnswerError` where there is none."""
+    answer = answer_text(text)
+    source, found = candidate_source(answer)
+    said = outside(answer, found)
+    marked = [match.end() for match in _SUMMARY.finditer(said)]
+    summary = one_line(said[marked[-1] :] if marked else said, LONGEST_SUMMARY)
+    return Written(source, summary or _docstring(source))
+
+
+def _docstring(source: str) -> str:
+    tree = parsed(source)
+    told = ast.get_docstring(tree) if tree else None
+    return one_line(told.strip().split("\n")[0], LONGEST_SUMMARY) if told else ""
+
+
+def _best_turn(given: WriterInput) -> int | None:
+    """Which of the past turns is the best."""
+    places = [number for number, past in enumerate(given.past) if past == given.best]
+    return places[-1] if places else None
+
+
+def _plans(given: WriterInput) -> Iterator[_Plan]:
+    here = _best_turn(given)
+    latest = len(given.past) - 1
+    count = len(given.skills)
+    plan = _Plan(tuple(range(len(given.past))), given.best is not None and here is None, count, count)
+    yield plan
+    for number in range(latest):
+        if number != here:
+            plan = replace(plan, turns=tuple(turn for turn in plan.turns if turn != number))
+            yield plan
+    for kept in reversed(range(count)):
+        plan = replace(plan, examples=kept)
+        yield plan
+    for kept in reversed(range(count)):
+        plan = replace(plan, cards=kept)
+        yield plan
+    for longest in LENGTHS:
+        plan = replace(plan, longest=longest)
+        yield plan
+    plan = replace(plan, turns=plan.turns[-1:], best=False)
+    yield plan
+    yield replace(plan, sources=False)
+    yield replace(plan, turns=())
+
+
+def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
+    turns = [
+        prompts.piece("write", "turn", turn_values(given.past[n], f"Attempt {n + 1}", plan.sources, plan.longest))
+        for n in plan.turns
+    ]
+    cards = [
+        prompts.piece("write", "skill", skill_values(skill, given.language, example=number < plan.examples))
+        for number, skill in enumerate(given.skills[: plan.cards])
+    ]
+    values = {
+        "task": fenced(given.task.source, "python"),
+        "language": language_name(given.language),
+        "guide": prompts.guide(given.language),
+        "device": device_text(given.device),
+        "precision": precision_rule(given.precision),
+        "goal": goal(given.baseline, given.target),
+        "skills": "\n\n".join(cards),
+        "past": "\n\n".join(turns),
+        "best": _best_text(given, prompts, plan),
+    }
+    return prompts.messages("write", values)
+
+
+def _best_text(given: WriterInput, prompts: Prompts, plan: _Plan) -> str:
+    """Named where its turn is shown, shown where it is of another trace."""
+    here = _best_turn(given)
+    if given.best is None or (here is None and not plan.best) or (here is not None and here not in plan.turns):
+        return ""
+    if here is not None:
+        return f"Best so far: attempt {here + 1}, {given.best.told}."
+    return prompts.piece("write", "turn", turn_values(given.best, "Best so far", True, plan.longest))

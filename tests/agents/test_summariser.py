@@ -1,0 +1,210 @@
+"""Summarisers: cards out of JSON and out of keyed lines, each through the library's door."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bottega.agents.answer import AnswerError
+from bottega.agents.past import Past
+from bottega.agents.prompts import Prompts
+from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
+from bottega.core.device import DeviceFacts
+from bottega.core.skill import Skill, State
+from bottega.core.task import Task
+
+KEYED = """\
+name: row_in_cache
+intent: Read a row once and keep it in the cache for all that follows.
+scope: family/norm
+tags: norm, fusion, cache blocking
+data_types: float32 in and out, sums in float32.
+layout: The reduced axis is contiguous.
+storage: A row fits the private cache.
+pipeline: None.
+hardware: none
+anchor: Several loops over the same row.
+technique: One loop over rows. Inside it:
+- first sweep: sum of squares
+- second sweep: scale and store, from the cache
+effect: One read of memory instead of two.
+failures:
+- A row that does not fit the cache is read twice.
+- Threads share a row.
+example:
+```cpp
+for (int64_t r = 0; r < rows; ++r) {
+  name: goto name;
+}
+```
+"""
+CARD: dict[str, Any] = {
+    "name": "row_in_cache",
+    "intent": "Read a row once and keep it in the cache for all that follows.",
+    "scope": "family/norm",
+    "tags": ["norm", "fusion", "cache-blocking"],
+    "languages": ["cpp"],
+    "devices": ["cpu"],
+    "conditions": {
+        "data_types": "float32 in and out, sums in float32.",
+        "layout": "The reduced axis is contiguous.",
+        "storage": "A row fits the private cache.",
+        "pipeline": "none",
+        "hardware": "none",
+    },
+    "anchor": "Several loops over the same row.",
+    "technique": "One loop over rows. Inside it:\n- first sweep: sum of squares\n- second sweep: scale and store, from the cache",
+    "example": "for (int64_t r = 0; r < rows; ++r) {\n  name: goto name;\n}",
+    "effect": "One read of memory instead of two.",
+    "failures": ["A row that does not fit the cache is read twice.", "Threads share a row."],
+}
+
+
+@pytest.fixture
+def given(task: Task, device: DeviceFacts, turn: Callable[..., Past], card: Callable[..., Skill]) -> SummariserInput:
+    return SummariserInput(task, "cpp", device, turn(1), turn(2, "faster", 1.3), 1.444, (card("known_card").header,), 2)
+
+
+def test_the_compact_prompt(given: SummariserInput) -> None:
+    system, user = messages(given, Prompts("compact"))
+    assert system.content.startswith("You write skill cards:") and "At most 2 cards, or none." in system.content
+    assert user.content.endswith("""\
+Language: C++
+Device: cpu: Some CPU, x86_64 avx2, 8 threads, 16 GiB memory, 32 MiB shared cache, 512 KiB cache a core
+
+Known skills, do not repeat:
+known_card: known_card saves reads of memory.
+
+## First attempt
+outcome: slower 0.90x
+Change 1.
+Told 1.
+```python
+# kernel 1
+class ModelNew: ...
+```
+
+## Best attempt
+outcome: faster 1.30x
+Change 2.
+Told 2.
+```python
+# kernel 2
+class ModelNew: ...
+```
+
+The best is 1.44 times as fast as the first.""")
+
+
+def test_the_form_that_the_compact_prompt_shows_has_every_key(given: SummariserInput) -> None:
+    shown = messages(given, Prompts("compact"))[0].content
+    keys = [line.split(":")[0] for line in KEYED.split("\n") if line.split(":")[0].isidentifier()]
+    assert [line.split(":")[0] for line in shown.split("\n")[1:15]] == keys
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEYED,
+        KEYED.replace("\n", "\r\n"),
+        "<think>name: other</think>\nHere is the card.\n\n" + KEYED,
+        KEYED.rstrip().removesuffix("```"),
+        "\n".join(f"**{line.split(':')[0]}:**{line.partition(':')[2]}" if line.split(":")[0].isidentifier() else line for line in KEYED.split("\n")),
+        json.dumps(CARD),
+        json.dumps([CARD], indent=2),
+        f"```json\n{json.dumps({'skills': [CARD]})}\n```\nThat is all [really].",
+        json.dumps([CARD]).replace("\\n", "\n"),
+        json.dumps([CARD]) [:-1] + ', {"name": "second_card", "inte',
+        json.dumps([{**CARD, "state": "admitted", "version": 9, "reason": "trust me", "schema": 99, "speed": 3, "provenance": {"origin": "hand"}}]),
+        json.dumps([{**CARD, "example": f"```cpp\n{CARD['example']}\n```", "tags": "norm, fusion, Cache Blocking", "languages": "C++",
+                     "failures": "- " + "\n- ".join(CARD["failures"]), "name": "Row in-Cache", "technique": CARD["technique"].split("\n")}]),
+        json.dumps([{**{key: value for key, value in CARD.items() if key not in ("conditions", "languages", "devices")}, **CARD["conditions"]}]),
+    ],
+)  # fmt: skip
+def test_one_card_in_every_wrapping(text: str, given: SummariserInput) -> None:
+    proposals = parse(text, given)
+    (skill,) = proposals.skills
+    content = {key: value for key, value in skill.content().items() if key != "schema"}
+    assert content == CARD
+    assert skill.state is State.PROPOSED and skill.version == 1 and skill.reason == ""
+    assert (skill.provenance.origin, skill.provenance.task) == ("summary", given.task.id)
+    assert skill.provenance.claimed_speedup == 1.444
+    assert not proposals.refused
+
+
+def test_harmless_fields_are_filled_and_others_are_not(given: SummariserInput) -> None:
+    bare = {key: value for key, value in CARD.items() if key not in ("scope", "tags", "languages", "devices")}
+    (skill,) = parse(json.dumps(bare), given).skills
+    assert (skill.scope, skill.tags, skill.languages, skill.devices) == (
+        "family/activation",
+        ("activation", "elementwise"),
+        ("cpp",),
+        ("cpu",),
+    )
+    for key in ("intent", "conditions", "anchor", "technique", "example", "effect", "failures"):
+        proposals = parse(json.dumps({name: value for name, value in CARD.items() if name != key}), given)
+        assert not proposals.skills and key in proposals.refused[0], key
+
+
+def test_two_cards_and_what_is_refused(given: SummariserInput) -> None:
+    second = KEYED.replace("row_in_cache", "second_card")
+    third = KEYED.replace("row_in_cache", "third_card")
+    lazy = KEYED.replace("row_in_cache", "lazy_card").replace("One loop over rows.", "Use torch.compile and wrap it.")
+    proposals = parse("\n".join([lazy, KEYED, KEYED, KEYED.replace("row_in_cache", "known_card"), second, third]), given)
+    assert [skill.name for skill in proposals.skills] == ["row_in_cache", "second_card"]
+    reasons = (
+        "proposal 1 (lazy_card): ",
+        "proposal 3 (row_in_cache): a skill of this name",
+        "proposal 4 (known_card): a skill of",
+        "proposal 6 (third_card): more than the 2",
+    )
+    assert len(proposals.refused) == 4
+    assert all(line.startswith(reason) for line, reason in zip(proposals.refused, reasons)), proposals.refused
+
+
+@pytest.mark.parametrize("text", ["none", "None.", "[]", "```json\n[]\n```", '{"skills": []}', "<think>hm</think> none"])
+def test_none_is_an_answer(text: str, given: SummariserInput) -> None:
+    assert parse(text, given) == Proposals()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "empty"),
+        ("<think>the card", "unfinished"),
+        ("It was faster because of the loop.", "wrong_form"),
+        ('[{"name": "a_card", "intent": "cut', "no_json"),
+        ('{"a": 1}', "no_json"),
+        ("intent: no name before it", "wrong_form"),
+    ],
+)
+def test_answers_without_a_card(text: str, kind: str, given: SummariserInput) -> None:
+    with pytest.raises(AnswerError) as caught:
+        parse(text, given)
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("value", [None, 5, "", [], {}, [[]], [1], {"a": {}}, "x" * 5000, True])
+def test_strange_values_are_refused_not_raised(value: Any, given: SummariserInput) -> None:
+    for key in CARD:
+        proposals = parse(json.dumps([{**CARD, key: value}]), given)
+        assert len(proposals.skills) + len(proposals.refused) == 1
+        assert all(len(line) <= 400 for line in proposals.refused)
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["[" * 10**6, '[{"name":' * 110_000, "name: a\n" * 120_000, "name: a\ntechnique: b\n" * 45_000, "```\n" * 250_000, "x" * 10**6,
+     "\n" * 10**6 + "x", "name:" * 200_000, " " * 10**6 + "name", json.dumps([{"name": "a"}] * 60_000),
+     "name: a\nexample:\n" + "```\n~~~\n" * 100_000]
+)  # fmt: skip
+def test_a_megabyte_of_junk_takes_no_time(junk: str, given: SummariserInput) -> None:
+    begun = time.process_time()
+    with contextlib.suppress(AnswerError):
+        assert len(parse(junk, given).refused) <= 16
+    assert time.process_time() - begun < 1
