@@ -1,0 +1,133 @@
+"""From a word on the command line or in a configuration to a speaker. Each form imports only what it needs: no torch for a server."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import runpy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bottega.backbone.endpoint import Endpoint
+from bottega.backbone.ledger import Ledger
+from bottega.backbone.patience import Patience
+from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
+from bottega.backbone.server import LimitField, ServerBackbone
+from bottega.backbone.speaker import ChatSpeaker, Speaker, TokenSpeaker
+from bottega.core.errors import BackboneError, UsageError
+
+FORMS = """\
+  embedded                     the small model that comes along, in this process
+  local:PATH_OR_HUB_NAME       a model's folder or name on the Hugging Face hub, in this process
+  server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
+  scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`"""
+
+
+def open_backbone(spec: str, **options: Any) -> Speaker:
+    """The speaker that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
+    form, _, rest = spec.strip().partition(":")
+    openers: dict[str, Callable[..., Speaker]] = {"local": _local, "server": _server, "scripted": _scripted}
+    if spec.strip() == "embedded":
+        return _called(_local, "embedded", None, options)
+    if form not in openers or not rest:
+        raise UsageError(f"no backbone is called {form!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
+    return _called(openers[form], form, rest, options)
+
+
+def _called(opener: Callable[..., Speaker], form: str, rest: str | None, options: dict[str, Any]) -> Speaker:
+    known = [name for name, what in inspect.signature(opener).parameters.items() if what.kind is what.KEYWORD_ONLY]
+    unknown = sorted(options.keys() - set(known))
+    if unknown:
+        raise UsageError(f"a backbone of the form {form!r} has no option {', '.join(unknown)}; it has {', '.join(known)}")
+    return opener(rest, **options)
+
+
+def _local(
+    name: str | None,
+    *,
+    device: str | None = None,
+    dtype: str = "auto",
+    lora: Any = None,
+    adapter: str | Path | None = None,
+    context: int | None = None,
+    revision: str | None = None,
+    slots: int | None = None,
+    cache_tokens: int | None = None,
+) -> Speaker:
+    """A model in this process; no name: the embedded one. What the options mean, `loading.load` and `LocalBackbone` say."""
+    try:
+        from bottega.backbone.local import LocalBackbone
+    except ImportError as missing:
+        raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
+    loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
+    running = {"slots": slots, "cache_tokens": cache_tokens}
+    if name is None:
+        return TokenSpeaker(LocalBackbone.embedded(**loading, **running))
+    return TokenSpeaker(LocalBackbone.open(name, **loading, **running))
+
+
+def _server(
+    rest: str,
+    *,
+    key_variable: str = "OPENAI_API_KEY",
+    context: int = 32_768,
+    concurrency: int = 8,
+    patience: Patience | None = None,
+    ledger: Ledger | None = None,
+    limit_field: LimitField = "max_tokens",
+    extra: Mapping[str, object] | None = None,
+    counter: Callable[[str], int] | None = None,
+) -> Speaker:
+    parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
+    if parts is None:
+        raise UsageError(
+            "a server is written server:MODEL@BASE_URL, e.g. server:qwen3-8b@http://localhost:8000/v1, not {rest!r}"
+        )
+    backbone = ServerBackbone(
+        Endpoint(base_url=parts[2], model=parts[1], key_variable=key_variable),
+        context=context,
+        concurrency=concurrency,
+        patience=patience,
+        ledger=ledger,
+        limit_field=limit_field,
+        extra=extra,
+        counter=counter,
+    )
+    return ChatSpeaker(backbone)
+
+
+def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Speaker:
+    """`tokens`: by the token protocol, with ids and log-probs. `repeat`: a list begins again when it ends."""
+    script = read_script(Path(rest))
+    if tokens:
+        return TokenSpeaker(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+    return ChatSpeaker(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+
+
+def read_script(path: Path) -> Script:
+    """A script from a file. One in Python is run, as its owner: it is the user's own, like a test."""
+    try:
+        script = (
+            runpy.run_path(str(path)).get("script") if path.suffix == ".py" else json.loads(path.read_text(encoding="utf-8"))
+        )
+    except OSError as error:
+        raise UsageError(f"the script {path} cannot be read: {error.strerror or error}") from None
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"the script {path} cannot be used: {type(error).__name__}: {error}") from None
+    if path.suffix == ".py" and callable(script):
+        return script  # type: ignore[no-any-return]
+    if isinstance(script, list) and all(isinstance(line, str) for line in script):
+        return script
+    if isinstance(script, dict) and all(isinstance(word, str) for pair in script.items() for word in pair):
+        for pattern in script:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise UsageError(f"the script {path} has a pattern that does not parse: {pattern!r} ({error})") from None
+        return script
+    what = "`script` is a list of texts, a mapping from patterns to texts, or a function" if path.suffix == ".py" else ""
+    raise UsageError(
+        f"the script {path} is no script: {what or 'write a JSON list of texts, or an object of patterns and texts'}"
+    )

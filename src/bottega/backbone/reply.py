@@ -1,0 +1,104 @@
+"""Reads what a chat-completions endpoint sent back. Servers differ and break in many ways, so nothing is taken on trust."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from bottega.backbone.failures import Failure, GarbageError, RefusedError, UnreachableError, excerpt, told
+from bottega.backbone.pricing import likely_tokens
+from bottega.backbone.sampling import StopReason
+
+BROKEN_OFF = ("abort", "error")
+"""Finish reasons of vLLM, SGLang and routers for answers that the server gave up on."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    text: str
+    stop_reason: StopReason
+    tokens: tuple[int, int] | None
+    """Prompt and output tokens as the server counts them, reasoning included; None where it does not say."""
+    likely_output: int
+    """What the output would come to, reasoning included, where the server does not count."""
+
+
+def read_reply(body: str) -> Reply | Failure:
+    """An answer, or what is wrong with it. `body` must be free of secrets: the beginning of it may be shown."""
+    try:
+        parsed: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        if body.lstrip()[:1] == "<":
+            what = f"sent a web page instead of an answer: {excerpt(body)}"
+            return Failure(GarbageError, what, "Check the base URL: most end in /v1.")
+        what = f"sent something that is no JSON: {excerpt(body) or 'nothing at all'}"
+        return Failure(GarbageError, what, "Check the base URL, and the server's log.")
+    if not isinstance(parsed, dict):
+        return Failure(GarbageError, f"sent JSON that is no object: {excerpt(body)}", "Check the base URL.")
+    tokens = _tokens(parsed.get("usage"))
+    choices = parsed.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, dict) or not isinstance(first.get("message"), dict):
+        return _without_choices(parsed, body, tokens)
+    return _from_choice(first, first["message"], tokens)
+
+
+def _from_choice(choice: dict[str, Any], message: dict[str, Any], tokens: tuple[int, int] | None) -> Reply | Failure:
+    finish, text = choice.get("finish_reason"), _text(message.get("content"))
+    refusal = message.get("refusal")
+    if finish == "content_filter" or (isinstance(refusal, str) and refusal):
+        reason = excerpt(str(refusal)) if refusal else "its filter cut the answer"
+        advice = "Asking again will not help: change the task's text or the model."
+        return Failure(RefusedError, f"declined to answer: {reason}", advice, tokens=tokens)
+    if finish in BROKEN_OFF:
+        what = f"gave the answer up (finish_reason {finish!r})"
+        return Failure(UnreachableError, what, "Look at the server's log.", retry=tokens is None, tokens=tokens)
+    thinking = next((said for name in ("reasoning_content", "reasoning") if (said := _text(message.get(name)))), "")
+    if text is None and finish == "length":
+        text = (
+            ""  # the limit came while the model was still thinking: an answer cut short, and nothing is wrong with the server
+        )
+    if text is None:
+        what = f"sent an answer without text (finish_reason {finish!r}{', only reasoning' if thinking else ''})"
+        return Failure(
+            GarbageError, what, "Check that the model is a chat model and the server's chat template fits it.", tokens=tokens
+        )
+    likely = likely_tokens(text) + likely_tokens(thinking) + 1
+    return Reply(text, "length" if finish == "length" else "stop", tokens, likely)
+
+
+def _without_choices(parsed: dict[str, Any], body: str, tokens: tuple[int, int] | None) -> Failure:
+    """Routers put the errors of servers behind them into an answer with status 200."""
+    if not parsed.get("error"):
+        what = f"sent JSON without an answer in it (choices): {excerpt(body)}"
+        return Failure(GarbageError, what, "Check that the base URL is that of an OpenAI-compatible server.", tokens=tokens)
+    message, _ = told(body)
+    code = parsed["error"].get("code") if isinstance(parsed["error"], dict) else None
+    passing = isinstance(code, int) and (code in (408, 429) or code >= 500)
+    kind = UnreachableError if passing else GarbageError
+    return Failure(
+        kind, f"sent an error in place of an answer: {message}", "Look at the server's log.", retry=passing, tokens=tokens
+    )
+
+
+def _text(content: object) -> str | None:
+    """The text of a message, which some servers send in parts. Half surrogate pairs are replaced: they cannot be stored or sent."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str)) if parts else None
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else None
+
+
+def _tokens(usage: object) -> tuple[int, int] | None:
+    """Prompt and output tokens. Where a total leaves more for the output than its own count, reasoning was left out of that."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, output, total = (usage.get(name) for name in ("prompt_tokens", "completion_tokens", "total_tokens"))
+    if not _count(prompt) or not _count(output):
+        return None
+    return prompt, max(output, total - prompt) if _count(total) else output
+
+
+def _count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,108 @@
+"""What agents' callers talk to: one question, one answer, whichever protocol answers it.
+
+The token path keeps the ids and log-probs that training needs, the chat path has none; everything else is the same, so an
+episode is written once. Both keep to the context: an answer's limit shrinks to what the prompt leaves, and a prompt that leaves
+nothing is an error here, before a server is asked, because servers differ in what they make of it (some cut the prompt silently).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from bottega.backbone.chat import ChatBackbone, Message, Usage
+from bottega.backbone.failures import ContextError
+from bottega.backbone.pricing import MESSAGE_TOKENS
+from bottega.backbone.sampling import Sampling, StopReason
+from bottega.backbone.tokens import TokenBackbone, TokenRequest
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+    usage: Usage
+    stop_reason: StopReason
+    prompt_ids: tuple[int, ...] | None = None
+    """None, as the three below, where a server speaks text only: such an answer cannot be trained on."""
+    output_ids: tuple[int, ...] | None = None
+    """As drawn: a stop string and the end-of-turn token are in it, though not in the text."""
+    logprobs: tuple[float, ...] | None = None
+    policy_version: int | None = None
+
+
+class Speaker(Protocol):
+    name: str
+    context: int
+    """How many tokens prompt and answer may have together."""
+
+    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+        """One answer. Raises `BackboneError` when none can be had, and `BudgetError` when a cap is reached."""
+        ...
+
+    def count_tokens(self, text: str) -> int: ...
+
+    async def close(self) -> None: ...
+
+
+class ChatSpeaker:
+    """Speaks through a `ChatBackbone`. The length of a prompt is as good as the backbone's own count, often an estimate."""
+
+    def __init__(self, backbone: ChatBackbone) -> None:
+        self.backbone = backbone
+        self.name, self.context = backbone.name, backbone.context
+
+    def count_tokens(self, text: str) -> int:
+        return self.backbone.count_tokens(text)
+
+    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+        prompt = sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
+        completion = await self.backbone.chat(messages, fitted(sampling, prompt, self.context, self.name))
+        return Answer(completion.text, completion.usage, completion.stop_reason)
+
+    async def close(self) -> None:
+        await self.backbone.close()
+
+
+class TokenSpeaker:
+    """Speaks through a `TokenBackbone`: writes the conversation as ids, and reads the drawn ids back as text."""
+
+    def __init__(self, backbone: TokenBackbone) -> None:
+        self.backbone = backbone
+        self.name, self.context = backbone.name, backbone.tokenizer.context
+
+    def count_tokens(self, text: str) -> int:
+        return len(self.backbone.tokenizer.encode(text))
+
+    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+        prompt_ids = tuple(self.backbone.tokenizer.conversation(messages))
+        fitting = fitted(sampling, len(prompt_ids), self.context, self.name)
+        (drawn,) = await self.backbone.complete([TokenRequest(prompt_ids, fitting)])
+        return Answer(
+            text=before_stop(self.backbone.tokenizer.decode(drawn.output_ids), sampling.stop),
+            usage=Usage(len(prompt_ids), len(drawn.output_ids)),
+            stop_reason=drawn.stop_reason,
+            prompt_ids=prompt_ids,
+            output_ids=drawn.output_ids,
+            logprobs=drawn.logprobs,
+            policy_version=drawn.policy_version,
+        )
+
+    async def close(self) -> None:
+        await self.backbone.close()
+
+
+def fitted(sampling: Sampling, prompt_tokens: int, context: int, name: str) -> Sampling:
+    """The same sampling with its limit shortened to what the prompt leaves of the context."""
+    room = context - prompt_tokens
+    if room < 1:
+        raise ContextError(
+            f"a prompt of about {prompt_tokens} tokens leaves no room for an answer in the context of {name} ({context}): "
+            "drop the oldest turns, choose fewer skills, or take a model with a longer context"
+        )
+    return sampling if sampling.max_tokens <= room else replace(sampling, max_tokens=room)
+
+
+def before_stop(text: str, stops: Sequence[str]) -> str:
+    """A text up to the first of its stop strings."""
+    return text[: min((at for stop in stops if stop and (at := text.find(stop)) >= 0), default=len(text))]
