@@ -8,7 +8,12 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-GROUPS = {"skills": "bottega.app.skills_command", "tasks": "bottega.app.tasks_command"}
+GROUPS = {
+    "optimize": "bottega.app.optimize_command",
+    "check": "bottega.app.check_command",
+    "skills": "bottega.app.skills_command",
+    "tasks": "bottega.app.tasks_command",
+}
 
 
 class Groups(TyperGroup):

@@ -30,7 +30,7 @@ async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings,
     bench = Bench(workshop, episode, task, settings, schemes)
     await STRATEGIES[settings.strategy](bench)
     proposals, summaries = await summarise(workshop, episode, task, bench.nodes, settings)
-    await _end(workshop, bench)
+    _end(workshop, bench)
     return Episode(
         id=episode,
         task_id=started.task_id,
@@ -102,15 +102,14 @@ def _offered(workshop: Workshop, started: EpisodeStarted) -> list[Skill]:
     return [workshop.library.get(name, started.library_version) for name in started.retrieved]
 
 
-async def _end(workshop: Workshop, bench: Bench) -> None:
+def _end(workshop: Workshop, bench: Bench) -> None:
     best = bench.best if faster(bench.best) else None
     key = f"{bench.episode}/end"
     ended = EpisodeEnded(key, bench.episode, bench.ended or "all turns taken", best.id if best else "")
 
-    async def event() -> EpisodeEnded:
-        return ended
-
-    await workshop.journal.once(key, EpisodeEnded, event)
+    known = workshop.journal.done(key, EpisodeEnded)
+    if known is None or (known.ended, known.best) != (ended.ended, ended.best):  # a run that was given more to spend ends anew
+        workshop.journal.write(ended)
 
 
 def _writings(episode: str, nodes: Sequence[Node]) -> list[Trace]:

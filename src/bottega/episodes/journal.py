@@ -43,7 +43,11 @@ class Journal:
         except OSError:
             self._file.close()
             raise UsageError(f"{folder}: another process is writing this run; wait for it, or give another folder") from None
-        self.events = list(read_events(folder, mend=True))
+        try:
+            self.events = list(read_events(folder, mend=True))
+        except BaseException:
+            self._file.close()
+            raise
         self._done = {event.key: event for event in self.events if event.key}
 
     def __enter__(self) -> Journal:

@@ -9,7 +9,7 @@ from typing import Any
 from bottega.agents import selector
 from bottega.agents.answer import AnswerError
 from bottega.core.event import Selected
-from bottega.core.skill import Skill
+from bottega.core.skill import Skill, State
 from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.settings import EpisodeSettings
@@ -23,7 +23,8 @@ def retrieve(workshop: Workshop, task: Task, settings: EpisodeSettings, at: int)
     """Cards that may fit the task, best first."""
     if workshop.library is None or settings.select == "none" or not settings.retrieved:
         return []
-    only = Filter(language=settings.language, device="cpu" if settings.device == "cpu" else "cuda")
+    states = (State.ADMITTED, State.PROPOSED) if settings.unproved else (State.ADMITTED,)
+    only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
     current = workshop.library.version
     hits = workshop.library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
     return [hit.skill for hit in hits]
@@ -39,6 +40,10 @@ async def select(
 
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
+        known = workshop.journal.done(key, Selected)
+        if known is not None:
+            workshop.recall(known.turn)
+            return known
         if settings.select == "bm25":
             names = tuple(skill.name for skill in offered[: settings.skills])
             return await workshop.journal.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
@@ -55,9 +60,9 @@ async def _ask(
     workshop: Workshop, key: str, episode: str, number: int, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
 ) -> Selected:
     asked = selector.SelectorInput(
-        task, [skill.header for skill in offered], settings.skills, workshop.device.kind, settings.language
+        task, tuple(skill.header for skill in offered), settings.skills, workshop.device.kind, settings.language
     )
-    messages = selector.messages(asked, workshop.prompts, workshop.speaker.count_tokens, workshop.room(settings))
+    messages = selector.messages(asked, workshop.prompts, workshop.room(settings))
     found: dict[str, Any] = {"names": (), "reasons": (), "unknown": 0}
 
     def read(text: str) -> dict[str, Any]:

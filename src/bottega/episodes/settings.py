@@ -32,6 +32,8 @@ class EpisodeSettings:
     skills: int = 3
     """Cards in one selection, at most."""
     retrieved: int = 20
+    unproved: bool = False
+    """Whether proposed cards are offered beside admitted ones: a new library has no others. Training offers what is proved."""
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
     refine: Literal["latest", "best"] = "latest"

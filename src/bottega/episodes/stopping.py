@@ -25,7 +25,7 @@ class Stopping:
         if best is not None and best.verdict is not None:
             if self.target is not None and best.score(baseline) >= self.target:
                 return f"target: {best.score(baseline):.2f}x is at least {self.target:g}x"
-            floor, own = best.verdict.times_ms.get("floor"), best.verdict.times_ms.get("candidate")
+            floor, own = best.verdict.times_ms.get("floor"), _sure_time(best, baseline)
             if self.roofline and floor and own and own <= floor * self.roofline and best.score(baseline) > 1:
                 return f"roofline: {own:.4g} ms, and memory traffic alone takes {floor:.4g} ms"
         if self.patience is not None and self._idle(nodes, baseline) >= self.patience:
@@ -39,3 +39,10 @@ class Stopping:
             idle = 0 if score > best * self.progress else idle + 1
             best = max(best, score)
         return idle
+
+
+def _sure_time(node: Node, baseline: str) -> float | None:
+    """What a kernel surely takes no more than: a busy machine's point estimate may lie below what memory allows."""
+    times = node.verdict.times_ms if node.verdict is not None else {}
+    own, whole = times.get("candidate"), times.get(baseline)
+    return max(own, whole / node.score(baseline)) if own is not None and whole is not None else own

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.agents import feedback, summariser
+from bottega.agents import summariser
 from bottega.agents.answer import AnswerError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
@@ -15,6 +15,7 @@ from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.node import Node, ranked
 from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.telling import past_of
 from bottega.episodes.workshop import Workshop
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
@@ -70,6 +71,10 @@ async def summarise(
 
     async def one(number: int) -> Summarised:
         key = f"{episode}/summarise/{number}"
+        known = workshop.journal.done(key, Summarised)
+        if known is not None:
+            workshop.recall(known.turn)
+            return known
         return await workshop.journal.once(key, Summarised, lambda: _ask(workshop, key, episode, task, advance, settings))
 
     events = await asyncio.gather(*(one(number) for number in range(settings.summaries)))
@@ -88,13 +93,13 @@ async def _ask(
         task=task,
         language=settings.language,
         device=workshop.device,
-        first=feedback.past_of(advance.first.turn, settings.baseline),
-        best=feedback.past_of(advance.best.turn, settings.baseline),
+        first=past_of(advance.first.turn, settings.baseline),
+        best=past_of(advance.best.turn, settings.baseline),
         gain=advance.gain,
-        known=known,
+        known=tuple(known),
         most=2,
     )
-    messages = summariser.messages(asked, workshop.prompts, workshop.speaker.count_tokens, workshop.room(settings))
+    messages = summariser.messages(asked, workshop.prompts, workshop.room(settings))
     found: dict[str, Any] = {}
 
     def read(text: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bottega.agents.budget import Budget as Room
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.backbone.sampling import Sampling
@@ -25,8 +26,8 @@ from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
 
-PROMPT_SHARE = 0.7
-"""Of the context, at most this is prompt: an answer that has no room is no answer."""
+PROMPT_SHARE, LEAST_SHARE = 0.7, 0.5
+"""Of the context, at most and at least this may be prompt: an answer that has no room is no answer, nor is one to half a question."""
 
 
 class Judging(Protocol):
@@ -45,9 +46,16 @@ class Workshop:
     journal: Journal
     budget: Budget = field(default_factory=Budget)
 
-    def room(self, settings: EpisodeSettings) -> int:
+    def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""
-        return max(256, min(self.speaker.context - settings.max_tokens, int(self.speaker.context * PROMPT_SHARE)))
+        context = self.speaker.context
+        tokens = min(int(context * PROMPT_SHARE), max(context - settings.max_tokens, int(context * LEAST_SHARE)))
+        return Room(tokens, self.speaker.count_tokens)
+
+    def recall(self, turn: Turn | None) -> None:
+        """Count what a turn from the log took, so that a run that is resumed keeps to its budget."""
+        if turn is not None:
+            self.budget.spend(turn)
 
     async def say(
         self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]

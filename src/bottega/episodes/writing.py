@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bottega.agents import feedback, writer
+from bottega.agents import writer
 from bottega.agents.answer import AnswerError
 from bottega.core.candidate import Candidate
 from bottega.core.event import Judged, Wrote
@@ -17,6 +17,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.episodes.node import Node, best_of
 from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.telling import past_of
 from bottega.episodes.workshop import Workshop
 
 
@@ -60,14 +61,14 @@ class Bench:
         known = self.workshop.journal.done(key, Wrote)
         if known is not None:
             self.workshop.budget.kernels += 1
-            self.workshop.budget.spend(known.turn)
+            self.workshop.recall(known.turn)
             return known
         self.workshop.budget.take_kernel()
         return await self.workshop.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
 
     async def _write(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
         settings, workshop = self.settings, self.workshop
-        past = tuple(feedback.past_of(node.turn, settings.baseline) for node in history)
+        past = tuple(past_of(node.turn, settings.baseline) for node in history)
         best = best_of(history, settings.baseline)
         asked = writer.WriterInput(
             task=self.task,
@@ -75,19 +76,31 @@ class Bench:
             device=workshop.device,
             skills=tuple(self.schemes[scheme]),
             past=past,
-            best=feedback.past_of(best.turn, settings.baseline) if best is not None else None,
+            best=past_of(best.turn, settings.baseline) if best is not None else None,
             precision=settings.precision,
             baseline=settings.baseline,
             target=settings.stopping.target,
         )
-        messages = writer.messages(asked, workshop.prompts, workshop.speaker.count_tokens, workshop.room(settings))
+        messages = writer.messages(asked, workshop.prompts, workshop.room(settings))
         begun = time.monotonic()
         turn = await workshop.say("write", messages, settings, key, _read)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     async def _judged(self, name: str, wrote: Wrote) -> Judged:
         key = f"{self.episode}/judge/{name}"
+        known = self.workshop.journal.done(key, Judged)
+        if known is not None:
+            self._remember(name, wrote.turn.source, known)
+            return known
         return await self.workshop.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source))
+
+    def _remember(self, name: str, source: str, known: Judged) -> None:
+        """A verdict from the log stands for the same text when it comes again."""
+        candidate = Candidate.from_source(source, name=name)
+        if candidate.id not in self._judging:
+            future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
+            future.set_result((known.same_as or name, known.verdict))
+            self._judging[candidate.id] = future
 
     async def _judge(self, key: str, name: str, source: str) -> Judged:
         """The same text is judged once in an episode: models repeat themselves, and a verdict is dear."""

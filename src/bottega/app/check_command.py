@@ -1,0 +1,62 @@
+"""`bottega check`: a finished result judged again from its files alone."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bottega.app.judging import show, strict
+from bottega.core.verdict import Outcome
+from bottega.episodes.deliver.check import compared, open_result
+from bottega.judge.judge import Judge
+
+HOLDS, DOES_NOT, UNUSABLE = 0, 1, 2
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+
+@app.command("check")
+def check_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a finished `bottega optimize`.")],
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N; the one of the claim if left out.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Judge a finished result again, from its files alone: does the claim hold?
+
+        bottega check bottega-model-1
+
+    Nothing of the search is believed: `optimized.py` is judged against `original.py` as if it came from a stranger, in full. Files that were
+    changed since the claim are named.
+
+    Exit code 0 when the claim holds: the same files, right, honest, faster, and on the same machine about as much as was claimed.
+    1 when it does not. 2 when there is nothing to check, or the module cannot be run here.
+    """
+    opened = open_result(folder)
+    result, device = opened.result, device or opened.result.device
+    with Judge(device, baselines=tuple(result.baselines), precision=result.precision, training=result.training) as judge:
+        console = Console(stderr=True)
+        with console.status(f"judging {folder} on {device} …") if console.is_terminal else console.capture():
+            verdict = judge.judge(opened.subject.task, opened.candidate)
+    finding = compared(opened, verdict, device)
+    if as_json:
+        told = {
+            "holds": finding.holds,
+            "words": finding.words,
+            "changed": list(opened.changed),
+            "claim": result.model_dump()["claim"],
+            "verdict": verdict.to_json(),
+        }
+        sys.stdout.write(json.dumps(strict(told), ensure_ascii=False) + "\n")
+    else:
+        show(verdict, str(folder))
+        for line in opened.changed:
+            typer.echo(f"tampered: {line} since the claim was made")
+        typer.echo(f"{'HOLDS' if finding.holds else 'DOES NOT HOLD'}: {finding.words}")
+    if verdict.outcome is Outcome.INVALID_TASK:
+        raise typer.Exit(UNUSABLE)
+    raise typer.Exit(HOLDS if finding.holds else DOES_NOT)

@@ -1,0 +1,267 @@
+"""`bottega optimize`: options in, exit code out. The work is done in `bottega.episodes.optimise`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
+from rich.console import Console
+
+from bottega.app.optimize_display import Display, display_for
+from bottega.core.candidate import Language
+from bottega.core.errors import UsageError
+from bottega.episodes.budget import Caps
+from bottega.episodes.commission import Commission, next_folder, opened_run
+from bottega.episodes.settings import EpisodeSettings, StrategyName
+from bottega.episodes.stopping import Stopping
+from bottega.tasks.module import Wanted, open_module
+
+FOUND, UNUSABLE, NONE_FOUND, INTERRUPTED = 0, 2, 3, 130
+MODES = {"as-built": None, "train": True, "eval": False}
+BASELINES = {"eager": ("eager",), "compile": ("compile",), "both": ("eager", "compile")}
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+WHAT, SEARCH, BUDGET, MODEL, OUTPUT = "What to optimize", "The search", "Budgets", "The model", "Output"
+
+
+def _in(panel: str, *names: str, **options: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **options)
+
+
+@app.command("optimize")
+def optimize_command(
+    module: Annotated[str, typer.Argument(help="A Python file with an nn.Module, or a task such as builtin:star_relu.")],
+    class_name: Annotated[
+        str | None, _in(WHAT, "--class", metavar="NAME", help="Which class; not needed where there is only one.")
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        _in(WHAT, "--inputs", metavar="EXPR", help="Example inputs: a function of the file, or an expression with torch."),
+    ] = None,
+    init: Annotated[str | None, _in(WHAT, "--init", metavar="EXPR", help="Constructor arguments, in the same way.")] = None,
+    device: Annotated[str, _in(WHAT, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
+    language: Annotated[str | None, _in(WHAT, "--language", help="cpp, triton or cuda; cpp on a CPU, triton on a GPU.")] = None,
+    baseline: Annotated[str, _in(WHAT, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
+    precision: Annotated[
+        str, _in(WHAT, "--precision", help="fp32 (strict), or what kernel and baseline may use: tf32, bf16, fp16.")
+    ] = "fp32",
+    mode: Annotated[str, _in(WHAT, "--mode", help="Judge the module in train or eval mode, or as-built.")] = "as-built",
+    strategy: Annotated[str, _in(SEARCH, "--strategy", help="serial, parallel, beam or evolve.")] = "serial",
+    turns: Annotated[int, _in(SEARCH, "--turns", help="Kernels in a line, each seeing the ones before it; generations.")] = 4,
+    samples: Annotated[int, _in(SEARCH, "--samples", help="Lines for each selection of skills; width of a beam; islands.")] = 2,
+    schemes: Annotated[int, _in(SEARCH, "--schemes", help="Selections of skills, beside writing without any.")] = 1,
+    target: Annotated[
+        float | None, _in(SEARCH, "--target", metavar="FACTOR", help="Stop once it is surely this much faster.")
+    ] = None,
+    patience: Annotated[
+        int | None, _in(SEARCH, "--patience", metavar="KERNELS", help="Stop after this many without progress.")
+    ] = None,
+    seed: Annotated[int, _in(SEARCH, "--seed", help="Another seed is another search.")] = 0,
+    workers: Annotated[int, _in(SEARCH, "--workers", help="Kernels that are built and tried side by side.")] = 1,
+    kernels: Annotated[int | None, _in(BUDGET, "--kernels", help="At most this many kernels.")] = None,
+    tokens: Annotated[int | None, _in(BUDGET, "--tokens", help="At most this many tokens, prompts and answers.")] = None,
+    money: Annotated[float | None, _in(BUDGET, "--money", help="At most this much, in the currency of the prices.")] = None,
+    minutes: Annotated[float | None, _in(BUDGET, "--minutes", help="Search for at most this long.")] = None,
+    price_prompt: Annotated[
+        float | None, _in(BUDGET, "--price-prompt", help="Price of a million prompt tokens of the server.")
+    ] = None,
+    price_output: Annotated[float | None, _in(BUDGET, "--price-output", help="Price of a million output tokens.")] = None,
+    backbone: Annotated[
+        str, _in(MODEL, "--backbone", metavar="SPEC", help="embedded, local:PATH, server:MODEL@URL or scripted:FILE.")
+    ] = "embedded",
+    temperature: Annotated[float, _in(MODEL, "--temperature", help="0 takes the likeliest answer.")] = 1.0,
+    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 2048, and 8192 from a server.")] = None,
+    context: Annotated[
+        int | None, _in(MODEL, "--context", help="Tokens that the model takes, prompt and answer together.")
+    ] = None,
+    library: Annotated[Path | None, _in(MODEL, "--library", metavar="PATH", help="A skill library; yours if left out.")] = None,
+    no_skills: Annotated[bool, _in(MODEL, "--no-skills", help="Write without skills, and propose none.")] = False,
+    proved_only: Annotated[
+        bool, _in(MODEL, "--proved-only", help="Offer admitted skills only, not proposed ones; a new library has only those.")
+    ] = False,
+    summaries: Annotated[int, _in(MODEL, "--summaries", help="Proposals of skills to ask for after a clear gain.")] = 1,
+    prompts: Annotated[
+        Path | None, _in(MODEL, "--prompts", metavar="DIR", help="Prompt files that overrule the shipped ones.")
+    ] = None,
+    style: Annotated[str | None, _in(MODEL, "--style", help="compact for small models, full for large ones.")] = None,
+    out: Annotated[
+        Path | None, _in(OUTPUT, "--out", metavar="DIR", help="The run's folder; ./bottega-MODULE-N if left out.")
+    ] = None,
+    resume: Annotated[
+        bool, _in(OUTPUT, "--resume", help="Go on with the run in --out, or with the last one of this module.")
+    ] = False,
+    quiet: Annotated[bool, _in(OUTPUT, "--quiet", help="No progress on standard error.")] = False,
+    as_json: Annotated[bool, _in(OUTPUT, "--json", help="Print result.json on standard output.")] = False,
+) -> None:
+    """Make a PyTorch module faster: write kernels, judge every one, hand over the best as a module in place of the original.
+
+    A file in KernelBench's format, with a server that speaks OpenAI's protocol, and a limit of ten minutes:
+
+        bottega optimize attention.py --backbone server:qwen3-32b@http://localhost:8000/v1 --minutes 10
+
+    Any file with an nn.Module: say how it is built and called.
+
+        bottega optimize model.py --class Block --init "dim=512" --inputs "torch.randn(8, 512)" --device cuda
+
+    Go on after Ctrl-C, a crash, or a spent budget, with more to spend:
+
+        bottega optimize model.py … --out bottega-model-1 --resume --minutes 60
+
+    The folder then holds `optimized.py` (`load(original)` gives the faster module; it needs torch, not Bottega), `report.html`, `report.md`,
+    `verdict.json`, `original.py`, `result.json` and the log of all events. `bottega check DIR` judges it again.
+
+    Ctrl-C ends the search with the best so far; twice, everything.
+
+    Exit code 0: a faster kernel was found. 3: none was found, and the report says what was tried. 2: wrong usage, an unusable module, or no
+    answer from the model at all. 130: interrupted before there was anything to report.
+    """
+    for name, value, known in (("baseline", baseline, BASELINES), ("mode", mode, MODES)):
+        if value not in known:
+            raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
+    subject = open_module(module, Wanted(class_name, inputs, init), size="cpu" if device == "cpu" else "gpu")
+    is_server = backbone.startswith("server:")
+    commission = Commission(
+        subject=subject,
+        settings=EpisodeSettings(
+            device=device,
+            language=chosen_language(language, device),
+            baselines=BASELINES[baseline],
+            precision=precision,
+            strategy=cast(StrategyName, strategy),
+            turns=turns,
+            samples=samples,
+            schemes=0 if no_skills else schemes,
+            select="none" if no_skills else "selector",
+            unproved=not proved_only,
+            temperature=temperature,
+            max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
+            style=cast(Literal["compact", "full"], style or ("full" if is_server else "compact")),
+            summaries=0 if no_skills else summaries,
+            seed=seed,
+            stopping=Stopping(target=target, patience=patience),
+        ),
+        backbone=backbone,
+        caps=Caps(kernels, tokens, money, None if minutes is None else minutes * 60),
+        training=MODES[mode],
+        prompts=prompts,
+        library="" if no_skills else str(library_folder(library)),
+        workers=workers,
+        command=shlex.join(["bottega", *sys.argv[1:]]),
+    )
+    prices = chosen_prices(backbone, price_prompt, price_output, money)
+    folder = out if out is not None else next_folder(subject.task.name, Path(), resume)
+    display = display_for(commission.caps, commission.settings.baseline, f"optimizing {subject.title}", quiet)
+    code = asyncio.run(_run(commission, folder, resume, library, prices, context, display, as_json))
+    raise typer.Exit(code)
+
+
+async def _run(
+    commission: Commission,
+    folder: Path,
+    resume: bool,
+    library: Path | None,
+    prices: tuple[float, float] | None,
+    context: int | None,
+    display: Display,
+    as_json: bool,
+) -> int:
+    from bottega.app.optimize_backbone import speaker_for
+    from bottega.episodes.optimise import Stop, optimise
+    from bottega.skills.home import open_library
+
+    stop, loop = Stop(), asyncio.get_running_loop()
+
+    def ring() -> None:
+        stop.ring()
+        if stop.rings > 1:  # a third one ends the process at once
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+        display.say(
+            "stopping with the best so far, which is judged again; once more to stop at once" if stop.rings == 1 else "stopping"
+        )
+
+    with contextlib.ExitStack() as stack:
+        cards = stack.enter_context(open_library(library)) if commission.library else None
+        journal = stack.enter_context(opened_run(folder, commission, resume))
+        stack.enter_context(display)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, ring)
+        display.say(f"run in {folder}")
+        finished = await optimise(
+            commission,
+            journal,
+            lambda: speaker_for(commission, prices, context, journal.events),
+            cards,
+            stop,
+            display.hear,
+        )
+        kept = bool(journal.events)
+    if finished is None:
+        where = f"; go on with --out {shlex.quote(str(folder))} --resume" if kept else ""
+        typer.echo(f"bottega: interrupted before there was anything to report{where}", err=True)
+        return INTERRUPTED
+    if as_json:
+        told = {"folder": str(finished.folder), "interrupted": finished.interrupted, **json.loads(finished.result.text())}
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        _show(finished)
+    return FOUND if finished.result.outcome == "faster" else NONE_FOUND
+
+
+def _show(finished: Any) -> None:
+    console, result, folder = Console(), finished.result, finished.folder
+
+    def say(text: str, style: str = "") -> None:
+        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    if finished.error:
+        say(f"The search was ended by an error: {finished.error}", "yellow")
+    tried = ", ".join(f"{count} {outcome}" for outcome, count in result.attempts.items()) or "nothing"
+    if result.outcome == "faster":
+        for name, claim in result.claim.items():
+            say(f"{claim.point:.2f}× the speed of {name} (99 % interval {claim.low:.2f} to {claim.high:.2f})", "bold green")
+        say(f"{folder / 'optimized.py'}: module = optimized.{result.load}(original)")
+        if result.refused:
+            say(f"but it refuses for now: {result.refused}", "yellow")
+    else:
+        say("No kernel was surely faster than the module as it is.", "bold yellow")
+    say(f"tried: {tried}; ended: {result.ended}")
+    say(
+        f"{folder / 'report.html'} tells how; check it again with: {result.check}"
+        if result.outcome == "faster"
+        else f"{folder / 'report.html'} tells what was tried"
+    )
+
+
+def chosen_language(language: str | None, device: str) -> Language:
+    if language is None:
+        return "cpp" if device == "cpu" else "triton"
+    if language not in ("cpp", "triton", "cuda"):
+        raise UsageError(f"unknown language {language!r}; use cpp, triton or cuda")
+    if device == "cpu" and language != "cpp":
+        raise UsageError(f"{language} kernels cannot be timed on a CPU; use --language cpp, or --device cuda")
+    return cast(Language, language)
+
+
+def chosen_prices(backbone: str, prompt: float | None, output: float | None, money: float | None) -> tuple[float, float] | None:
+    if prompt is None and output is None:
+        if money is not None:
+            raise UsageError("--money needs the server's prices: give --price-prompt and --price-output")
+        return None
+    if not backbone.startswith("server:"):
+        raise UsageError(f"prices are for servers; {backbone} costs nothing")
+    return prompt or 0.0, output or 0.0
+
+
+def library_folder(given: Path | None) -> Path:
+    from bottega.skills.home import default_folder
+
+    return (given or default_folder()).resolve()

@@ -1,0 +1,119 @@
+"""A run as its log tells it: the attempts in order, what was judged again at the end, and what all of it took. Pure functions of events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bottega.core.event import Event, Judged, RunEnded, RunStarted, Selected, Summarised, Wrote
+from bottega.core.turn import Turn
+from bottega.core.verdict import Verdict
+from bottega.episodes.node import Node
+
+NO_KERNEL = "no kernel"
+"""What an attempt came to when the answer held no kernel to judge."""
+NOT_JUDGED = "not judged"
+"""What it came to when the run ended before its verdict."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    number: int
+    node: Node
+    same_as: str = ""
+    writing_s: float = 0.0
+    judging_s: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        if self.node.verdict is not None:
+            return self.node.verdict.outcome.value
+        return NO_KERNEL if self.node.turn.fault else NOT_JUDGED
+
+
+@dataclass(frozen=True)
+class Totals:
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    calls: int = 0
+    seconds: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+
+def judging_key(episode: str, node: str) -> str:
+    return f"{episode}/judge/{node}"
+
+
+def final_key(episode: str, candidate_id: str) -> str:
+    """Of a verdict about the delivered file."""
+    return f"{episode}/final/{candidate_id}"
+
+
+def is_final(event: Judged) -> bool:
+    return event.key.startswith(f"{event.episode}/final/")
+
+
+def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
+    """Every answer of the writer in the order in which they came, with its verdict where there is one."""
+    judged: dict[str, Judged] = {}
+    wrote: list[Wrote] = []
+    for event in events:
+        if isinstance(event, Judged) and event.episode == episode and not is_final(event):
+            judged[event.node] = event
+        elif isinstance(event, Wrote) and event.episode == episode:
+            wrote.append(event)
+    attempts = []
+    for number, event in enumerate(wrote, 1):
+        found = judged.get(event.node)
+        turn = replace(event.turn, verdict=found.verdict if found else None)
+        node = Node(event.node, event.parent, event.scheme, turn)
+        same_as, seconds = (found.same_as, found.seconds) if found else ("", 0.0)
+        attempts.append(Attempt(number, node, same_as, event.seconds, seconds))
+    return attempts
+
+
+def by_outcome(attempts: Iterable[Attempt]) -> dict[str, int]:
+    return dict(Counter(attempt.outcome for attempt in attempts).most_common())
+
+
+def schemes_of(events: Iterable[Event], episode: str) -> dict[int, Selected]:
+    return {event.scheme: event for event in events if isinstance(event, Selected) and event.episode == episode}
+
+
+def totals_of(events: Sequence[Event]) -> Totals:
+    turns = [turn for event in events if (turn := turn_of(event)) is not None]
+    return Totals(
+        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
+        output_tokens=sum(turn.output_tokens for turn in turns),
+        cost=sum(turn.cost for turn in turns),
+        calls=len(turns),
+        seconds=seconds_of(events),
+    )
+
+
+def turn_of(event: Event) -> Turn | None:
+    return event.turn if isinstance(event, Wrote | Selected | Summarised) else None
+
+
+def seconds_of(events: Sequence[Event]) -> float:
+    """What a run took over all its sittings; the time between a kill and its resumption is nobody's."""
+    total, begun, last = 0.0, None, 0.0
+    for event in events:
+        if isinstance(event, RunStarted):
+            total += last - begun if begun is not None else 0.0
+            begun = event.at
+        last = event.at
+        if isinstance(event, RunEnded) and begun is not None:
+            total, begun = total + event.at - begun, None
+    return total + (last - begun if begun is not None else 0.0)
+
+
+def spread(verdict: Verdict | None, baseline: str) -> str:
+    """A speedup with its interval in a few words; empty where there is none."""
+    speedup = verdict.speedup.get(baseline) if verdict is not None and verdict.outcome.accepted else None
+    return f"{speedup.point:.2f}× ({speedup.low:.2f} to {speedup.high:.2f})" if speedup is not None else ""

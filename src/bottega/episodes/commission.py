@@ -1,0 +1,102 @@
+"""What a user wants of one module, and the folder that keeps the run: the same wish goes on where it stopped, another is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.core.errors import UsageError
+from bottega.core.event import RunStarted
+from bottega.episodes.budget import Caps
+from bottega.episodes.journal import FILE, Journal
+from bottega.episodes.settings import EpisodeSettings
+from bottega.tasks.module import Subject
+
+
+@dataclass(frozen=True)
+class Commission:
+    subject: Subject
+    settings: EpisodeSettings
+    backbone: str
+    """As the user named it."""
+    caps: Caps = field(default_factory=Caps)
+    """Not part of the wish: a run may be resumed with more to spend."""
+    training: bool | None = None
+    prompts: Path | None = None
+    library: str = ""
+    """The folder of the skill library; empty for none."""
+    workers: int = 1
+    command: str = ""
+
+    def terms(self) -> dict[str, Any]:
+        """What must be the same when a run is resumed, as plain JSON."""
+        settings = self.settings.to_json()
+        stopping = settings.pop("stopping")
+        own = {
+            "module": self.subject.task.id,
+            "class": self.subject.class_name,
+            "backbone": self.backbone,
+            "mode": {None: "as-built", True: "train", False: "eval"}[self.training],
+            "prompts": str(self.prompts or ""),
+            "library": self.library,
+        }
+        return dict(json.loads(json.dumps({**own, **settings, **stopping})))
+
+    @property
+    def judging(self) -> dict[str, Any]:
+        """Options of both judges, the one of the search and the one of the last word."""
+        return {"precision": self.settings.precision, "training": self.training}
+
+
+@contextlib.contextmanager
+def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[Journal]:
+    """The run's log, locked for us. A run that never began leaves no folder behind."""
+    try:
+        made, there = not folder.exists(), (folder / FILE).exists()
+        filled = not there and not made and any(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
+    if there and not resume:
+        raise UsageError(f"{folder}: holds a run already; go on with --resume, or give another --out")
+    if resume and not there:
+        raise UsageError(f"{folder}: no run to resume is there")
+    if filled:
+        raise UsageError(f"{folder}: is not empty; give another --out")
+    with Journal(folder) as journal:
+        try:
+            started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
+            differing = differences(started.settings, commission.terms()) if started else []
+            if differing:
+                raise UsageError(
+                    f"{folder}: was begun with other settings: {'; '.join(differing)}. Resume with those, or give another --out"
+                )
+            yield journal
+        finally:
+            if not journal.events:
+                with contextlib.suppress(OSError):
+                    journal.path.unlink()
+                    if made:
+                        folder.rmdir()
+
+
+def differences(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    return [f"{name} {_shown(then.get(name))} then, {_shown(now[name])} now" for name in now if then.get(name) != now[name]]
+
+
+def next_folder(name: str, parent: Path, resume: bool) -> Path:
+    """`bottega-NAME-1`, `-2`, …: the first that is free, or the last that there is to be resumed."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in name) or "module"
+    number = 1
+    while (parent / f"bottega-{safe}-{number}").exists():
+        number += 1
+    if resume and number == 1:
+        raise UsageError(f"no run of {name} to resume is in {parent.resolve()}; name its folder with --out")
+    return parent / f"bottega-{safe}-{number - 1 if resume else number}"
+
+
+def _shown(value: Any) -> str:
+    return "none" if value in (None, "") else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,135 @@
+"""`optimized.py`: the kernel with what it needs of the runtime, the module around it, and `load(original)`. It needs torch, not Bottega.
+
+The kernel stands at the top of the file as its writer wrote it, since Triton and inspect read it there. What is added below binds few names,
+none of which the kernel uses.
+"""
+
+from __future__ import annotations
+
+import ast
+import pprint
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import TaskError
+from bottega.core.task import top_level_names
+from bottega.runtime.export import export_source
+
+HEADER = """\
+# A faster {label}, made and measured by Bottega: verdict.json holds the measurement, report.md how it came about,
+# and `bottega check` on this folder judges it again. This file needs torch{needs}, and no Bottega.
+#
+#     import {module}
+#     module = {module}.{load}(original)    # an instance of the original class; its parameters are used, not copied
+#
+# The kernel runs on calls like those that it was judged on. On others the original runs, and module.fallbacks says why.
+"""
+
+TAIL = '''
+
+# ---- The module around the kernel (Bottega, Apache-2.0). ----
+def {drop_in}():
+{text}
+    return DropIn
+
+
+class {wrapper}({drop_in}()):
+    KERNEL = ModelNew
+    FACTS = {facts}
+
+
+def {load}(original, *, init=None, ignore=(), warn=False):
+    """A module in place of `original`: the same parameters and names, and the kernel where it was proved.
+
+    `init`: constructor arguments, where they differ in more than the parameters show. `ignore`: attributes that may differ from those of the
+    module that the kernel was made for. `warn`: say once that the original runs in place of the kernel, and why.
+    """
+    return {wrapper}(original, init=init, ignore=ignore, warn=warn)
+'''
+
+_NEEDS = {"cpp": " and g++", "triton": " and triton", "cuda": " and NVIDIA's NVRTC", "torch": ""}
+
+
+@dataclass(frozen=True)
+class Delivered:
+    text: str
+    load: str
+    """The name of the function that makes the module: `load`, unless the kernel has one of that name."""
+
+
+def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delivered:
+    """The whole file. `facts` are what `inside.describe` found, with the device and autocast. `ValueError` when it cannot be written."""
+    kernel = export_source(candidate.source)
+    taken = top_level_names(ast.parse(kernel))
+    if "ModelNew" not in taken:
+        raise ValueError("the kernel's file binds no ModelNew at its top level")
+    load, wrapper, drop_in = (_free(name, taken) for name in ("load", "Optimized", "_bottega_drop_in"))
+    header = HEADER.format(label=_one_line(label), needs=_NEEDS[candidate.language], module="optimized", load=load)
+    tail = TAIL.format(drop_in=drop_in, text=drop_in_text(), wrapper=wrapper, load=load, facts=_literal(facts))
+    text = header + kernel.removeprefix("\ufeff").rstrip("\n") + "\n" + tail
+    ast.parse(text)
+    return Delivered(text, load)
+
+
+def drop_in_text() -> str:
+    """The text of `drop_in.py`, as the body of a function."""
+    text = (Path(__file__).parent / "drop_in.py").read_text(encoding="utf-8")
+    return textwrap.indent(text.strip(), "    ")
+
+
+def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, Any]:
+    """What a process said of the module, as plain values of the kinds that belong there."""
+    try:
+        return {
+            "class": str(found["class"]),
+            "device": "cpu" if device == "cpu" else "cuda",
+            "init": None if found["init"] is None else ast.literal_eval(found["init"]),
+            "calls": [_form(form) for form in found["calls"]],
+            "training": _mode(found["training"]),
+            "kernel_training": _mode(found["kernel_training"]),
+            "autocast": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(precision),
+            "mutates": bool(found["mutates"]),
+            "built": {
+                str(path): (str(kind), {str(name): str(text) for name, text in plain.items()})
+                for path, (kind, plain) in found["built"].items()
+            },
+        }
+    except (KeyError, ValueError, TypeError, AttributeError, SyntaxError) as error:
+        raise TaskError(f"the module could not be described: {type(error).__name__}: {error}") from None
+
+
+def _form(form: Any) -> Any:
+    ((kind, content),) = form.items()
+    if kind == "tensor":
+        dtype, shape, stride = content
+        return {"tensor": (str(dtype), tuple(int(n) for n in shape), tuple(int(n) for n in stride))}
+    if kind in ("tuple", "list"):
+        return {kind: tuple(_form(item) for item in content)}
+    if kind == "dict":
+        return {"dict": tuple((key, _form(item)) for key, item in content if isinstance(key, str | int))}
+    if kind == "type":
+        return {"type": str(content)}
+    if content is None or isinstance(content, bool | int | float | str):
+        return {"value": content}
+    raise ValueError(f"a value of type {type(content).__name__}")
+
+
+def _mode(value: Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_module"
+    return name
+
+
+def _one_line(label: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in label)[:80]
+
+
+def _literal(facts: dict[str, Any]) -> str:
+    return textwrap.indent(pprint.pformat(facts, width=116, sort_dicts=False), "    ").lstrip()

@@ -1,0 +1,90 @@
+"""`report.md`: what was found and how, for people and for whoever reads Markdown. Foreign text stands in fences that it cannot close."""
+
+from __future__ import annotations
+
+import re
+
+from bottega.episodes.deliver.story import Chapter, Story
+
+GUARD = "Looking at the arguments adds about {:.0f} µs to each call; the measurement is of the kernel alone."
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+
+
+def markdown(story: Story) -> str:
+    parts = [f"# {_plain(story.title)}: {'a faster kernel' if story.found else 'no faster kernel was found'}", *_summary(story)]
+    if story.found:
+        parts += ["## Use it", *_use(story)]
+    parts += ["## Check it again", _fence(story.check, "sh")] if story.found else []
+    parts += ["## The path there", _table(story), *(_chapter(chapter) for chapter in story.chapters)]
+    if story.retrials:
+        told = "\n".join(f"- `{node}`: {_plain(why)}" for node, why in story.retrials)
+        parts += ["## Looked faster, and was not handed over", told]
+    if story.proposals:
+        told = "\n".join(f"- `{name}`: {_plain(intent)}" for name, intent in story.proposals)
+        parts += [
+            "## Skills that were proposed",
+            told,
+            "They are in proposed.jsonl; `bottega skills import` takes them into a library.",
+        ]
+    parts += [
+        "## What it took",
+        _took(story),
+        "## Where",
+        "\n".join(f"- {name}: {_plain(value)}" for name, value in story.fingerprint),
+    ]
+    parts += [_fence(story.command, "sh")] if story.command else []
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(story: Story) -> list[str]:
+    told = [f"- **{text}** against {name}, with its 99 % interval" for name, text in story.speedups]
+    verdict = story.verdict
+    if verdict is not None:
+        told += [f"- {name}: {ms:.4g} ms" for name, ms in verdict.times_ms.items()]
+        told += [f"- {_plain(note)}" for note in verdict.notes]
+    told += [f"- ended: {_plain(story.ended)}"]
+    told += [f"- **stopped by an error:** {_plain(story.error)}"] if story.error else []
+    told += [f"- about the module: {_plain(problem)}" for problem in story.problems]
+    return ["\n".join(told)]
+
+
+def _use(story: Story) -> list[str]:
+    if story.refused:
+        return [f"`{story.load}(original)` refuses: {_plain(story.refused)}"]
+    return [_fence(f"import optimized\n\nmodule = optimized.{story.load}(original)", "python"), GUARD.format(story.guard_us)]
+
+
+def _table(story: Story) -> str:
+    rows = ["| # | kernel | from | outcome | speedup | tokens | s |", "|---:|---|---|---|---|---:|---:|"]
+    for chapter in story.chapters:
+        outcome = f"**{chapter.outcome}**" if chapter.best else chapter.outcome
+        cells = (chapter.number, f"`{chapter.node}`", f"`{chapter.parent}`" if chapter.parent else "", outcome, chapter.speedup)
+        rows.append(f"| {' | '.join(map(str, cells))} | {chapter.tokens} | {chapter.seconds:.1f} |")
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "no attempt was made"
+    return counted + "\n\n" + "\n".join(rows) if story.chapters else counted
+
+
+def _chapter(chapter: Chapter) -> str:
+    parts = [f"### {chapter.number}. {chapter.node}: {chapter.outcome} {chapter.speedup}".rstrip()]
+    parts += [f"skills: {', '.join(chapter.skills)}"] if chapter.skills else []
+    parts += [_plain(chapter.summary)] if chapter.summary else []
+    parts += [_fence(chapter.diagnosis, "text")] if chapter.diagnosis else []
+    parts += [_fence(chapter.changed, "diff" if chapter.is_diff else "python")] if chapter.changed else []
+    return "\n\n".join(parts)
+
+
+def _took(story: Story) -> str:
+    totals = story.totals
+    cost = f", {totals.cost:.4f} in money" if totals.cost else ""
+    return f"{totals.calls} answers, {totals.prompt_tokens} prompt and {totals.output_tokens} output tokens{cost}, {totals.seconds:.0f} s."
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _fence(text: str, language: str) -> str:
+    """A fence longer than any run of its own sign in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    sign = "`" * max(3, longest + 1)
+    return f"{sign}{language}\n{text.rstrip()}\n{sign}"

@@ -1,0 +1,100 @@
+"""`result.json`: what a finished run claims, in terms that `check` can put to the test from the files beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bottega.core.errors import UsageError
+from bottega.episodes.deliver.files import digest, json_text, strict
+
+FILE = "result.json"
+ORIGINAL, OPTIMIZED, VERDICT = "original.py", "optimized.py", "verdict.json"
+SCHEMA = 1
+LARGEST = 16 << 20
+
+
+class Interval(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    point: float
+    low: float
+    high: float
+
+
+class Module(BaseModel):
+    """Which module of original.py, and how it is built and called."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    class_name: str | None = None
+    inputs: str | None = None
+    init: str | None = None
+
+
+class Result(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    version: int = SCHEMA
+    outcome: Literal["faster", "none"]
+    module: Module
+    task_id: str
+    device: str
+    language: Literal["cpp", "triton", "cuda", "torch"]
+    precision: str
+    training: bool | None = None
+    baselines: list[str]
+    claim: dict[str, Interval] = Field(default_factory=dict)
+    """The speedup against each baseline."""
+    node: str = ""
+    load: str = "load"
+    """The function of optimized.py that makes the module."""
+    refused: str = ""
+    """What it says where the kernel's parameters have names of their own."""
+    guard_us: float = 0.0
+    """What looking at the arguments adds to each call."""
+    fingerprint: dict[str, Any] = Field(default_factory=dict)
+    attempts: dict[str, int] = Field(default_factory=dict)
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    ended: str = ""
+    error: str = ""
+    command: str = ""
+    check: str = ""
+    files: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of the files that the claim rests on."""
+    seal: str = ""
+    """SHA-256 of everything else here. It shows an edit, not a forger: who can write the file can seal it again."""
+
+    def sealed(self) -> Result:
+        return self.model_copy(update={"seal": self._seal()})
+
+    @property
+    def intact(self) -> bool:
+        return self.seal == self._seal()
+
+    def _seal(self) -> str:
+        plain = strict(self.model_dump(exclude={"seal"}))
+        return digest(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode())
+
+    def text(self) -> str:
+        return json_text(self.model_dump())
+
+
+def read_result(folder: Path) -> Result:
+    path = folder / FILE
+    try:
+        if not path.is_file():
+            raise UsageError(f"{folder}: no finished result is there (it has no {FILE})")
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{path}: too large to be a result of Bottega's")
+        return Result.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UsageError(f"{path}: no result of this version of Bottega: {where}: {first['msg']}") from None

@@ -1,0 +1,185 @@
+"""One module from its file to a finished run directory: bring it up, search, judge the best again, hand over.
+
+Whatever ends the search (a budget, a signal, a backbone that dies) ends only the search: what was found by then is judged and handed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.agents.prompts import Prompts
+from bottega.backbone.speaker import Speaker
+from bottega.core.errors import BottegaError, BudgetError, TaskError
+from bottega.core.event import RunEnded, RunStarted
+from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
+from bottega.episodes.budget import Budget
+from bottega.episodes.commission import Commission
+from bottega.episodes.deliver.final import settle
+from bottega.episodes.deliver.final_judge import FinalJudge, RunJudge
+from bottega.episodes.deliver.hand_over import hand_over
+from bottega.episodes.deliver.result import Result
+from bottega.episodes.deliver.story import story_of
+from bottega.episodes.episode import run_episode
+from bottega.episodes.journal import Journal, Listener
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.workshop import Workshop
+from bottega.judge.facts import device_facts
+from bottega.judge.fingerprint import fingerprint
+from bottega.judge.judge import Judge
+from bottega.skills.library import Library
+from bottega.tasks.module import Subject
+
+
+@dataclass(frozen=True)
+class Finished:
+    result: Result
+    folder: Path
+    attempts: int
+    interrupted: bool
+    error: str
+
+
+@dataclass
+class Stop:
+    """Rung by a signal: once to end the search, a second time to end everything."""
+
+    search: asyncio.Event = field(default_factory=asyncio.Event)
+    rings: int = 0
+
+    def ring(self) -> None:
+        self.rings += 1
+        self.search.set()
+
+
+async def optimise(
+    commission: Commission,
+    journal: Journal,
+    open_speaker: Callable[[], Speaker],
+    library: Library | None,
+    stop: Stop,
+    listener: Listener | None = None,
+) -> Finished | None:
+    """None when it was stopped before there was anything to report. Errors before the first answer are raised, the rest is reported."""
+    settings, subject = commission.settings, commission.subject
+    episode = subject.task.id
+    prompts = Prompts(settings.style, commission.prompts)
+    speaker: Speaker | None = None
+    options: dict[str, Any] = {"baselines": (settings.baseline,), "quick": settings.quick, **commission.judging}
+    try:
+        with RunJudge(settings.device, workers=commission.workers, **options) as judge:
+            speaker = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
+            started = await _unless_stopped(stop, asyncio.to_thread(_started, commission, journal, judge))
+            budget = Budget(commission.caps, earlier_seconds=seconds_of(journal.events))
+            if listener is not None:
+                for event in journal.events:
+                    listener(event)
+                journal.listeners.append(listener)
+            journal.write(started)
+            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget)
+            ended, error, trace = await _search(workshop, subject, settings, stop)
+    except _Stopped:
+        return None
+    finally:
+        if speaker is not None:
+            with contextlib.suppress(Exception):
+                await speaker.close()
+    attempts = [attempt for attempt in attempts_of(journal.events, episode) if attempt.outcome != NOT_JUDGED]
+    if not attempts:
+        if error is not None:
+            _ended(journal, ended, error, trace)
+            raise error
+        if stop.rings:
+            return None
+    result = await _delivered(commission, journal, stop, ended, str(error or ""))
+    if result is None:
+        return None
+    _ended(journal, ended, error, trace, result)
+    return Finished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
+
+
+class _Stopped(Exception):
+    """A signal came while there was nothing to report yet."""
+
+
+async def _unless_stopped(stop: Stop, work: Any) -> Any:
+    """The work's result, or `_Stopped` as soon as a signal comes. A thread under way is left behind: its judge is closed under it."""
+    task, ring = asyncio.ensure_future(work), asyncio.ensure_future(stop.search.wait())
+    try:
+        await asyncio.wait({task, ring}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _Stopped
+        return task.result()
+    finally:
+        task.cancel()
+        ring.cancel()
+
+
+def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStarted:
+    """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
+    device = commission.settings.device
+    earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
+    if earlier is not None:
+        return RunStarted(commission.command, commission.terms(), earlier.fingerprint)
+    try:
+        report = judge.fitness(commission.subject.task)
+    except TaskError as error:
+        if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
+            raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
+        raise
+    found = {**fingerprint(device), "facts": report["facts"], "problems": report["problems"]}
+    return RunStarted(commission.command, commission.terms(), found)
+
+
+async def _search(
+    workshop: Workshop, subject: Subject, settings: EpisodeSettings, stop: Stop
+) -> tuple[str, BottegaError | None, str]:
+    """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
+    run = asyncio.ensure_future(run_episode(workshop, subject.task, settings))
+    ring = asyncio.ensure_future(stop.search.wait())
+    await asyncio.wait({run, ring}, timeout=workshop.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+    if not run.done():
+        run.cancel()
+        await asyncio.wait({run})
+    ring.cancel()
+    if run.cancelled():
+        return ("interrupted" if stop.rings else f"the budget of {workshop.budget.caps.seconds:g} seconds is spent"), None, ""
+    error = run.exception()
+    if error is None:
+        return run.result().ended, None, ""
+    if isinstance(error, BudgetError):
+        return str(error), None, ""
+    trace = "".join(traceback.format_exception(error))[-4000:]
+    if isinstance(error, BottegaError):
+        return "an error", error, trace
+    return "an error", BottegaError(f"an error in Bottega itself, please report it: {type(error).__name__}: {error}"), trace
+
+
+async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:
+    settings, subject = commission.settings, commission.subject
+    episode = subject.task.id
+    attempts = attempts_of(journal.events, episode)
+    with FinalJudge(settings.device, baselines=settings.baselines, **commission.judging) as judge:
+        work = asyncio.ensure_future(settle(judge, journal, episode, subject, attempts, settings))
+        while not work.done():
+            await asyncio.wait({work}, timeout=0.2)
+            if stop.rings > 1:
+                work.cancel()
+                return None
+        settled = work.result()
+    check = f"bottega check {shlex.quote(str(journal.folder.resolve()))}"
+    story = story_of(journal.events, episode, subject, settings, settled, ended, error, check)
+    return hand_over(journal.folder, journal.events, episode, subject, settings, commission.training, settled, story)
+
+
+def _ended(journal: Journal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:
+    facts: dict[str, Any] = {"error": str(error), "trace": trace} if error is not None else {}
+    if result is not None:
+        facts |= {"outcome": result.outcome, "node": result.node, "claim": result.model_dump()["claim"]}
+    journal.write(RunEnded(ended, facts))

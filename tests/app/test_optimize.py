@@ -1,0 +1,309 @@
+"""`bottega optimize` and `bottega check` as processes, with the real judge, real compilers and a scripted model.
+
+The module is a recurrence in Python, which any kernel beats many times over, so that a busy machine does not decide these tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from episodes.decay import BROKEN, KERNEL, MODULE, WRONG, answer, script
+
+from bottega.core.event import EpisodeStarted, Judged, RunEnded, RunStarted, Wrote
+from bottega.episodes.journal import FILE, read_events
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+BOTTEGA = [sys.executable, "-m", "bottega.app.cli"]
+USED = ["--init", "0.9", "--inputs", "example", "--no-skills", "--samples", "1"]
+
+
+def bottega(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [*BOTTEGA, *map(str, arguments)]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=ENVIRONMENT, timeout=200, check=False)
+    assert "Traceback" not in told.stderr, told.stderr
+    assert "Traceback" not in told.stdout, told.stdout
+    return told
+
+
+def in_this_process(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[object, str]:
+    """For what ends before a judge is started: a process of its own would cost a second each."""
+    from bottega.app.cli import main
+
+    kept, sys.argv = sys.argv, ["bottega", *map(str, arguments)]
+    try:
+        with pytest.raises(SystemExit) as caught:
+            main()
+    finally:
+        sys.argv = kept
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    return caught.value.code, told
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*BOTTEGA, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("optimize")
+    (folder / "decay.py").write_text(MODULE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(place: Path) -> tuple[Path, dict[str, object]]:
+    """A broken answer, a wrong kernel, a fast one: judged, judged again, handed over."""
+    backbone = script(place, [BROKEN, answer(WRONG), answer(KERNEL)])
+    told = bottega(
+        "optimize", place / "decay.py", *USED, "--turns", 3, "--backbone", backbone, "--out", place / "run", "--json"
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.count("\n") == 1
+    assert "best none yet" in told.stderr and "judged again: s0r0t2  faster" in told.stderr
+    return place / "run", json.loads(told.stdout)
+
+
+def test_the_result_is_one_object_and_the_folder_is_complete(finished: tuple[Path, dict[str, object]]) -> None:
+    folder, result = finished
+    assert result["outcome"] == "faster" and result["attempts"] == {"no kernel": 1, "incorrect": 1, "faster": 1}
+    assert result["claim"]["eager"]["low"] > 1  # type: ignore[index]
+    names = {"events.jsonl", "optimized.py", "original.py", "verdict.json", "result.json", "report.md", "report.html"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert (folder / "original.py").read_text() == MODULE
+
+
+def test_the_log_tells_everything_in_order(finished: tuple[Path, dict[str, object]]) -> None:
+    events = list(read_events(finished[0]))
+    kinds = [type(event) for event in events]
+    assert kinds[:2] == [RunStarted, EpisodeStarted] and kinds[-1] is RunEnded
+    assert [event.node for event in events if isinstance(event, Wrote)] == ["s0r0t0", "s0r0t1", "s0r0t2"]
+    outcomes = [event.verdict.outcome.value for event in events if isinstance(event, Judged)]
+    assert outcomes == ["incorrect", "faster", "faster"]
+    final = [event for event in events if isinstance(event, Judged)][-1]
+    assert final.verdict.fingerprint["settings"]["quick"] is False
+
+
+def test_the_file_works_where_bottega_is_not(finished: tuple[Path, dict[str, object]]) -> None:
+    code = f"""
+import sys
+sys.path = [{str(finished[0])!r}] + [path for path in sys.path if "src" not in path]
+class Nothing:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] == "bottega":
+            raise ImportError("Bottega is not here")
+sys.meta_path.insert(0, Nothing())
+import torch, original, optimized
+module = original.Decay(0.9)
+fast = optimized.load(module)
+with torch.no_grad():
+    for rows in (2, 2, 3):
+        x = torch.randn(rows, 2048, 8)
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-4)
+        module.gain.mul_(1.5)
+assert fast.calls == 2 and sum(fast.fallbacks.values()) == 1, (fast.calls, fast.fallbacks)
+try:
+    optimized.load(original.Decay(0.5))
+except ValueError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd="/", timeout=100, check=False)
+    assert told.returncode == 0, told.stderr
+    assert "rate is 0.5, and was 0.9" in told.stdout
+
+
+def test_a_finished_result_holds_when_it_is_checked(finished: tuple[Path, dict[str, object]]) -> None:
+    told = bottega("check", finished[0], "--json")
+    checked = json.loads(told.stdout)
+    assert told.returncode == 0, checked["words"]
+    assert checked["holds"] is True and checked["changed"] == []
+    assert checked["verdict"]["outcome"] == "faster"
+
+
+@pytest.mark.slow
+def test_a_tampered_kernel_is_named_and_judged(finished: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(finished[0], folder)
+    text = (folder / "optimized.py").read_text()
+    (folder / "optimized.py").write_text(text.replace("y[i] = h * gain[c]", "y[i] = h * 1.5f"))
+    told = bottega("check", folder)
+    assert told.returncode == 1
+    assert "tampered: optimized.py was changed" in told.stdout and "it is incorrect now" in told.stdout
+
+
+def test_a_finished_run_is_not_begun_again_by_accident(
+    finished: tuple[Path, dict[str, object]], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = ["optimize", place / "decay.py", *USED, "--backbone", f"scripted:{place / 'script.json'}", "--out", finished[0]]
+    for more, words in ((["--turns", 3], "holds a run already"), (["--turns", 4, "--resume"], "turns 3 then, 4 now")):
+        code, told = in_this_process(capsys, *again, *more)
+        assert code == 2 and words in told
+
+
+COUNTING = """
+import pathlib, time
+answers = {answers!r}
+def script(messages, sampling):
+    place = pathlib.Path({count!r})
+    number = len(place.read_text()) if place.exists() else 0
+    with place.open("a") as file:
+        file.write("x")
+    if number >= {slow_from} and not pathlib.Path({go!r}).exists():
+        time.sleep(600)
+    return answers[min(number, len(answers) - 1)]
+"""
+
+
+def counting(folder: Path, answers: list[str], slow_from: int) -> tuple[str, Path, Path]:
+    """A model that counts its answers in a file, and hangs from one of them on until it is let go."""
+    count, go = folder / "count", folder / "go"
+    (folder / "counting.py").write_text(COUNTING.format(answers=answers, count=str(count), go=str(go), slow_from=slow_from))
+    return f"scripted:{folder / 'counting.py'}", count, go
+
+
+def until(found: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def verdicts(folder: Path) -> int:
+    return sum(isinstance(event, Judged) for event in read_events(folder)) if (folder / FILE).exists() else 0
+
+
+def test_a_killed_run_goes_on_where_it_was(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backbone, count, go = counting(tmp_path, [answer(WRONG), answer(WRONG.replace("h;", "h + 0.f;"))], slow_from=1)
+    command = ["optimize", place / "decay.py", *USED, "--turns", 2, "--backbone", backbone, "--out", tmp_path / "run"]
+    process = started(*command)
+    until(lambda: verdicts(tmp_path / "run") == 1 and len(count.read_text()) == 2, process)
+    code, told = in_this_process(capsys, *command, "--resume")
+    assert code == 2 and "another process is writing this run" in told
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    go.touch()
+    count.write_text("x")  # the answer that was being given was never reported
+    resumed = bottega(*command, "--resume")
+    assert resumed.returncode == 3, resumed.stderr
+    assert len(count.read_text()) == 2, "the first answer was asked for again"
+    events = list(read_events(tmp_path / "run"))
+    assert [event.node for event in events if isinstance(event, Judged)] == ["s0r0t0", "s0r0t1"]
+    assert sum(isinstance(event, RunStarted) for event in events) == 2
+
+
+def interrupted(place: Path, folder: Path, source: str, number: signal.Signals) -> tuple[int, str, str]:
+    """A model that never runs out of kernels, and a signal after the first verdict."""
+    endless = f"""
+first = {answer(source)!r}
+asked = []
+def script(messages, sampling):
+    asked.append(1)
+    return first.replace("float h = 0.f;", "float h = 0.f;" + " " * len(asked))
+"""
+    (folder / "endless.py").write_text(endless)
+    backbone = f"scripted:{folder / 'endless.py'}"
+    process = started("optimize", place / "decay.py", *USED, "--turns", 500, "--backbone", backbone, "--out", folder / "run")
+    until(lambda: verdicts(folder / "run") >= 1, process)
+    process.send_signal(number)
+    said, told = process.communicate(timeout=120)
+    assert "stopping with the best so far" in told and "Traceback" not in told
+    assert json.loads((folder / "run" / "result.json").read_text())["ended"] == "interrupted"
+    return process.returncode, said, told
+
+
+def test_a_signal_without_a_faster_kernel_is_exit_three_with_a_report(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said, told = interrupted(place, tmp_path, WRONG, signal.SIGINT)
+    assert code == 3, told
+    assert "No kernel was surely faster" in said and "incorrect" in said
+    assert "incorrect" in (tmp_path / "run" / "report.md").read_text() and not (tmp_path / "run" / "optimized.py").exists()
+    assert in_this_process(capsys, "check", tmp_path / "run")[0] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_with_the_best_so_far(place: Path, tmp_path: Path, number: signal.Signals) -> None:
+    code, said, told = interrupted(place, tmp_path, KERNEL, number)
+    assert code == 0, told
+    assert "the speed of eager" in said and "interrupted" in said
+
+
+@pytest.mark.slow
+def test_a_model_that_dies_half_way_is_told_with_what_was_tried(place: Path, tmp_path: Path) -> None:
+    told = bottega("optimize", place / "decay.py", *USED, "--turns", 2, "--backbone", script(tmp_path, [BROKEN]), cwd=tmp_path)
+    assert told.returncode == 3, told.stderr
+    assert "No kernel was surely faster" in told.stdout and "the script has 1 answers" in told.stdout
+    assert "no kernel" in (tmp_path / "bottega-decay-1" / "report.md").read_text()
+
+
+def test_an_unusable_module_is_exit_two_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text(MODULE.replace("outs = []", "raise ValueError('inside')"))
+    told = bottega("optimize", tmp_path / "raises.py", *USED, "--backbone", script(tmp_path, []), "--out", tmp_path / "run")
+    assert told.returncode == 2 and "raises ValueError: inside" in told.stderr
+    assert not (tmp_path / "run").exists()
+
+
+WRONG_USE: list[tuple[list[str], str]] = [
+    (["missing.py"], "no such file"),
+    (["decay.py", "--inputs", "example"], "needs rate"),
+    (["decay.py", "--init", "0.9"], "--inputs"),
+    (["decay.py", *USED, "--class", "Other"], "no class 'Other'"),
+    (["decay.py", *USED, "--kernels", "0"], "allows nothing"),
+    (["decay.py", *USED, "--tokens", "0"], "allows nothing"),
+    (["decay.py", *USED, "--minutes", "0"], "allows nothing"),
+    (["decay.py", *USED, "--money", "1"], "--price-prompt"),
+    (["decay.py", *USED, "--price-prompt", "1"], "prices are for servers"),
+    (["decay.py", *USED, "--strategy", "luck"], "unknown strategy"),
+    (["decay.py", *USED, "--language", "triton"], "cannot be timed on a CPU"),
+    (["decay.py", *USED, "--language", "fortran"], "unknown language"),
+    (["decay.py", *USED, "--baseline", "numpy"], "unknown baseline"),
+    (["decay.py", *USED, "--mode", "fast"], "unknown mode"),
+    (["decay.py", *USED, "--precision", "int4"], "unknown precision"),
+    (["decay.py", *USED, "--device", "tpu"], "unknown device"),
+    (["decay.py", *USED, "--style", "baroque"], "unknown style"),
+    (["decay.py", *USED, "--prompts", "missing"], "no folder of prompts"),
+    (["decay.py", *USED, "--backbone", "oracle"], "no backbone is called"),
+    (["decay.py", *USED, "--backbone", "scripted:missing.json"], "cannot be read"),
+    (["decay.py", *USED, "--context", "3", "--backbone", "scripted:script.json"], "a context of 3 tokens"),
+    (["decay.py", *USED, "--resume"], "to resume"),
+    (["decay.py", *USED, "--out", "decay.py/run"], "no run can be kept there"),
+]
+
+
+def test_wrong_usage_is_exit_two_and_one_line(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(place / "decay.py", tmp_path / "decay.py")
+    script(tmp_path, [])
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        for arguments, words in WRONG_USE:
+            code, told = in_this_process(capsys, "optimize", *arguments)
+            assert code == 2 and words in told, (arguments, told)
+    finally:
+        os.chdir(before)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["decay.py", "script.json"]
+
+
+def test_help_of_other_commands_needs_no_model(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.argv = ['bottega', 'judge', '--help']\n"
+        "from bottega.app.cli import main\n"
+        "try:\n    main()\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'openai', 'tantivy', 'bottega.episodes') if name in sys.modules])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+    assert told.stdout.splitlines()[-1] == "[]", told.stdout
+    assert "--inputs" in bottega("optimize", "--help").stdout

@@ -1,0 +1,232 @@
+"""Reports, results and their check: hostile text stays text, files are whole, edits are seen, and claims are compared as they should be."""
+
+from __future__ import annotations
+
+import html as html_library
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from episodes.decay import KERNEL, MODULE, WRONG
+
+from bottega.core.errors import BottegaError, TaskError, UsageError
+from bottega.core.event import Event, Judged, RunStarted, Wrote
+from bottega.core.turn import Turn
+from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes.attempts import attempts_of
+from bottega.episodes.deliver import files
+from bottega.episodes.deliver.check import compared, open_result
+from bottega.episodes.deliver.final import Finding, Retrial, Settled, promising
+from bottega.episodes.deliver.hand_over import hand_over
+from bottega.episodes.deliver.html import html
+from bottega.episodes.deliver.optimized_file import Delivered
+from bottega.episodes.deliver.report import markdown
+from bottega.episodes.deliver.result import Result, read_result
+from bottega.episodes.deliver.story import MOST_LINES, Story, story_of
+from bottega.episodes.settings import EpisodeSettings
+from bottega.tasks.module import Subject, Wanted, subject_of
+
+SUBJECT: Subject = subject_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
+SETTINGS = EpisodeSettings(samples=1, turns=2)
+PRINTS = {"cpu": "Some CPU", "cores": 2, "device": "cpu", "judge": "1"}
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\n```\n# heading\n````\n\x1b[31m\u202eevil\x00 {{ }} ${x}"
+
+
+def verdict(point: float = 3.0, outcome: Outcome = Outcome.FASTER) -> Verdict:
+    speedup = {"eager": Speedup(point, point * 0.9, point * 1.1)} if outcome.accepted else {}
+    return Verdict(outcome, outcome.accepted, speedup, {"candidate": 1.0, "eager": point}, diagnosis="fine", fingerprint=PRINTS)
+
+
+def events(second: str = KERNEL, diagnosis: str = "The output is wrong.") -> list[Event]:
+    episode = SUBJECT.task.id
+    wrong = Verdict(Outcome.INCORRECT, diagnosis=diagnosis)
+    return [
+        RunStarted(
+            "bottega optimize decay.py", {}, {**PRINTS, "problems": [{"name": "launch_bound", "detail": "quick"}]}, at=1.0
+        ),
+        Wrote(
+            "a", episode, "s0r0t0", None, 0, Turn("write", "", "stop", 100, 50, source=WRONG, summary=diagnosis), 1.0, at=2.0
+        ),
+        Judged(f"{episode}/judge/s0r0t0", episode, "s0r0t0", wrong, seconds=2.0, at=4.0),
+        Wrote("b", episode, "s0r0t1", "s0r0t0", 0, Turn("write", "", "stop", 200, 60, source=second), 1.0, at=5.0),
+        Judged(f"{episode}/judge/s0r0t1", episode, "s0r0t1", verdict(), seconds=2.0, at=7.0),
+    ]
+
+
+def settled(found: bool = True, told: list[Event] | None = None) -> Settled:
+    attempts = attempts_of(told or events(), SUBJECT.task.id)
+    if not found:
+        return Settled(None, [Retrial(attempts[1], HOSTILE)])
+    return Settled(Finding(attempts[1], Delivered(KERNEL, "load"), verdict(), "", 7.0))
+
+
+def story(found: bool = True, told: list[Event] | None = None, error: str = "") -> Story:
+    told = told or events()
+    return story_of(
+        told, SUBJECT.task.id, SUBJECT, SETTINGS, settled(found, told), "all turns taken", error, "bottega check /x"
+    )
+
+
+def delivered(folder: Path, found: bool = True) -> Result:
+    folder.mkdir(exist_ok=True)
+    return hand_over(folder, events(), SUBJECT.task.id, SUBJECT, SETTINGS, None, settled(found), story(found))
+
+
+def test_a_report_tells_the_path_the_diff_and_what_it_took() -> None:
+    text = markdown(story())
+    assert "**3.00× (2.70 to 3.30)** against eager" in text
+    assert "-        y[i] = h;\n+        y[i] = h * gain[c];" in text
+    assert "1 incorrect, 1 faster" in text and "300 prompt and 110 output tokens" in text and "6 s" in text
+    assert "bottega check /x" in text and "Some CPU" in text and "launch" in text and "about 7 µs" in text
+
+
+def test_no_finding_is_told_with_its_reasons() -> None:
+    text = markdown(story(False, error="the server died"))
+    assert (
+        "no faster kernel was found" in text and "Looked faster, and was not handed over" in text and "the server died" in text
+    )
+    page = html(story(False, error="the server died"))
+    assert "No kernel was surely faster" in page and "the server died" in page
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_hostile_text_stays_text_in_html() -> None:
+    told = story_of(
+        events(HOSTILE, HOSTILE), SUBJECT.task.id, SUBJECT, SETTINGS, settled(False, events(HOSTILE, HOSTILE)), HOSTILE, HOSTILE, "bottega check /x"
+    )  # fmt: skip
+    page = html(told)
+    seen = Tags()
+    seen.feed(page)
+    assert not seen.tags & {"script", "img", "iframe", "object", "link", "a"}
+    assert not any(name.startswith("on") or name in ("src", "href") for name in seen.attributes)
+    assert html_library.escape("<script>alert(1)</script>") in page
+    assert "\x1b" not in page and "\u202e" not in page and "\x00" not in page
+    assert "default-src" in page and "viewport" in page
+
+
+def test_hostile_text_cannot_leave_its_fence_in_markdown() -> None:
+    told = events(HOSTILE, HOSTILE)
+    text = markdown(story(False, told))
+    inside, fence = False, ""
+    for line in text.splitlines():
+        mark = re.match(r"`{3,}", line)
+        if mark and not inside:
+            inside, fence = True, mark[0]
+        elif inside and line == fence:
+            inside = False
+        elif not inside:
+            assert "<script>" not in line or "\\<script\\>" in line
+            assert line != "# heading"
+    assert not inside
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_an_endless_kernel_is_cut_in_the_report() -> None:
+    (chapter, _) = story(True, events("\n".join(f"line {n}" for n in range(50_000)))).chapters[1], None
+    assert chapter.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in chapter.changed
+
+
+def test_a_result_names_what_its_claim_rests_on(tmp_path: Path) -> None:
+    result = delivered(tmp_path)
+    assert read_result(tmp_path) == result and result.intact
+    assert set(result.files) == {"original.py", "optimized.py", "verdict.json"}
+    assert (tmp_path / "original.py").read_text() == MODULE
+    assert Verdict.from_json(json.loads((tmp_path / "verdict.json").read_text())) == verdict()
+    opened = open_result(tmp_path)
+    assert opened.changed == () and opened.candidate.language == "cpp"
+    assert opened.subject.task.id == SUBJECT.task.id and opened.subject.task.source == SUBJECT.task.source
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_sitting_without_a_finding_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    delivered(tmp_path)
+    result = delivered(tmp_path, found=False)
+    assert result.outcome == "none" and not (tmp_path / "optimized.py").exists() and not (tmp_path / "verdict.json").exists()
+    with pytest.raises(UsageError, match="no faster kernel was found there"):
+        open_result(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["original.py", "optimized.py", "verdict.json"])
+def test_an_edited_file_is_named(tmp_path: Path, name: str) -> None:
+    delivered(tmp_path)
+    path = tmp_path / name
+    path.write_text(path.read_text().replace("gain", "pain").replace("3.0", "9.0"))
+    opened = open_result(tmp_path)
+    assert opened.changed == (f"{name} was changed",)
+    finding = compared(opened, verdict(), "cpu")
+    assert not finding.holds and f"{name} was changed" in finding.words
+
+
+def test_an_edited_claim_is_named(tmp_path: Path) -> None:
+    delivered(tmp_path)
+    path = tmp_path / "result.json"
+    path.write_text(path.read_text().replace('"point": 3.0', '"point": 30.0'))
+    assert open_result(tmp_path).changed == ("result.json was edited",)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda folder: (folder / "result.json").unlink(), "no finished result is there"),
+        (lambda folder: (folder / "optimized.py").unlink(), "optimized.py: cannot be read"),
+        (lambda folder: (folder / "result.json").write_text("{"), "no result of this version"),
+        (lambda folder: (folder / "result.json").write_text("[]"), "no result of this version"),
+        (lambda folder: (folder / "result.json").write_bytes(b"\xff\x00"), "no result of this version"),
+        (lambda folder: (folder / "original.py").write_text("def ("), "does not parse"),
+        (lambda folder: (folder / "original.py").write_bytes(b"\x00"), "a binary file"),
+    ],
+)
+def test_what_cannot_be_checked_says_why(tmp_path: Path, damage: object, words: str) -> None:
+    delivered(tmp_path)
+    damage(tmp_path)  # type: ignore[operator]
+    with pytest.raises((UsageError, TaskError), match=re.escape(words)):
+        open_result(tmp_path)
+
+
+def test_claims_are_compared_by_machine_and_by_their_intervals(tmp_path: Path) -> None:
+    delivered(tmp_path)
+    opened = open_result(tmp_path)
+    assert compared(opened, verdict(3.1), "cpu").holds
+    assert compared(opened, verdict(2.3), "cpu").holds, "sittings differ"
+    less = compared(opened, verdict(1.5), "cpu")
+    assert not less.holds and "surely less than 3.00× (2.70 to 3.30) was claimed" in less.words
+    elsewhere = replace(verdict(1.5), fingerprint={**PRINTS, "cpu": "Another CPU"})
+    assert compared(opened, elsewhere, "cpu").holds and "another machine" in compared(opened, elsewhere, "cpu").words
+    for outcome in (Outcome.SLOWER, Outcome.AMBIGUOUS, Outcome.INCORRECT, Outcome.REJECTED):
+        assert not compared(opened, verdict(1.0, outcome), "cpu").holds
+
+
+def test_the_best_by_its_sure_end_is_tried_first_and_each_text_once() -> None:
+    told = events()
+    attempts = attempts_of(told, SUBJECT.task.id)
+    unsure = replace(
+        attempts[1].node.turn, source="another", verdict=Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(9.0, 0.8, 90.0)})
+    )
+    slow = replace(unsure, source="slow", verdict=verdict(0.5, Outcome.SLOWER))
+    others = [
+        replace(attempts[1], node=replace(attempts[1].node, id=name, turn=turn))
+        for name, turn in (("c", unsure), ("d", attempts[1].node.turn), ("e", slow))
+    ]
+    assert [attempt.node.id for attempt in promising([*attempts, *others], "eager")] == ["s0r0t1", "c"]
+
+
+def test_a_folder_that_takes_no_files_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BottegaError, match=r"cannot be written \(No such file or directory\)"):
+        files.write(tmp_path / "missing" / "file", "x")
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(BottegaError, match="cannot be written"):
+        files.write(tmp_path / "taken", "x")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -1,0 +1,360 @@
+"""A commission from its beginning to its end, where things go wrong: dead backbones, budgets, signals, other settings, second processes.
+
+Judges are fakes here (see `decay.py`): what is tested is that nothing is lost and everything is said. The same paths run with the real judge
+in tests/app/test_optimize.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
+
+from bottega.backbone.scripted import Script, ScriptedChat
+from bottega.backbone.speaker import ChatSpeaker, Speaker
+from bottega.core.candidate import Candidate
+from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskError, UsageError
+from bottega.core.event import Event, Judged, RunEnded, RunStarted
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes import optimise as optimising
+from bottega.episodes.budget import Caps
+from bottega.episodes.commission import Commission, differences, next_folder, opened_run
+from bottega.episodes.journal import FILE, read_events
+from bottega.episodes.optimise import Finished, Stop, optimise
+from bottega.episodes.settings import EpisodeSettings
+from bottega.tasks.module import Wanted, subject_of
+
+SUBJECT = subject_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
+FACTS = {
+    "class": "Decay", "init": "[0.9]", "calls": [{"tuple": [{"tensor": ["torch.float32", [2, 1024, 8], [8192, 8, 1]]}]}],
+    "training": None, "kernel_training": None, "mutates": False, "built": {"": ["Decay", {"rate": "0.9"}]},
+}  # fmt: skip
+
+
+class Bench(FakeJudge):
+    """Both judges of a run. Final verdicts are those of the search unless a kernel says otherwise."""
+
+    finals: list[str]
+    fit: Exception | None = None
+    problems: tuple[str, ...] = ()
+    slow: float = 0.0
+    at_the_end: Callable[[], None] | None = None
+    """Called when the last word begins, which then takes for ever."""
+
+    def __init__(self, *_: Any, **options: Any) -> None:
+        super().__init__()
+        type(self).finals = []
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def fitness(self, task: Task) -> dict[str, Any]:
+        if self.fit is not None:
+            raise self.fit
+        return {"facts": {}, "problems": []}
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        await asyncio.sleep(600 if "takes for ever" in candidate.source else self.slow)
+        if options.get("quick") is False:
+            type(self).finals.append(candidate.name)
+            if self.at_the_end is not None:
+                self.at_the_end()
+                await asyncio.sleep(600)
+            if "# lucky" in candidate.source:
+                return Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(1.0, 0.9, 1.1)})
+        return verdict_of(candidate.source)
+
+    def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
+        if do == "describe":
+            return FACTS
+        broken = "# broken" in arguments["delivered"]
+        return {"problems": ["it forgets its weights"] if broken else [], "refused": "", "guard_us": 5.0}
+
+
+@pytest.fixture(autouse=True)
+def benches(monkeypatch: pytest.MonkeyPatch) -> type[Bench]:
+    made = type("Made", (Bench,), {})
+    monkeypatch.setattr(optimising, "RunJudge", made)
+    monkeypatch.setattr(optimising, "FinalJudge", made)
+    return made
+
+
+def commission(turns: int = 3, caps: Caps | None = None, **settings: Any) -> Commission:
+    wanted = EpisodeSettings(samples=1, turns=turns, schemes=0, select="none", **settings)
+    return Commission(SUBJECT, wanted, "scripted:x", caps or Caps(), command="bottega optimize decay.py")
+
+
+def run(
+    folder: Path,
+    answers: Script,
+    wanted: Commission | None = None,
+    resume: bool = False,
+    speaker: Callable[[], Speaker] | None = None,
+    listener: Callable[[Event], None] | None = None,
+    bells: list[Stop] | None = None,
+) -> Finished | None:
+    """`bells` gets what a signal would ring."""
+    wanted = wanted or commission()
+
+    async def work() -> Finished | None:
+        bell = Stop()
+        bells.append(bell) if bells is not None else None
+        with opened_run(folder, wanted, resume) as journal:
+            return await optimise(
+                wanted, journal, speaker or (lambda: ChatSpeaker(ScriptedChat(answers))), None, bell, listener
+            )
+
+    return asyncio.run(work())
+
+
+def outputs(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {FILE}
+
+
+FOUND = {"optimized.py", "original.py", "verdict.json", "result.json", "report.md", "report.html"}
+NONE = {"original.py", "result.json", "report.md", "report.html"}
+
+
+def test_the_best_is_judged_again_and_handed_over(tmp_path: Path, benches: type[Bench]) -> None:
+    finished = run(tmp_path / "run", [answer(kernel(1.3)), answer(kernel(2.0)), answer(kernel("incorrect"))])
+    assert finished is not None and finished.result.outcome == "faster" and finished.result.node == "s0r0t1"
+    assert benches.finals == ["s0r0t1"] and outputs(tmp_path / "run") == FOUND
+    ended = [event for event in read_events(tmp_path / "run") if isinstance(event, RunEnded)]
+    assert ended[0].facts["node"] == "s0r0t1"
+
+
+def test_luck_does_not_hold_and_the_next_best_is_tried(tmp_path: Path, benches: type[Bench]) -> None:
+    answers = [answer(kernel(3.0, "lucky")), answer(kernel(2.5, "broken")), answer(kernel(1.4))]
+    finished = run(tmp_path / "run", answers)
+    assert finished is not None and finished.result.node == "s0r0t2"
+    assert benches.finals == ["s0r0t0", "s0r0t1", "s0r0t2"]
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "judged again in full it is ambiguous" in report and "it forgets its weights" in report
+
+
+def test_after_three_that_do_not_hold_none_is_found(tmp_path: Path, benches: type[Bench]) -> None:
+    answers = [answer(kernel(2.0 + n / 10, "lucky")) for n in range(3)] + [answer(kernel(1.2))]
+    finished = run(tmp_path / "run", answers, commission(turns=4))
+    assert finished is not None and finished.result.outcome == "none" and len(benches.finals) == 3
+    assert outputs(tmp_path / "run") == NONE
+
+
+@pytest.mark.parametrize("said", ["", "no", "x" * 100_000, "```python\nprint(1)\n```", "\ud800"])
+def test_answers_without_a_kernel_end_with_a_report_of_them(tmp_path: Path, said: str) -> None:
+    finished = run(tmp_path / "run", [said, said], commission(turns=2))
+    assert finished is not None and finished.result.outcome == "none"
+    assert finished.result.attempts == {"no kernel": 2}
+    assert outputs(tmp_path / "run") == NONE
+
+
+def test_a_backbone_that_dies_half_way_ends_with_the_best_so_far_and_says_so(tmp_path: Path) -> None:
+    finished = run(tmp_path / "run", [answer(kernel(1.5)), BackboneError("the server died")])
+    assert finished is not None and finished.result.outcome == "faster" and finished.error == "the server died"
+    assert "the server died" in (tmp_path / "run" / "report.md").read_text()
+
+
+def test_a_backbone_that_never_answers_is_an_error_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match="never"):
+        run(tmp_path / "run", [BackboneError("never")])
+    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 3, resume=True)
+    assert finished is not None and finished.result.outcome == "faster"
+
+
+@pytest.mark.parametrize("error", [TaskError("decay.py: the task cannot be imported"), UsageError("x")])
+def test_an_unusable_module_leaves_no_folder(tmp_path: Path, benches: type[Bench], error: Exception) -> None:
+    benches.fit = error
+    with pytest.raises(type(error)):
+        run(tmp_path / "run", [])
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "made").mkdir()
+    with pytest.raises(type(error)):
+        run(tmp_path / "made", [])
+    assert outputs(tmp_path / "made") == set() and (tmp_path / "made").exists()
+
+
+def test_a_module_that_needs_its_neighbours_is_told_so(tmp_path: Path, benches: type[Bench]) -> None:
+    benches.fit = TaskError("x.py: the task cannot be imported: ModuleNotFoundError: No module named 'layers'")
+    with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages and this one file"):
+        run(tmp_path / "run", [])
+
+
+def test_a_judge_that_fails_at_once_is_an_error(tmp_path: Path, benches: type[Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any, **options: Any) -> Verdict:
+        raise JudgeError("the referee was lost")
+
+    monkeypatch.setattr(benches, "judge_async", fail)
+    with pytest.raises(JudgeError, match="referee"):
+        run(tmp_path / "run", [answer(kernel(1.5))])
+
+
+def test_no_backbone_leaves_no_folder(tmp_path: Path) -> None:
+    def missing() -> Speaker:
+        raise BackboneError("no such model")
+
+    with pytest.raises(BackboneError, match="no such model"):
+        run(tmp_path / "run", [], speaker=missing)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_bug_of_ours_does_not_lose_what_was_done(tmp_path: Path) -> None:
+    def script(messages: Any, sampling: Any, told: list[int] = []) -> str:  # noqa: B006
+        told.append(1)
+        if len(told) > 1:
+            raise KeyError("oops")
+        return answer(kernel(1.7))
+
+    finished = run(tmp_path / "run", script)
+    assert finished is not None and finished.result.outcome == "faster" and "KeyError" in finished.error
+    (ended,) = [event for event in read_events(tmp_path / "run") if isinstance(event, RunEnded)]
+    assert "Traceback" in ended.facts["trace"]
+
+
+def ringing(bells: list[Stop]) -> Callable[[Event], None]:
+    """Rings once, at the first verdict."""
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Judged) and not bells[0].rings:
+            bells[0].ring()
+
+    return hear
+
+
+ENDLESS = [answer(kernel(1.5, str(n))) for n in range(99)]
+
+
+def test_a_signal_ends_the_search_with_the_best_so_far(tmp_path: Path, benches: type[Bench]) -> None:
+    benches.slow = 0.01
+    bells: list[Stop] = []
+    finished = run(tmp_path / "run", ENDLESS, commission(turns=99), bells=bells, listener=ringing(bells))
+    assert finished is not None and finished.interrupted and finished.result.outcome == "faster"
+    assert finished.result.ended == "interrupted" and finished.attempts < 99
+
+
+def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> None:
+    bells: list[Stop] = []
+
+    async def work() -> None:
+        loop, wanted = asyncio.get_running_loop(), commission()
+        bells.append(Stop())
+
+        def opening() -> Speaker:
+            loop.call_soon_threadsafe(bells[0].ring)
+            time.sleep(0.3)
+            return ChatSpeaker(ScriptedChat([]))
+
+        with opened_run(tmp_path / "run", wanted, False) as journal:
+            assert await optimise(wanted, journal, opening, None, bells[0]) is None
+
+    asyncio.run(work())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: Path, benches: type[Bench]) -> None:
+    bells: list[Stop] = []
+
+    def once_more() -> None:
+        bells[0].ring()
+
+    benches.slow, benches.at_the_end = 0.01, staticmethod(once_more)  # type: ignore[assignment]
+    wanted = commission(turns=99)
+    assert run(tmp_path / "run", ENDLESS, wanted, bells=bells, listener=ringing(bells)) is None
+    assert outputs(tmp_path / "run") == set() and bells[0].rings == 2
+    benches.slow, benches.at_the_end = 0.0, None
+    finished = run(tmp_path / "run", ENDLESS, wanted, resume=True)
+    assert finished is not None and finished.result.outcome == "faster"
+
+
+def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]) -> None:
+    slow = answer(kernel(1.5, "takes for ever"))
+    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], commission(caps=Caps(seconds=1.0)))
+    assert finished is not None and finished.result.ended == "the budget of 1 seconds is spent"
+    assert finished.attempts == 1 and finished.result.attempts == {"faster": 1, "not judged": 1}
+
+
+def test_a_budget_that_allows_no_answer_is_a_report_too(tmp_path: Path) -> None:
+    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 9, commission(caps=Caps(tokens=1)))
+    assert finished is not None and finished.attempts == 1 and "1 tokens" in finished.result.ended
+
+
+def test_a_finished_run_is_resumed_without_asking_or_judging_again(tmp_path: Path, benches: type[Bench]) -> None:
+    answers = [answer(kernel(1.3)), answer(kernel(2.0)), answer(kernel(1.1))]
+    first = run(tmp_path / "run", answers)
+    heard: list[Event] = []
+    again = run(tmp_path / "run", [], resume=True, listener=heard.append)
+    assert first is not None and again is not None and again.result.claim == first.result.claim
+    assert benches.finals == []
+    assert sum(isinstance(event, RunStarted) for event in heard) == 2 and sum(isinstance(event, Judged) for event in heard) == 4
+
+
+def test_more_to_spend_is_no_other_setting_but_turns_are(tmp_path: Path) -> None:
+    short = run(tmp_path / "run", [answer(kernel(1.3))], commission(caps=Caps(kernels=1)))
+    assert short is not None and "1 kernels" in short.result.ended
+    longer = run(tmp_path / "run", [answer(kernel(1.6)), answer(kernel(1.7))], resume=True)
+    assert longer is not None and longer.result.node == "s0r0t2"
+    with pytest.raises(
+        UsageError, match=r"other settings: turns 3 then, 5 now; temperature 1.0 then, 0.5 now\. Resume with those"
+    ):
+        run(tmp_path / "run", [], commission(turns=5, temperature=0.5), resume=True)
+
+
+def test_a_folder_is_taken_only_when_it_is_free_or_to_be_resumed(tmp_path: Path) -> None:
+    run(tmp_path / "run", [answer(kernel(1.3))] * 3)
+    with pytest.raises(UsageError, match="holds a run already; go on with --resume"):
+        run(tmp_path / "run", [])
+    with pytest.raises(UsageError, match="no run to resume"):
+        run(tmp_path / "other", [], resume=True)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(UsageError, match="is not empty"):
+        run(tmp_path / "full", [])
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="no run can be kept there"):
+        run(tmp_path / "file" / "run", [])
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    wanted = commission()
+    with opened_run(tmp_path / "run", wanted, False) as journal:
+        journal.write(RunStarted("x", wanted.terms(), {}))
+        with pytest.raises(UsageError, match="another process is writing this run"), opened_run(tmp_path / "run", wanted, True):
+            pass
+
+
+def test_outputs_that_cannot_be_written_are_one_line_and_the_run_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def block(event: Event) -> None:
+        if isinstance(event, Judged):
+            (folder / "report.md").mkdir(exist_ok=True)
+
+    with pytest.raises(BottegaError, match=r"report\.md: cannot be written .* --resume"):
+        run(folder, [answer(kernel(1.5))] * 3, listener=block)
+    assert not (folder / "result.json").exists()
+    (folder / "report.md").rmdir()
+    finished = run(folder, [], resume=True)
+    assert finished is not None and outputs(folder) == FOUND
+
+
+def test_folders_are_numbered(tmp_path: Path) -> None:
+    assert next_folder("my mod/ule", tmp_path, False).name == "bottega-my_mod_ule-1"
+    with pytest.raises(UsageError, match="no run of x to resume"):
+        next_folder("x", tmp_path, True)
+    (tmp_path / "bottega-x-1").mkdir()
+    assert next_folder("x", tmp_path, False).name == "bottega-x-2" and next_folder("x", tmp_path, True).name == "bottega-x-1"
+
+
+def test_terms_are_plain_and_complete() -> None:
+    terms = commission().terms()
+    assert terms["turns"] == 3 and terms["mode"] == "as-built" and terms["target"] is None
+    assert not differences(terms, replace(commission(), workers=4, caps=Caps(kernels=1)).terms())
+    assert differences(terms, replace(commission(), training=False).terms()) == ['mode "as-built" then, "eval" now']

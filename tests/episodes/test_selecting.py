@@ -1,0 +1,205 @@
+"""Selection of skills and whole episodes, with a real library and scripted answers: schemes, unknown names, summaries, resumption.
+
+The judge is the fake of `decay.py`, which reads speeds off the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from episodes.decay import TASK, FakeJudge, answer, asked, kernel, workshop
+
+from bottega.backbone.chat import Message
+from bottega.backbone.sampling import Sampling
+from bottega.core.episode import Episode
+from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
+from bottega.core.skill import Conditions, Skill, State
+from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
+from bottega.episodes.budget import Caps
+from bottega.episodes.episode import run_episode
+from bottega.episodes.journal import Journal, read_events
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.workshop import Workshop
+from bottega.skills.library import Library
+
+
+def card(name: str) -> Skill:
+    conditions = Conditions("float32 in and out.", "rows are contiguous.", "none", "none", "none")
+    technique = "Keep the running value of the recurrence in a register and walk over time in one loop."
+    failures = ("A carried value in double precision costs twice.",)
+    return Skill(
+        name, f"{name}: run a recurrence over time in one loop.", "general", ("scan",), ("cpp",), ("cpu",), conditions,
+        "A Python loop over time steps with stack at its end.", technique, "for (t = 0; t < steps; ++t) h = rate * h + x[t];",
+        "One pass instead of many.", failures, state=State.ADMITTED,
+    )  # fmt: skip
+
+
+PROPOSAL = {
+    **{name: value for name, value in card("carry_in_register").content().items() if name != "schema"},
+    "intent": "Carry the state of a recurrence in a register over all steps.",
+}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    with Library(tmp_path / "library") as opened:
+        opened.add_many([card("one_loop_over_time"), card("stack_in_place")])
+        yield opened
+
+
+def role(messages: Any) -> str:
+    """Which of the three is asked, by what only its prompt holds."""
+    text = "\n".join(message.content for message in messages)
+    if "First attempt" in text:
+        return "summarise"
+    return "select" if "one_loop_over_time" in text and "stack_in_place" in text and "ModelNew" not in text else "write"
+
+
+class Actor:
+    """A script that knows which role it plays."""
+
+    def __init__(self, select: str, write: list[str], summarise: str = "none") -> None:
+        self.select, self.write, self.summarise = select, list(write), summarise
+        self.roles: list[str] = []
+
+    def __call__(self, messages: list[Message], sampling: Sampling) -> str:
+        played = role(messages)
+        self.roles.append(played)
+        if played == "write":
+            return self.write.pop(0)
+        return self.select if played == "select" else self.summarise
+
+
+def run(shop: Workshop, settings: EpisodeSettings) -> Episode:
+    with shop.journal:
+        return asyncio.run(run_episode(shop, TASK, settings))
+
+
+SETTINGS = EpisodeSettings(samples=1, turns=1, schemes=1)
+
+
+def test_a_selected_skill_is_in_the_writers_prompt_and_in_the_trace(tmp_path: Path, library: Library) -> None:
+    actor = Actor("one_loop_over_time: it has a recurrence", [answer(kernel(1.1)), answer(kernel(1.4))])
+    shop = workshop(tmp_path / "run", actor, library=library)
+    episode = run(shop, SETTINGS)
+    assert episode.schemes == ((), ("one_loop_over_time",))
+    assert set(episode.retrieved) == {"one_loop_over_time", "stack_in_place"}
+    written = [question for question in shop.speaker.backbone.asked if role(question.messages) == "write"]  # type: ignore[attr-defined]
+    shown = ["register" in "".join(message.content for message in question.messages) for question in written]
+    assert shown == [False, True]
+    assert [trace.role for trace in episode.traces] == ["select", "write", "write"]
+
+
+@pytest.mark.parametrize("said", ["magic_wand: it always helps", "", "[{]", "x" * 20_000, "none"])
+def test_a_selector_that_names_nothing_real_selects_nothing(tmp_path: Path, library: Library, said: str) -> None:
+    shop = workshop(tmp_path / "run", Actor(said, [answer(kernel(1.1)), answer(kernel(1.4))]), library=library)
+    episode = run(shop, SETTINGS)
+    assert episode.schemes == ((), ())
+    (event,) = [event for event in shop.journal.events if isinstance(event, Selected)]
+    assert event.turn is not None and event.names == ()
+
+
+def test_proposed_cards_are_offered_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    with Library(tmp_path / "library") as library:
+        library.add(replace(card("one_loop_over_time"), state=State.PROPOSED))
+        for unproved, offered in ((False, ()), (True, ("one_loop_over_time",))):
+            settings = replace(SETTINGS, unproved=unproved, select="bm25")
+            shop = workshop(tmp_path / f"run{unproved}", Actor("", [answer(kernel(1.1))] * 2), library=library)
+            assert run(shop, settings).retrieved == offered
+
+
+def test_without_a_library_nobody_selects(tmp_path: Path) -> None:
+    actor = Actor("", [answer(kernel(1.1))])
+    episode = run(workshop(tmp_path / "run", actor), replace(SETTINGS, select="none", schemes=0))
+    assert episode.schemes == ((),) and actor.roles == ["write"]
+
+
+def test_a_clear_gain_is_summarised_into_cards(tmp_path: Path, library: Library) -> None:
+    actor = Actor("none", [answer(kernel(1.1)), answer(kernel(1.6))], json.dumps([PROPOSAL, {"name": "Bad Name"}]))
+    settings = replace(SETTINGS, turns=2, summaries=1, schemes=0)
+    shop = workshop(tmp_path / "run", actor, library=library)
+    episode = run(shop, settings)
+    assert [skill.name for skill in episode.proposals] == ["carry_in_register"]
+    assert episode.proposals[0].state is State.PROPOSED
+    (event,) = [event for event in shop.journal.events if isinstance(event, Summarised)]
+    assert len(event.refused) == 1
+
+
+@pytest.mark.parametrize(
+    ("speeds", "asks"), [((1.1, 1.2), False), (("incorrect", 1.9), False), ((0.3, 0.9), False), ((1.1, 1.9), True)]
+)
+def test_only_a_gain_within_one_line_over_a_right_kernel_is_summarised(
+    tmp_path: Path, speeds: tuple[Any, Any], asks: bool
+) -> None:
+    actor = Actor("none", [answer(kernel(speed)) for speed in speeds])
+    run(workshop(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
+    assert ("summarise" in actor.roles) is asks
+
+
+@pytest.mark.parametrize("said", ["", "no idea, sorry", "{", json.dumps({"name": "x"})])
+def test_summaries_that_cannot_be_read_cost_nothing_but_the_answer(tmp_path: Path, said: str) -> None:
+    actor = Actor("none", [answer(kernel(1.1)), answer(kernel(1.9))], said)
+    episode = run(workshop(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
+    assert episode.proposals == () and episode.ended == "all turns taken"
+
+
+def test_a_resumed_episode_does_nothing_twice_and_sees_the_library_as_it_was(tmp_path: Path, library: Library) -> None:
+    settings = replace(SETTINGS, turns=2, summaries=1)
+    actor = Actor("one_loop_over_time: yes", [answer(kernel(1.1, str(n)), "a") for n in range(4)])
+    first = run(workshop(tmp_path / "run", actor, library=library), settings)
+    tokens = totals_of(list(read_events(tmp_path / "run"))).tokens
+    library.move("one_loop_over_time", State.RETIRED, "superseded")
+    shop = workshop(tmp_path / "run", [], library=library)
+    again = run(shop, settings)
+    assert again == first and asked(shop) == 0
+    assert isinstance(shop.judge, FakeJudge) and shop.judge.judged == []
+    assert shop.budget.tokens == tokens and shop.budget.kernels == 4
+    assert sum(isinstance(event, EpisodeEnded) for event in shop.journal.events) == 1
+
+
+def test_a_run_with_more_to_spend_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, turns=3, schemes=0, select="none")
+    answers = [answer(kernel(speed)) for speed in (1.1, 1.3, 1.5)]
+    short = run(workshop(tmp_path, answers[:2], Caps(kernels=2)), settings)
+    assert "2 kernels" in short.ended
+    shop = workshop(tmp_path, answers[2:])
+    assert run(shop, settings).ended == "all turns taken"
+    assert asked(shop) == 1
+    ends = [event for event in shop.journal.events if isinstance(event, EpisodeEnded)]
+    assert [event.best for event in ends] == ["s0r0t1", "s0r0t2"]
+
+
+def test_attempts_are_told_from_the_log_alone(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, turns=4, schemes=0, select="none")
+    repeated = answer(kernel(1.3))
+    run(workshop(tmp_path, [answer(kernel("timeout")), "no code", repeated, repeated]), settings)
+    events = list(read_events(tmp_path))
+    attempts = attempts_of(events, TASK.id)
+    assert [attempt.outcome for attempt in attempts] == ["timeout", "no kernel", "faster", "faster"]
+    assert [attempt.same_as for attempt in attempts] == ["", "", "", "s0r0t2"]
+    assert by_outcome(attempts) == {"faster": 2, "timeout": 1, "no kernel": 1}
+    assert totals_of(events).calls == 4 and seconds_of(events) == 0  # nobody said when the run began
+    first = next(number for number, event in enumerate(events) if isinstance(event, Wrote))
+    assert [attempt.outcome for attempt in attempts_of(events[: first + 1], TASK.id)] == ["not judged"]
+
+
+def test_a_prompt_has_room_also_where_answers_may_be_longer_than_the_context(tmp_path: Path) -> None:
+    shop = workshop(tmp_path, ["none"], context=4096)
+    with shop.journal:
+        assert shop.room(replace(SETTINGS, max_tokens=8192)).tokens == 2048
+        assert shop.room(replace(SETTINGS, max_tokens=1)).tokens == int(4096 * 0.7)
+
+
+def test_a_task_that_does_not_fit_the_context_is_one_clear_error(tmp_path: Path) -> None:
+    from bottega.backbone.failures import ContextError
+
+    with pytest.raises(ContextError, match="longer context"):
+        run(workshop(tmp_path, ["none"], context=600), replace(SETTINGS, schemes=0, select="none"))
+    with Journal(tmp_path) as journal:
+        assert not attempts_of(journal.events, TASK.id)
