@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from bottega.core.verdict import Outcome
-from bottega.judge.clocks import Pair, combine, overhead
+from bottega.judge.clocks import FLOOR_NS, Pair, combine, outer_interval, overhead
 from bottega.judge.statistics import speed_outcome
 
 MILLISECOND = 1_000_000
@@ -24,10 +25,13 @@ def rounds(
     jitter_ms: float = 0.01,
     preempted: float = 0.0,
     beside_ms: float = 0.0,
+    put_off_ms: float = 0.0,
+    delivery_ms: float = 0.5,
     count: int = ROUNDS,
     seed: int = 1,
 ) -> list[Pair]:
-    """Simulated rounds. `claim` scales what the candidate's process says; `beside_ms` is work that its clock does not see."""
+    """Simulated rounds. `claim` scales what the candidate's process says; `beside_ms` is work that its clock does not see, and
+    `put_off_ms` work that it does when its outputs are asked for (negative: a copy that it does not make)."""
     source = random.Random(seed)
 
     def around(value: float, by: float) -> float:
@@ -46,6 +50,8 @@ def rounds(
                 baseline_inner=int(baseline * MILLISECOND),
                 candidate_outer=int((candidate + beside_ms + waking()) * MILLISECOND),
                 candidate_inner=int(candidate * claim * MILLISECOND),
+                baseline_delivery=int((delivery_ms + waking()) * MILLISECOND),
+                candidate_delivery=int((delivery_ms + put_off_ms + waking()) * MILLISECOND),
             )
         )
     return pairs
@@ -103,6 +109,56 @@ def test_work_beside_the_call_is_charged() -> None:
     assert timing.speedup.high < 1.3
 
 
+def test_work_put_off_until_the_outputs_are_asked_for_is_charged() -> None:
+    timing = combine(rounds(2.0, 0.2, put_off_ms=1.8), 0.02)
+    assert timing.forged
+    assert timing.candidate_ms == pytest.approx(2.0, rel=0.05)
+    assert timing.speedup.high < 1.2
+    some = combine(rounds(2.0, 1.9, put_off_ms=0.1), 0.02)
+    assert some.forged == ""
+    assert speed_outcome(some.speedup) is not Outcome.FASTER
+
+
+def test_a_quicker_delivery_earns_nothing() -> None:
+    """Whoever computes in place of the copy saves the copy, and claims that on its own clock."""
+    timing = combine(rounds(1.0, 1.0, claim=0.6, put_off_ms=-0.4), 0.02)
+    assert timing.speedup.low < 1
+    assert speed_outcome(timing.speedup) is not Outcome.FASTER
+
+
+def test_microseconds_that_hostile_code_leaves_out_are_covered() -> None:
+    """A call of 36 µs against itself, 8 µs of an honest turn left out and 16 µs off its clock: 36 / (36 - 8 + 10) by the referee's."""
+    pairs = [Pair(1_336_000, 36_000, 1_328_000, 20_000)] * ROUNDS
+    outer = outer_interval(pairs, 0.0)
+    assert outer.point == pytest.approx(36 / 28)
+    assert outer.low == pytest.approx(36 / 38)
+    assert outer.high == pytest.approx(36 / 18)
+    timing = combine(pairs, 0.02)
+    assert timing.speedup.low < 1
+    assert speed_outcome(timing.speedup) is not Outcome.FASTER
+
+
+@pytest.mark.parametrize("base", [12_000, 20_000, 36_000, 600_000])
+def test_the_floor_covers_as_many_microseconds_of_a_short_call_as_of_a_long_one(base: int) -> None:
+    saved = int(FLOOR_NS) - 500
+    pairs = [Pair(1_300_000 + base, base, 1_300_000 + base - saved, 1000)] * ROUNDS
+    assert speed_outcome(combine(pairs, 0.02).speedup) is not Outcome.FASTER
+
+
+def test_a_short_call_that_is_twice_as_fast_is_faster() -> None:
+    pairs = [Pair(1_336_000 + wake, 36_000, 1_318_000 + wake, 18_000) for wake in range(0, 4800, 200)]
+    assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.FASTER
+
+
+def test_uneven_deliveries_cost_an_honest_kernel_little() -> None:
+    sure = 0
+    for seed in range(60):
+        timing = combine(rounds(1.0, 0.8, delivery_ms=2.0, jitter_ms=0.02, seed=seed), 0.02)
+        assert timing.forged == ""
+        sure += speed_outcome(timing.speedup) is Outcome.FASTER
+    assert sure >= 58
+
+
 def test_background_work_on_both_sides_cancels() -> None:
     timing = combine(rounds(2.0, 1.0, overhead_ms=3.0, jitter_ms=0.1), 0.02)
     assert timing.forged == ""
@@ -136,7 +192,7 @@ def test_tiny_differences_are_below_what_the_referee_can_see() -> None:
 def test_absurd_claims_are_survived(claimed: int) -> None:
     """What the candidate's process says may be any number: it must lead to a timing, not to a broken referee."""
     honest = rounds(1.0, 1.0)
-    pairs = [Pair(p.baseline_outer, p.baseline_inner, p.candidate_outer, claimed) for p in honest]
+    pairs = [replace(pair, candidate_inner=claimed) for pair in honest]
     assert speed_outcome(combine(pairs, 0.02).speedup) is not Outcome.FASTER
 
 

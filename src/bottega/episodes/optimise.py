@@ -16,7 +16,8 @@ from typing import Any
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.speaker import Speaker
-from bottega.core.errors import BottegaError, BudgetError, TaskError
+from bottega.core.episode import Episode
+from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
 from bottega.episodes.budget import Budget
@@ -26,13 +27,14 @@ from bottega.episodes.deliver.final_judge import FinalJudge, RunJudge
 from bottega.episodes.deliver.hand_over import hand_over
 from bottega.episodes.deliver.result import Result
 from bottega.episodes.deliver.story import story_of
-from bottega.episodes.episode import run_episode
+from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import Journal, Listener
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.workshop import Workshop
 from bottega.judge.facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
+from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.tasks.module import Subject
 
@@ -152,6 +154,7 @@ async def _search(
         return ("interrupted" if stop.rings else f"the budget of {workshop.budget.caps.seconds:g} seconds is spent"), None, ""
     error = run.exception()
     if error is None:
+        _remember(workshop, run.result(), settings)
         return run.result().ended, None, ""
     if isinstance(error, BudgetError):
         return str(error), None, ""
@@ -159,6 +162,17 @@ async def _search(
     if isinstance(error, BottegaError):
         return "an error", error, trace
     return "an error", BottegaError(f"an error in Bottega itself, please report it: {type(error).__name__}: {error}"), trace
+
+
+def _remember(workshop: Workshop, episode: Episode, settings: EpisodeSettings) -> None:
+    """Tell the library how its skills fared. A library that cannot be written spoils no run."""
+    if workshop.library is None:
+        return
+    begun = next((event.at for event in workshop.journal.events if isinstance(event, RunStarted)), 0.0)
+    with contextlib.suppress(LibraryError):
+        workshop.library.uses.record(
+            use_of(episode, f"{workshop.journal.folder.name}@{begun:.3f}", Rules(baseline=settings.baseline))
+        )
 
 
 async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:

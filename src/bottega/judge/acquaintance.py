@@ -11,7 +11,7 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.compare import Comparison, root_mean_square
-from bottega.judge.device import DeviceCare
+from bottega.judge.device import DELIVERY_HOLD_NS, DeviceCare
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
@@ -56,7 +56,8 @@ class Acquaintance:
             reference_aliases=self.aliases,
             deadline=deadline,
             settle=care.settle if timed else care.quiet,
-            hold=care.hold if timed else care.nothing,
+            hold_call=care.hold_call if timed else care.nothing,
+            delivery_hold_ns=DELIVERY_HOLD_NS if timed else 0,
             typical=self.typical,
         )
 

@@ -9,7 +9,11 @@ import torch
 
 from bottega.judge.nvml import gpu_conditions
 
-HOLD_SECONDS = 0.001
+CALL_HOLD_SECONDS = 0.001
+DELIVERY_HOLD_NS = 500_000
+"""The device is held once more, right behind a call (`fence`), while the player learns where its outputs go: otherwise whoever put
+work off until then could do it for nothing while an honest player's host is getting ready. Shorter: the copy is all there is to
+enqueue."""
 SPIN_SECONDS = 0.002
 
 
@@ -20,7 +24,7 @@ class DeviceCare:
         self._rates: dict[str, float] = {}
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-            self.hold_cycles = int(HOLD_SECONDS * _cycles_per_second())
+            self.hold_cycles = int(CALL_HOLD_SECONDS * _cycles_per_second())
 
     def quiet(self) -> None:
         """Wait until the referee's own work is done."""
@@ -39,7 +43,7 @@ class DeviceCare:
         self.flushing.zero_()
         torch.cuda.synchronize()
 
-    def hold(self) -> None:
+    def hold_call(self) -> None:
         """Occupy the device while the player wakes up and enqueues its work.
 
         Another process's work waits until this ends, so how long a launch takes on the host is hidden on both sides alike,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -154,7 +155,7 @@ class Examination:
                 "baseline_ms": timing.baseline_ms,
                 "candidate_ms": timing.candidate_ms,
                 "clock": timing.clock,
-                "pairs": [[p.baseline_outer, p.baseline_inner, p.candidate_outer, p.candidate_inner] for p in pairs],
+                "pairs": [list(astuple(pair)) for pair in pairs],
             }
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])

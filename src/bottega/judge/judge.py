@@ -182,7 +182,7 @@ class Judge:
             player = self._spares.popleft() if self._spares else None
             thread = threading.Thread(target=self._refill, daemon=True)
             self._refills.add(thread)
-        thread.start()
+            thread.start()  # inside the lock: close() joins whatever is listed
         if player is not None and player.cell.wait(0) is not None:
             player.stop()
             player = None

@@ -12,6 +12,7 @@ import io
 import mmap
 import os
 import pickle
+import secrets
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -20,12 +21,13 @@ import torch
 from bottega.judge.arena import Arena
 from bottega.judge.build_cache import pack, unpack
 from bottega.judge.cupti import ProfilerMissing, kernel_times
+from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
 from bottega.judge.loading import autocast, import_source, load_state, set_precision
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
-from bottega.judge.wire import SPINS, Channel, Departed, read_payload
+from bottega.judge.wire import SPINS, Channel, Departed, read_payload, word
 
 VECTORISED = (
     *(
@@ -48,6 +50,8 @@ VECTORISED = (
     ),
     *("sqrt", "rsqrt", "erf", "erfc", "erfinv", "sigmoid", "lgamma", "trunc", "ceil", "floor", "round", "abs", "reciprocal"),
 )
+LOOK_ONE_IN = 4
+"""A look takes a few microseconds of the device, which hostile code could save; a module that leaves work behind does so often."""
 SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
 
 
@@ -91,6 +95,7 @@ class Player:
         self.arguments: tuple[Any, ...] = ()
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
+        self.word: Arena | None = None
         self.steady = False
         self.autocast: AbstractContextManager[Any] = nullcontext()
 
@@ -149,13 +154,14 @@ class Player:
         return {"loaded": True}
 
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
-        inputs, outputs = self.channel.claim_descriptors(2)
+        inputs, outputs, *third = self.channel.claim_descriptors(3 if "word" in message else 2)
         self.arguments = ()
-        for arena in (self.inputs, self.outputs):
+        for arena in (self.inputs, self.outputs, self.word):
             if arena is not None:
                 arena.close()
         self.inputs = Arena.attach(self.device, message["inputs"], inputs)
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
+        self.word = Arena.attach(self.device, message["word"], third[0]) if third else None
         if self.device == "cpu" and not self.steady:
             steady_heap(min(LARGEST_RESERVE, max(SMALLEST_RESERVE, 16 * (message["inputs"] + message["outputs"]))))
             self.steady = True
@@ -189,26 +195,41 @@ class Player:
         return {"bytes": lay_out(tensors)[1], "tensors": len(tensors)}
 
     def play(self, nonce: int) -> None:
-        """One call: run, ask where the outputs go, copy them there, say so; then describe them at leisure."""
+        """One call: run, say when it is over, learn where the outputs go, copy them there, say so; then describe them at leisure.
+
+        It is over when the device has done its part: what is said before that is answered by spoiled inputs. A device says it itself,
+        in the order of the stream, and the player once more when it has waited for all streams.
+        """
         clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
         try:
             with torch.no_grad(), self.autocast:
                 clock.start()
                 result = self.module(*self.arguments)
                 clock.stop()
+                early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
+                self._write_word("returned", nonce)
+            self._finish()
         except BaseException as error:
             self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
             return
         self.channel.send({"returned": nonce})
         shift = self.channel.receive()["deliver"]
         try:
-            skeleton, specs = self._deliver(result, shift)
+            skeleton, specs = self._deliver(result, shift, nonce)
             elapsed = clock.elapsed()
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
         self.channel.send({"done": nonce, "ns": elapsed})
-        self.channel.send({"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "aliases": self._aliases(result)})
+        aliases = self._aliases(result)
+        self.channel.send(
+            {
+                "outputs": skeleton,
+                "specs": [spec.to_json() for spec in specs],
+                "aliases": aliases,
+                "unjoined": not aliases and early.changed(),  # an alias of the inputs was spoiled with them
+            }
+        )
 
     def profile(self, message: dict[str, Any]) -> dict[str, Any]:
         """Device time by kernel name over a few calls, and the library operators that were dispatched."""
@@ -232,14 +253,13 @@ class Player:
         except BaseException as error:
             raise StageFailed(stage, error) from error
 
-    def _deliver(self, result: Any, shift: int) -> tuple[Any, list[TensorSpec]]:
+    def _deliver(self, result: Any, shift: int, nonce: int) -> tuple[Any, list[TensorSpec]]:
         assert self.outputs is not None
         skeleton, tensors = flatten(result)
         tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
         specs, end = lay_out(tensors, shift)
-        if end > self.outputs.capacity:
-            return skeleton, specs  # more than the reference returns: the shapes or data types tell
-        for tensor, spec in zip(tensors, specs):
+        fits = end <= self.outputs.capacity  # else it is more than the reference returns: the shapes or data types tell
+        for tensor, spec in zip(tensors, specs) if fits else ():
             target = spec.view(self.outputs.base)
             if self.device == "cpu" and tensor.device.type == "cpu" and tensor.stride() == spec.stride:
                 ctypes.memmove(
@@ -247,9 +267,23 @@ class Player:
                 )  # no library operator of torch's in the timed path
             else:
                 target.copy_(tensor)
+        self._write_word("done", nonce)
+        self._finish()
+        return skeleton, specs
+
+    def _finish(self) -> None:
+        """Wait for all streams of the device, whichever the module used."""
         if self.device != "cpu":
             torch.cuda.synchronize()
-        return skeleton, specs
+
+    def _write_word(self, what: str, nonce: int) -> None:
+        """Have the device say it, when it has come to this point of the stream."""
+        if self.word is not None:
+            self.word.base[:8].view(torch.int64).fill_(word(what, nonce))
+
+    def _on_device(self, result: Any) -> list[torch.Tensor]:
+        """Outputs whose work may still be under way when the call returns: none on a CPU."""
+        return [] if self.device == "cpu" else [tensor for tensor in flatten(result)[1] if tensor.is_cuda]
 
     def _aliases(self, result: Any) -> bool:
         """Whether an output lies in the memory of the inputs."""

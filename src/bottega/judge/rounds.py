@@ -72,7 +72,15 @@ def run_rounds(
         mine = turns["candidate"]
         for name in baselines:
             theirs = turns[name]
-            result.pairs[name].append(Pair(theirs.outer_ns, theirs.inner_ns, mine.outer_ns, mine.inner_ns))
+            pair = Pair(
+                baseline_outer=theirs.outer_ns,
+                baseline_inner=theirs.inner_ns,
+                candidate_outer=mine.outer_ns,
+                candidate_inner=mine.inner_ns,
+                baseline_delivery=theirs.delivery_ns,
+                candidate_delivery=mine.delivery_ns,
+            )
+            result.pairs[name].append(pair)
         late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds
         if late:
             break

@@ -1,7 +1,9 @@
 """One side of a comparison as the referee holds it: the channel to a player, its reins, and the memory between them.
 
-A side is frozen whenever it is not its turn, so that it can neither disturb the other nor work ahead; a turn is timed
-from before it is thawed until its result was read from the referee's own memory.
+A side is frozen whenever it is not its turn, so that it can neither disturb the other nor work ahead. A turn has two times:
+from before the side is thawed until its call has returned and its inputs are spoiled, and from there until its outputs
+were read from the referee's own memory. No moment lies outside both. That a call has returned is said by a message on a CPU,
+and by the device itself on a GPU (`fence`).
 """
 
 from __future__ import annotations
@@ -16,17 +18,24 @@ import torch
 from bottega.core.errors import JudgeError
 from bottega.judge.arena import Arena
 from bottega.judge.failure import bounded
+from bottega.judge.fence import Fence, Overdue
+from bottega.judge.glance import Glance
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
+from bottega.judge.spoil import Spoil
 from bottega.judge.terms import Terms
-from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken
+from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken, word
 
 SHIFTS = 16
 """Addresses at which inputs may begin: a call never sees the pointer it saw before, except by chance."""
-GLANCES = 512
-SPOILED_BLOCKS, SPOILED_WORDS = 64, 128
+WATCHED_SECONDS = 0.01
+"""For how long the fence is tried again and again. Each try behind a kernel that outlasts the driver's time slice interrupts it; of
+a call that takes longer than this, what a message and a launch take is no part that counts."""
+GAP_SECONDS, MOST_GAPS = 0.001, 3
+"""A try that comes back sooner than a time slice met a gap: the side's device waits for its host. It costs such a call a change to
+and fro, a few tenths of a millisecond, so after a few of them (the first ends with the hold) the side's message is waited for."""
 LONGEST_CALL_NS = 10**15
 
 
@@ -43,7 +52,9 @@ class SideFailed(Exception):
 @dataclass
 class Turn:
     outer_ns: int
-    """By the referee's clock: from before the thaw until the result was seen."""
+    """By the referee's clock: from before the thaw until the call had returned, and on a GPU the device was the referee's again."""
+    delivery_ns: int
+    """By the same clock, from there on: until the outputs were seen where they belong."""
     inner_ns: int
     """By the player's own clock: precise, and only as honest as the player."""
     skeleton: Any
@@ -63,13 +74,15 @@ class Side:
         self.device = device
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
+        self.fence: Fence | None = None
         self.extent = ALIGNMENT
         """Bytes of the output arena that a right answer fills."""
 
     def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request while the player runs freely, and return its answer."""
         self.thaw()
-        reply = self._exchange(message, deadline, descriptors)
+        self._send(message, descriptors)
+        reply = self.listen(deadline)
         self.freeze(deadline)
         if "failure" in reply:
             raise SideFailed("failure", bounded(reply["failure"]))
@@ -78,7 +91,12 @@ class Side:
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
         self.inputs, self.outputs = inputs, outputs
         message = {"do": "arenas", "inputs": inputs.capacity, "outputs": outputs.capacity}
-        self.ask(message, deadline, (inputs.descriptor, outputs.descriptor))
+        descriptors: tuple[int, ...] = (inputs.descriptor, outputs.descriptor)
+        if self.device != "cpu":
+            self.fence = self.fence or Fence(self.device)
+            message["word"] = self.fence.word.capacity
+            descriptors += (self.fence.word.descriptor,)
+        self.ask(message, deadline, descriptors)
 
     def prepare(self, drawn: Drawn, deadline: float) -> list[TensorSpec]:
         """Tell the player where its next inputs will lie: somewhere else than the last."""
@@ -101,7 +119,7 @@ class Side:
         """One turn on fresh contents at a fresh address. Returns frozen.
 
         Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
-        would save the copy that the other side is charged for. And whoever says early that the call has returned, to learn the
+        would save the copy that the other side has to make. And whoever says early that the call has returned, to learn the
         place, finds the inputs spoiled.
         """
         assert self.inputs is not None and self.outputs is not None
@@ -112,9 +130,8 @@ class Side:
             spec.view(self.inputs.base).copy_(tensor)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)  # NaN in every floating type
-        glances = self._glances([specs[i] for i in sorted(terms.mutates)], shift)
-        needed_later = self.device != "cpu" or bool(terms.mutates) or terms.reference_aliases
-        spoils = [] if needed_later else self._spoils(specs)
+        glance = self._glance([specs[i] for i in sorted(terms.mutates)], shift)
+        spoil = Spoil(self.inputs, specs, harmless=bool(terms.mutates) or terms.reference_aliases)
         if self.device != "cpu":
             self.reins.arm()
         terms.settle()
@@ -126,33 +143,24 @@ class Side:
             self.reins.sample_resume()
 
         begun = time.perf_counter_ns()
-        terms.hold()
+        terms.hold_call()
         self.thaw()
-        returned = self._exchange({"go": nonce}, deadline)
-        if returned.get("returned") != nonce:
-            raise SideFailed("forged", text="the candidate's process answered a call that was not made")
-        if "failure" in returned:
-            self.freeze(deadline)
-            raise SideFailed("failure", bounded(returned["failure"]))
-        kept = [words[places] for words, places in spoils]
-        for words, places in spoils:
-            words[places] = -1  # NaN in every floating type, out of range for an index
-        done = self._exchange({"deliver": shift}, deadline)
-        seen = [words[places].cpu() for words, places in glances]
+        self._send({"go": nonce})
+        returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, deadline)
+        struck = time.perf_counter_ns()
+        self._send({"deliver": shift})
+        if returned is None:
+            self._hear("returned", nonce, deadline)
+        done = self._over(glance, "done", nonce, 0, deadline)
         ended = time.perf_counter_ns()
+        done = done or self._hear("done", nonce, deadline)
 
         if sampled:
             self.reins.sample_pause()
-        if done.get("done") != nonce:
-            raise SideFailed("forged", text="the candidate's process answered a call that was not made")
-        if "failure" in done:
-            self.freeze(deadline)
-            raise SideFailed("failure", bounded(done["failure"]))
         report = self.listen(deadline)
         self.freeze(deadline)
-        for (words, places), values in zip(spoils, kept):
-            words[places] = values
-        late = any(not torch.equal(before, words[places].cpu()) for before, (words, places) in zip(seen, glances))
+        spoil.mend()
+        late = glance.changed()
         try:
             inner = int(done["ns"])
             if not 0 <= inner < LONGEST_CALL_NS:
@@ -162,26 +170,57 @@ class Side:
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
         self._must_lie_in_order(output_specs, shift)
-        return Turn(ended - begun, inner, skeleton, output_specs, bool(report.get("aliases")), settle_ns, late, specs)
+        return Turn(
+            outer_ns=struck - begun,
+            delivery_ns=ended - struck,
+            inner_ns=inner,
+            skeleton=skeleton,
+            specs=output_specs,
+            aliases=bool(report.get("aliases")),
+            settle_ns=settle_ns,
+            late_write=late or report.get("unjoined") is True,
+            input_specs=specs,
+        )
 
-    def _glances(self, changed: list[TensorSpec], shift: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Where to look the moment a turn ends, and again later: random words of the outputs and of inputs that are changed in place."""
+    def _hear(self, what: str, nonce: int, deadline: float) -> Message:
+        """The message that a side's call has returned, or its delivery is done, or either has failed."""
+        message = self.listen(deadline)
+        if message.get(what) != nonce:
+            raise SideFailed("forged", text="the candidate's process answered a call that was not made")
+        if "failure" in message:
+            self.freeze(deadline)
+            raise SideFailed("failure", bounded(message["failure"]))
+        return message
+
+    def _over(self, target: Spoil | Glance, what: str, nonce: int, hold_ns: int, deadline: float) -> Message | None:
+        """Wait until a call has returned, or a delivery is done, and strike. Returns the side's message, if it came before that.
+
+        On a GPU the side's device writes a word, and what counts is that the word is there and the device free. A message without
+        the word tells of a failure, or is a lie: honest sides wait for the device before they send it.
+        """
+        if self.fence is None:
+            message: Message | None = self._hear(what, nonce, deadline)
+            target.strike()
+            return message
+        message, gaps, begun = None, 0, time.monotonic()
+        launched = begun
+        try:
+            while not self.fence.strike(target, word(what, nonce), hold_ns, deadline):
+                if message is not None:
+                    raise SideFailed("forged", text="the candidate's process says that something is over that is not")
+                now = time.monotonic()
+                gaps += now - launched < GAP_SECONDS
+                if self.channel.has_unread() or gaps >= MOST_GAPS or now - begun > WATCHED_SECONDS:
+                    message = self._hear(what, nonce, deadline)
+                launched = time.monotonic()
+        except Overdue:
+            raise SideFailed("timeout") from None
+        return message
+
+    def _glance(self, changed: list[TensorSpec], shift: int) -> Glance:
         assert self.inputs is not None and self.outputs is not None
-        regions = [self.outputs.base[shift : shift + self.extent // 8 * 8]]
-        regions += [self.inputs.base[spec.offset : spec.offset + spec.extent // 8 * 8] for spec in changed]
-        words = [region.view(torch.int64) for region in regions if region.numel()]
-        return [(each, torch.randint(each.numel(), (GLANCES,)).to(each.device)) for each in words]
-
-    def _spoils(self, specs: list[TensorSpec]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """Random blocks of the inputs, to be overwritten once the call says it has returned and put back when the turn is over."""
-        assert self.inputs is not None
-        regions = [self.inputs.base[spec.offset : spec.offset + spec.extent // 8 * 8] for spec in specs]
-        words = [region.view(torch.int64) for region in regions if region.numel()]
-        within = torch.arange(SPOILED_WORDS)
-        return [
-            (each, (torch.randint(each.numel(), (SPOILED_BLOCKS, 1)) + within).remainder_(each.numel()).view(-1))
-            for each in words
-        ]
+        regions = [self.outputs.base[shift : shift + self.extent]]
+        return Glance(regions + [self.inputs.base[spec.offset : spec.offset + spec.extent] for spec in changed])
 
     def _must_lie_in_order(self, specs: list[TensorSpec], shift: int) -> None:
         """Outputs are read only where they were watched: one after the other from the address that was told."""
@@ -234,15 +273,13 @@ class Side:
     def close(self) -> None:
         self.channel.close()
         self.reins.close()
+        if self.fence is not None:
+            self.fence.close()
+            self.fence = None
 
     def listen(self, deadline: float) -> Message:
         """The next message of the player; what keeps it from coming raises `SideFailed`."""
-        return self._exchange(None, deadline)
-
-    def _exchange(self, message: Message | None, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         try:
-            if message is not None:
-                self.channel.send(message, descriptors)
             return self.channel.receive(deadline)
         except Departed:
             raise SideFailed("died") from None
@@ -250,6 +287,12 @@ class Side:
             raise SideFailed("timeout") from None
         except ProtocolBroken as error:
             raise SideFailed("forged", text=f"the candidate's process sent {error}") from None
+
+    def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
+        try:
+            self.channel.send(message, descriptors)
+        except Departed:
+            raise SideFailed("died") from None
 
 
 def _laid_out_like(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,9 @@ class Terms:
     deadline: Callable[[], float]
     settle: Callable[[], None]
     """Called before each turn, when everything else is ready."""
-    hold: Callable[[], None]
-    """Called as a turn begins: keeps the device busy while the player enqueues its work."""
+    hold_call: Callable[[], None]
+    """Called as a turn begins: keeps the device busy while the player wakes up and enqueues its work."""
+    delivery_hold_ns: int
+    """For how long the device is kept busy when the call has ended, while the player enqueues the copy of its outputs."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""

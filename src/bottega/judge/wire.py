@@ -138,6 +138,11 @@ SPINS = 20_000
 """About twenty milliseconds of looking."""
 
 
+def word(what: str, nonce: int) -> int:
+    """What a side's device writes when its call has `returned`, and when its delivery is `done`."""
+    return nonce if what == "returned" else -1 - nonce
+
+
 def channel_pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 

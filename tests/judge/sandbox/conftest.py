@@ -1,4 +1,4 @@
-"""One fork server for all tests of the sandbox, with the entries of `cell_entries` importable inside the cells."""
+"""One fork server for all tests of the sandbox, with `cell_entries` and `working_entries` importable inside the cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HERE = str(Path(__file__).parent)
 
 
 class Cells:
-    """Runs an entry and reads what it said."""
+    """Runs an entry (of `cell_entries`, unless it names its module) and reads what it said."""
 
     def __init__(self, server: ForkServer) -> None:
         self.server = server
@@ -22,7 +22,7 @@ class Cells:
     def start(self, entry: str, fds=(), **options):
         reader, writer = os.pipe()
         try:
-            cell = self.server.spawn(f"cell_entries:{entry}", fds=(writer, *fds), **options)
+            cell = self.server.spawn(entry if ":" in entry else f"cell_entries:{entry}", fds=(writer, *fds), **options)
         except BaseException:
             os.close(reader)
             raise

@@ -22,7 +22,7 @@ def cuda_server():
 
 def run(server, entry, fds=(), **arguments):
     reader, writer = os.pipe()
-    cell = server.spawn(f"cell_entries:{entry}", fds=[writer, *fds], arguments=arguments)
+    cell = server.spawn(f"working_entries:{entry}", fds=[writer, *fds], arguments=arguments)
     os.close(writer)
     with os.fdopen(reader, "rb") as said:
         line = said.readline()
@@ -64,7 +64,7 @@ def test_device_memory_crosses_by_descriptor(cuda_server):
 
 def test_a_cell_with_a_device_can_be_frozen_and_killed(cuda_server):
     reader, writer = os.pipe()
-    cell = cuda_server.spawn("cell_entries:use_cuda", fds=[writer], arguments={"stay": True})
+    cell = cuda_server.spawn("working_entries:use_cuda", fds=[writer], arguments={"stay": True})
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as said:
         while b"product" not in said.readline():

@@ -151,7 +151,7 @@ def test_an_unknown_architecture_has_no_filter():
 
 
 def test_honest_work_goes_on(cells):
-    seen, ended = cells.run("compile_and_run", timeout=120)
+    seen, ended = cells.run("working_entries:compile_and_run", timeout=120)
     assert ended.code == 0, ended.output
     assert seen["product"] == 27_000_000.0 and 15 < seen["parallel"] < 15.1
     assert cells.run("import_late")[0] == {"module": "colorsys"}
@@ -159,5 +159,5 @@ def test_honest_work_goes_on(cells):
 
 @pytest.mark.slow
 def test_torch_compile_works_inside(cells):
-    seen, ended = cells.run("torch_compile", timeout=250)
+    seen, ended = cells.run("working_entries:torch_compile", timeout=250)
     assert ended.code == 0 and seen["value"] == 3000.0

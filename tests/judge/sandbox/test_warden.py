@@ -146,7 +146,7 @@ def test_output_can_be_left_out(cells):
 
 def test_samples_name_the_file_that_did_the_work(cells):
     reader, writer = os.pipe()
-    cell, said = cells.start("busy_loop", fds=[reader], arguments={"n": 400_000_000})
+    cell, said = cells.start("working_entries:busy_loop", fds=[reader], arguments={"n": 400_000_000})
     os.close(reader)
     with said:
         said.readline()

@@ -1,0 +1,42 @@
+"""A few elements of an output, read in stream order right after a call on a GPU: was its work joined before it returned?
+
+The player waits for the whole device before it delivers, so what was left on a stream that nobody waits for would pass for
+finished. A program that uses the module reads its outputs in stream order; so does this. It is honest players that look:
+a hostile one may leave it out, and its work counts by the referee's clock in any case.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import torch
+
+from bottega.judge.inputs import flat
+from bottega.judge.layout import is_dense
+
+LOOKED_AT = 512
+
+
+class EarlyLook:
+    """At one tensor, chosen by chance: one launch, so that the look itself takes next to no time."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]):
+        readable = [tensor for tensor in tensors if _readable(tensor)]
+        self.elements: torch.Tensor | None = None
+        if readable:
+            elements = flat(secrets.choice(readable))
+            step = max(1, elements.numel() // LOOKED_AT)
+            self.elements = elements[secrets.randbelow(step) :: step]
+            self.early = self.elements.clone()
+
+    def changed(self) -> bool:
+        """Whether they are something else by now, bit for bit."""
+        if self.elements is None:
+            return False
+        return not torch.equal(self.early.view(torch.uint8), self.elements.clone().view(torch.uint8))
+
+
+def _readable(tensor: torch.Tensor) -> bool:
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_conj() and not tensor.is_neg()
+    return plain and tensor.layout is torch.strided and tensor.numel() > 0 and is_dense(tensor.shape, tensor.stride())

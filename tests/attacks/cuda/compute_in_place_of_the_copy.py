@@ -1,0 +1,39 @@
+"""Says at once that the call has returned, to learn where the outputs go, then computes them there and reports a made-up time.
+
+The other side has to copy its outputs; this one has nothing to copy, and claims on its own clock what it saved.
+"""
+# task: gpu_relu
+# expect: incorrect,rejected
+
+import sys
+
+import torch
+from torch import nn
+
+player = sys.modules["bottega.judge.player"].Player
+TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
+
+
+def play(self, nonce):
+    self._write_word("returned", nonce)
+    self.channel.send({"returned": nonce})
+    shift = self.channel.receive()["deliver"]
+    (x,) = self.arguments
+    spec = TensorSpec("float32", tuple(x.shape), tuple(x.stride()), shift)
+    begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with torch.no_grad():
+        begun.record()
+        torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
+        ended.record()
+    self._write_word("done", nonce)
+    torch.cuda.synchronize()
+    self.channel.send({"done": nonce, "ns": int(begun.elapsed_time(ended) * 1e6) // 3})
+    self.channel.send({"outputs": {"tensor": 0}, "specs": [spec.to_json()], "aliases": False})
+
+
+player.play = play
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)

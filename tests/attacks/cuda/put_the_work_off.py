@@ -1,0 +1,36 @@
+"""Keeps a copy of its input, says that the call has returned, and launches the work only when it is asked for its outputs.
+
+Nothing is on the device when the referee looks, and the copy is out of reach of whoever spoils the inputs.
+"""
+# task: gpu_softmax
+# expect: rejected,slower,ambiguous,incorrect
+
+import sys
+
+import torch
+from torch import nn
+
+player = sys.modules["bottega.judge.player"].Player
+
+
+def play(self, nonce):
+    kept = self.arguments[0].clone()
+    self._write_word("returned", nonce)
+    torch.cuda.synchronize()
+    self.channel.send({"returned": nonce})
+    shift = self.channel.receive()["deliver"]
+    with torch.no_grad():
+        y = kept
+        for _ in range(10):
+            y = torch.softmax(kept + 0 * y, dim=1)
+    skeleton, specs = self._deliver(y, shift, nonce)
+    self.channel.send({"done": nonce, "ns": 20_000})
+    self.channel.send({"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "aliases": False})
+
+
+player.play = play
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)

@@ -1,0 +1,106 @@
+"""How the referee waits for the end of a call on a GPU: the device's word counts, and a message is only a hint of what went wrong."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from bottega.judge.fence import Overdue
+from bottega.judge.glance import Glance
+from bottega.judge.side import MOST_GAPS, Side, SideFailed
+from bottega.judge.wire import Channel, channel_pair, word
+
+NONCE = 77
+
+
+class Answers:
+    """A fence that says what it was told to say."""
+
+    def __init__(self, *answers: bool):
+        self.left = list(answers)
+        self.words: list[int] = []
+
+    def strike(self, target: Glance, word: int, hold_ns: int, deadline: float) -> bool:
+        self.words.append(word)
+        if not self.left:
+            raise Overdue
+        return self.left.pop(0)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, socket.socket]]:
+    ours, theirs = channel_pair()
+    with ours, theirs:
+        yield Channel(ours), theirs
+
+
+def waiting(channel: Channel, fence: Any, what: str = "returned") -> Any:
+    reins: Any = SimpleNamespace(freeze=lambda: True)
+    side = Side("candidate", channel, reins, "cuda")
+    side.fence = fence
+    target = Glance([torch.zeros(64, dtype=torch.uint8)])
+    return side._over(target, what, NONCE, 0, time.monotonic() + 5)
+
+
+def test_the_device_s_word_is_enough(ends: tuple[Channel, socket.socket]) -> None:
+    fence = Answers(False, False, True)
+    assert waiting(ends[0], fence) is None
+    assert fence.words == [NONCE] * 3
+
+
+def test_a_call_and_its_delivery_have_different_words(ends: tuple[Channel, socket.socket]) -> None:
+    fence = Answers(True)
+    waiting(ends[0], fence, "done")
+    assert fence.words == [word("done", NONCE)] != [word("returned", NONCE)]
+
+
+def test_a_message_that_the_word_confirms_is_handed_on(ends: tuple[Channel, socket.socket]) -> None:
+    Channel(ends[1]).send({"returned": NONCE})
+    assert waiting(ends[0], Answers(False, True)) == {"returned": NONCE}
+
+
+def test_a_side_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[Channel, socket.socket]) -> None:
+    fence = Answers(*[False] * MOST_GAPS, True)
+    later = threading.Timer(0.1, Channel(ends[1]).send, [{"returned": NONCE}])
+    later.start()
+    assert waiting(ends[0], fence) == {"returned": NONCE}
+    assert len(fence.words) == MOST_GAPS + 1
+    later.join()
+
+
+def test_a_message_without_the_word_is_a_lie(ends: tuple[Channel, socket.socket]) -> None:
+    Channel(ends[1]).send({"returned": NONCE})
+    with pytest.raises(SideFailed) as caught:
+        waiting(ends[0], Answers(False, False, True))
+    assert caught.value.kind == "forged"
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [({"returned": NONCE, "failure": {"kind": "error"}}, "failure"), ({"returned": 1}, "forged"), ({"done": NONCE}, "forged")],
+)
+def test_what_else_is_said_ends_the_turn(ends: tuple[Channel, socket.socket], message: dict[str, Any], kind: str) -> None:
+    Channel(ends[1]).send(message)
+    with pytest.raises(SideFailed) as caught:
+        waiting(ends[0], Answers(*[False] * 9))
+    assert caught.value.kind == kind
+
+
+def test_a_process_that_ends_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
+    ends[1].close()
+    with pytest.raises(SideFailed) as caught:
+        waiting(ends[0], Answers(*[False] * 9))
+    assert caught.value.kind == "died"
+
+
+def test_a_device_that_never_comes_round_is_a_timeout(ends: tuple[Channel, socket.socket]) -> None:
+    with pytest.raises(SideFailed) as caught:
+        waiting(ends[0], Answers())
+    assert caught.value.kind == "timeout"
