@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from bottega.app import skills_tables
 from bottega.app.skills_proving import verify_command
-from bottega.core.errors import BottegaError, UsageError
+from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, State
 from bottega.skills.agent_skills import export_folders
 from bottega.skills.door import admit_data
@@ -32,17 +33,20 @@ def add_command(
     as_json: AsJson = False,
 ) -> None:
     """Add cards, as proposed. Faults are listed all at once; a name that is taken is refused unless --revise."""
-    cards = [_read(path) for path in files]
+    # What the file says of its state is not believed: a card is admitted by the gate.
+    cards = [replace(_read(path), state=State.PROPOSED, version=1, reason="") for path in files]
     with open_library(library, create=True) as opened:
         for card in cards:
             known = twins_of(opened, card)
             taken = revise and card.name in opened
+            before = opened.version
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
                 alike = [{"name": twins.keep, "likeness": twins.likeness} for twins in known]
                 skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
-            typer.echo(f"{'revised' if taken else 'added'} {added.name}, {added.state}, library version {opened.version}")
+            done = "added" if not taken else "revised" if opened.version > before else "already there:"
+            typer.echo(f"{done} {added.name}, {added.state}, library version {opened.version}")
             for twins in known:
                 typer.echo(
                     f"  {twins.likeness:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
@@ -123,6 +127,8 @@ def merge_command(
     as_json: AsJson = False,
 ) -> None:
     """Merge near-duplicates with their evidence. Without names it lists the pairs that are alike; --all merges them."""
+    if not 0 < least <= 1:
+        raise UsageError("--alike is a share: above 0, and 1 at most")
     with open_library(library) as opened:
         if names:
             merge(opened, names[0], names[1:])
@@ -130,8 +136,7 @@ def merge_command(
         else:
             merged = duplicates(opened, least)
             if every:
-                for twins in merged:
-                    _merge_living(opened, twins)
+                merged = [twins for twins in merged if _merge_living(opened, twins)]
         if as_json:
             skills_tables.print_json([twins.__dict__ for twins in merged])
         elif not merged:
@@ -194,8 +199,8 @@ def recover_command(library: Place = None, as_json: AsJson = False) -> None:
         return
     typer.echo(f"{facts['cards']} cards are in {folder} again; the damaged file is {report.kept_as}")
     for table, lost in report.lost.items():
-        if lost:
-            typer.echo(f"  about {lost} rows of {table} could not be read")
+        if lost != 0:
+            typer.echo(f"  {'an unknown number of' if lost is None else lost} rows of {table} could not be read")
 
 
 def register(app: typer.Typer) -> None:
@@ -212,17 +217,19 @@ def register(app: typer.Typer) -> None:
 def _read(path: Path) -> Skill:
     if not path.is_file():
         raise UsageError(f"{path}: no such file; a card is a TOML or JSON file")
-    if path.suffix == ".toml":
-        return read_card(path, origin="hand")
     try:
+        if path.suffix == ".toml":
+            return read_card(path, origin="hand")
         return admit_data(json.loads(path.read_text(encoding="utf-8")), path.name)
-    except (ValueError, UnicodeDecodeError) as error:
-        if isinstance(error, BottegaError):
-            raise
-        raise UsageError(f"{path}: not a JSON card: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not a card: {error}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _merge_living(library: Library, twins: Twins) -> None:
+def _merge_living(library: Library, twins: Twins) -> bool:
     """A card may be in several pairs; once it is retired the others are settled."""
-    if all(library.get(name).state is not State.RETIRED for name in (twins.keep, twins.drop)):
+    living = all(library.get(name).state is not State.RETIRED for name in (twins.keep, twins.drop))
+    if living:
         merge(library, twins.keep, [twins.drop], f"{twins.likeness:.0%} alike")
+    return living

@@ -36,8 +36,9 @@ def list_command(
     as_json: AsJson = False,
 ) -> None:
     """List cards with their state and intent."""
+    wanted = wanted_state(state)
+    Filter(language=language)  # refuses a language that there is not
     with open_library(library) as opened:
-        wanted = wanted_state(state)
         cards = [card for card in opened.cards(wanted, at) if wanted or card.state is not State.RETIRED]
         cards = [card for card in cards if language is None or language in card.languages]
         if as_json:
@@ -118,7 +119,7 @@ def stats_command(
         if name is not None:
             opened.get(name)
         tallies = opened.uses.tallies(name) if by_family or name else opened.uses.totals()
-        counts = {state.value: len(opened.cards(state)) for state in State}
+        counts = {state.value: number for state, number in opened.counts().items()}
         if as_json:
             rows = [skills_tables.tally_json(tally) for tally in tallies]
             skills_tables.print_json({"version": opened.version, "cards": counts, "use": rows})

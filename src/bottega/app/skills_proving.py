@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +16,11 @@ import typer
 
 from bottega.app import skills_tables
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BackboneError, UsageError
+from bottega.core.errors import BackboneError, LibraryError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.home import open_library
@@ -34,7 +37,7 @@ def verify_command(
         str,
         typer.Option(
             metavar="COMMAND",
-            help="A program that reads {task, skills, seed, language, device} as JSON on standard input and prints a candidate.",
+            help="A program that reads {task, name, skills, seed, language, device} as JSON on standard input and prints a candidate.",
         ),
     ],
     library: Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")] = None,
@@ -58,19 +61,25 @@ def verify_command(
         rules = Rules(threshold=threshold, most_rounds=rounds, least_rounds=min(4, rounds), baseline=baseline)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    with open_library(library) as opened, Judge(device, workers=workers, baselines=(baseline,), quick=True) as judge:
-        proof = Proof(opened.get(name), tasks, rules, tuple(opened.get(other) for other in beside or ()), seed)
-        bench = Workbench(opened, judge, writer, device)
+    if workers < 1:
+        raise UsageError("--workers is at least 1")
+    with open_library(library) as opened:
+        others = tuple(opened.get(other) for other in beside or ())
+        proof = Proof(opened.get(name), tasks, rules, others, seed, f"{device} {JUDGE_VERSION} {writer}")
         finished = len(opened.evidence.attempts(proof.id))
-        if finished and not as_json:
+        concluded = opened.evidence.has(f"{proof.id}/{tasks[0].id}")
+        if concluded and not as_json:
+            typer.echo("this proof was concluded before: it is told again and moves nothing; another --seed makes a new one")
+        elif finished and not as_json:
             typer.echo(f"going on: {finished} attempts of this proof are there already")
-        with ThreadPoolExecutor(workers) as pool:
+        with Judge(device, workers=workers, baselines=(baseline,), quick=True) as judge, ThreadPoolExecutor(workers) as pool:
+            bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])
             decision = prove(opened, proof, bench.attempt, bench.confirm, run=pool.map, progress=None if as_json else _show)
         state = opened.get(name).state
     if as_json:
         gain = decision.gain.__dict__
         facts = {"decision": decision.step, "reason": decision.reason, "gain": gain, "rounds": decision.rounds, "state": state}
-        skills_tables.print_json({"name": name, "proof": proof.id, **facts})
+        skills_tables.print_json({"name": name, "proof": proof.id, "concluded_before": concluded, **facts})
     else:
         typer.echo(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
     raise typer.Exit(0 if decision.step == "admit" else 1)
@@ -79,31 +88,48 @@ def verify_command(
 class Workbench:
     """Attempts by a foreign program. Its kernels are kept beside the library, so that they can be judged again."""
 
-    def __init__(self, library: Library, judge: Judge, command: str, device: str) -> None:
-        self.judge, self.device = judge, device
-        self.command = shlex.split(command)
+    def __init__(self, library: Library, judge: Judge, command: str, device: str, language: str) -> None:
+        self.judge, self.device, self.language = judge, device, language
+        try:
+            self.command = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"--writer {command!r} is no command line: {error}") from None
         self.kernels = library.folder / "kernels"
         if not self.command:
             raise UsageError("--writer is empty; give the command that writes a candidate")
 
     def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         wanted = {"task": task.source, "name": task.name, "skills": [skill.to_json() for skill in skills], "seed": seed}
-        candidate = Candidate.from_source(self._written(json.dumps({**wanted, "device": self.device})))
-        self.kernels.mkdir(exist_ok=True)
+        answer = self._written(json.dumps({**wanted, "language": self.language, "device": self.device}))
+        candidate = Candidate.from_source(answer)
         place = self.kernels / f"{candidate.id}.py"
-        if not place.exists():
-            temporary = place.with_suffix(f".{task.id}.{seed}.{len(skills)}")
-            temporary.write_text(candidate.source, encoding="utf-8")
-            temporary.replace(place)
+        temporary = place.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        try:
+            self.kernels.mkdir(exist_ok=True)
+            if not place.exists():
+                temporary.write_text(candidate.source, encoding="utf-8")
+                temporary.replace(place)
+        except OSError as error:
+            raise LibraryError(
+                f"{place}: a kernel cannot be kept: {error.strerror}; start the proof again when it can"
+            ) from None
         return self.judge.judge(task, candidate)
 
     def confirm(self, task: Task, verdict: Verdict) -> Verdict:
-        source = (self.kernels / f"{verdict.candidate_id}.py").read_text(encoding="utf-8")
+        place = self.kernels / f"{verdict.candidate_id}.py"
+        try:
+            source = place.read_text(encoding="utf-8")
+        except OSError as error:
+            raise LibraryError(
+                f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card anew with another --seed"
+            ) from None
         return self.judge.judge(task, Candidate.from_source(source), quick=False)
 
     def _written(self, question: str) -> str:
         try:
-            done = subprocess.run(self.command, input=question, capture_output=True, text=True, timeout=600, check=False)
+            done = subprocess.run(
+                self.command, input=question, capture_output=True, encoding="utf-8", errors="replace", timeout=600, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BackboneError(f"the writer {self.command[0]!r} gave no candidate: {error}") from None
         if done.returncode:

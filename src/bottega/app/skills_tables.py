@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.markup import escape
 from rich.table import Table
 
 from bottega.app.judging import strict
@@ -24,28 +25,45 @@ COLOURS = {State.ADMITTED: "green", State.PROPOSED: "yellow", State.RETIRED: "di
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(strict(value), ensure_ascii=False) + "\n")
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(strict(value), ensure_ascii=plain) + "\n")
 
 
 def print_cards(skills: Sequence[Skill], title: str) -> None:
-    table = Table("name", "state", "languages", "scope", "intent", title=title, title_justify="left")
+    table = names_whole("name", "state", "languages", "scope", "intent", title=escape(title))
     for skill in skills:
-        table.add_row(skill.name, coloured(skill.state), " ".join(skill.languages), skill.scope, skill.intent)
-    Console().print(table)
+        table.add_row(skill.name, coloured(skill.state), " ".join(skill.languages), skill.scope, escape(skill.intent))
+    console_for(table).print(table)
 
 
 def print_hits(hits: Sequence[Hit]) -> None:
-    table = Table("score", "name", "state", "languages", "intent")
+    table = names_whole("score", "name", "state", "languages", "intent")
     for hit in hits:
-        row = (f"{hit.score:.2f}", hit.skill.name, coloured(hit.skill.state), " ".join(hit.skill.languages), hit.skill.intent)
-        table.add_row(*row)
-    Console().print(table)
+        languages, intent = " ".join(hit.skill.languages), escape(hit.skill.intent)
+        table.add_row(f"{hit.score:.2f}", hit.skill.name, coloured(hit.skill.state), languages, intent)
+    console_for(table).print(table)
+
+
+def names_whole(*headers: str, title: str | None = None) -> Table:
+    """A table that folds what does not fit. A name with its end cut off is no name, and texts have brackets that are no markup."""
+    table = Table(title=title, title_justify="left")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
+
+
+def console_for(table: Table) -> Console:
+    """As wide as the terminal; as wide as the table where a program reads, which wants one line for each card."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
+    return console
 
 
 def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], history: Sequence[Entry]) -> None:
     console = Console()
-    console.print(f"{coloured(skill.state)}, version {skill.version}: {skill.reason or 'no reason given'}")
-    console.print(f"from {skill.provenance.origin} {skill.provenance.source}", highlight=False)
+    console.print(f"{coloured(skill.state)}, version {skill.version}: {escape(skill.reason or 'no reason given')}")
+    console.print(escape(f"from {skill.provenance.origin} {skill.provenance.source}"), highlight=False)
     console.print(
         f"{skill.scope} · {' '.join(skill.tags)} · {' '.join(skill.languages)} · {' '.join(skill.devices)}", highlight=False
     )
@@ -54,17 +72,16 @@ def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], 
         print_tallies(tallies)
     if len(history) > 1:
         for entry in history:
-            console.print(
-                f"library version {entry.valid_from}: text {entry.skill.version}, {entry.skill.state} {entry.skill.reason}"
-            )
+            state = f"{entry.skill.state} {entry.skill.reason}"
+            console.print(escape(f"library version {entry.valid_from}: text {entry.skill.version}, {state}"))
 
 
 def print_tallies(tallies: Sequence[Tally]) -> None:
-    table = Table("name", "family", "device", "retrieved", "selected", "compared", "uplift")
+    table = names_whole("name", "family", "device", "retrieved", "selected", "compared", "uplift")
     for tally in tallies:
         counts = (str(tally.retrieved), str(tally.selected), str(tally.compared))
-        table.add_row(tally.skill, tally.family, tally.device, *counts, uplift(tally))
-    Console().print(table)
+        table.add_row(*map(escape, (tally.skill, tally.family, tally.device)), *counts, uplift(tally))
+    console_for(table).print(table)
 
 
 def uplift(tally: Tally) -> str:

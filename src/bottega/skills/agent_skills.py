@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from bottega.core.skill import NOTHING_MORE, Skill
 from bottega.core.trial import Trial
 from bottega.skills.library import Library
 
+_NO_STRINGS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
+"""Names that YAML reads as something else unless they are quoted."""
 _FENCES = {"cpp": "cpp", "triton": "python", "cuda": "cuda"}
 
 
@@ -53,7 +56,9 @@ def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     parts = [f"# {skill.name.replace('_', ' ')}", skill.intent, "## Where it applies", skill.anchor, "## When it is sound"]
     asked = [f"- {kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
     parts.append("\n".join(asked) or "Nothing more is needed.")
-    parts += ["## How", skill.technique, f"```{_FENCES.get(skill.languages[0], '')}\n{skill.example.strip()}\n```"]
+    # A fence longer than any in the example, so that none ends it early.
+    fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", skill.example)), default=0))
+    parts += ["## How", skill.technique, f"{fence}{_FENCES.get(skill.languages[0], '')}\n{skill.example.strip()}\n{fence}"]
     parts += ["## What it changes", skill.effect, "## What goes wrong otherwise"]
     parts.append("\n".join(f"- {failure}" for failure in skill.failures))
     if trials:
@@ -73,5 +78,6 @@ def _yaml(values: Mapping[str, object], indent: str = "") -> str:
         if isinstance(value, dict):
             lines += f"{indent}{key}:\n{_yaml(value, indent + '  ')}"
         else:
-            lines += f"{indent}{key}: {value if key == 'name' else json.dumps(str(value), ensure_ascii=False)}\n"
+            plain = key == "name" and value not in _NO_STRINGS
+            lines += f"{indent}{key}: {value if plain else json.dumps(str(value), ensure_ascii=False)}\n"
     return lines

@@ -36,9 +36,9 @@ def bounds(values: Sequence[float], largest: float, alpha: float = 0.05) -> Boun
     # A mean is left out once the capital that was staked against it has ever reached 1/alpha.
     too_low = _peak(unit, means) >= 1 / alpha
     too_high = _peak(1 - unit, 1 - means) >= 1 / alpha
-    lows, highs = means[~too_low], means[~too_high]
-    low = float(lows[0]) if lows.size else 1.0
-    high = float(highs[-1]) if highs.size else 0.0
+    # The bound is the last mean of the grid that was ruled out, not the first that was not: what lies between was never tested.
+    low = float(means[too_low].max(initial=0.0))
+    high = float(means[too_high].min(initial=1.0))
     scale = 2 * largest
     return Bounds(float(unit.mean()) * scale - largest, low * scale - largest, high * scale - largest)
 
@@ -47,6 +47,7 @@ def _peak(unit: np.ndarray, means: np.ndarray) -> np.ndarray:
     """The highest capital ever reached by betting that the true mean is above each of `means`."""
     stakes = STAKES[:, None] / np.maximum(means, 1e-9)[None, :]
     growth = 1 + stakes[None, :, :] * (unit[:, None, None] - means[None, None, :])
-    capital = np.exp(np.cumsum(np.log(np.maximum(growth, 1e-12)), axis=0)).mean(axis=1)
+    # Beyond e^700 a capital is no number any more, and was enough long before.
+    capital = np.exp(np.minimum(np.cumsum(np.log(np.maximum(growth, 1e-12)), axis=0), 700.0)).mean(axis=1)
     peak: np.ndarray = capital.max(axis=0)
     return peak

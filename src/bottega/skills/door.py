@@ -5,9 +5,19 @@ Limits are enforced, not only asked for: a card is read inside a prompt, and a l
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from bottega.core.errors import CardError
 from bottega.core.skill import CARD_SCHEMA, Skill, State
@@ -16,13 +26,34 @@ from bottega.skills.lazy import lazy_advice
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
 SCOPE = r"^(general|family/[a-z][a-z0-9_]*)$"
 TAG = r"^[a-z0-9][a-z0-9_.+-]*$"
+FAULTS = 12
+"""How many faults an error names: a file of something else has a thousand."""
+
+_UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffe\uffff\ud800-\udfff]")
+
+
+def readable(text: str) -> str:
+    """A card is shown in terminals and prompts: what moves a cursor, hides text or turns its direction has no place in it."""
+    text = text.replace("\r\n", "\n")
+    found = _UNREADABLE.search(text)
+    if found:
+        raise ValueError(f"has a character that cannot be read, U+{ord(found.group()):04X} at {found.start()}; take it out")
+    return text
+
+
+def made_readable(text: str) -> str:
+    """The same for text that must not be refused, on one line: why a card moved."""
+    return " ".join(_UNREADABLE.sub(" ", text).split())
+
+
+Readable = AfterValidator(readable)
 
 
 def _between(shortest: int, longest: int) -> StringConstraints:
     return StringConstraints(strip_whitespace=True, min_length=shortest, max_length=longest)
 
 
-Condition = Annotated[str, _between(4, 320)]
+Condition = Annotated[str, _between(4, 320), Readable]
 
 
 class _Conditions(BaseModel):
@@ -38,10 +69,10 @@ class _Conditions(BaseModel):
 class _Provenance(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    origin: Annotated[str, _between(1, 64)] = "hand"
-    source: Annotated[str, _between(0, 400)] = ""
-    task: Annotated[str, _between(0, 64)] = ""
-    claimed_speedup: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    origin: Annotated[str, _between(1, 64), Readable] = "hand"
+    source: Annotated[str, _between(0, 400), Readable] = ""
+    task: Annotated[str, _between(0, 64), Readable] = ""
+    claimed_speedup: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
 
 
 class Card(BaseModel):
@@ -49,23 +80,28 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    card_schema: Annotated[int, Field(alias="schema", ge=1)] = CARD_SCHEMA
+    card_schema: Annotated[int, Field(alias="schema", ge=1, le=CARD_SCHEMA, strict=True)] = CARD_SCHEMA
     name: Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
-    intent: Annotated[str, _between(10, 160)]
+    intent: Annotated[str, _between(10, 160), Readable]
     scope: Annotated[str, StringConstraints(pattern=SCOPE, max_length=64)]
     tags: Annotated[list[Annotated[str, StringConstraints(pattern=TAG, max_length=40)]], Field(min_length=1, max_length=10)]
     languages: Annotated[list[Literal["cpp", "triton", "cuda"]], Field(min_length=1)]
     devices: Annotated[list[Literal["cpu", "cuda"]], Field(min_length=1)]
     conditions: _Conditions
-    anchor: Annotated[str, _between(5, 400)]
-    technique: Annotated[str, _between(40, 2400)]
-    example: Annotated[str, _between(10, 3200)]
-    effect: Annotated[str, _between(5, 400)]
-    failures: Annotated[list[Annotated[str, _between(5, 400)]], Field(min_length=1, max_length=6)]
+    anchor: Annotated[str, _between(5, 400), Readable]
+    technique: Annotated[str, _between(40, 2400), Readable]
+    example: Annotated[str, _between(10, 3200), Readable]
+    effect: Annotated[str, _between(5, 400), Readable]
+    failures: Annotated[list[Annotated[str, _between(5, 400), Readable]], Field(min_length=1, max_length=6)]
     provenance: _Provenance = _Provenance()
-    version: Annotated[int, Field(ge=1)] = 1
+    version: Annotated[int, Field(ge=1, le=2**31, strict=True)] = 1
     state: State = State.PROPOSED
-    reason: Annotated[str, _between(0, 400)] = ""
+    reason: Annotated[str, _between(0, 400), Readable] = ""
+
+    @field_validator("intent")
+    @classmethod
+    def _on_one_line(cls, text: str) -> str:
+        return " ".join(text.split())
 
     @field_validator("tags", "languages", "devices")
     @classmethod
@@ -82,7 +118,8 @@ class Card(BaseModel):
 
 
 def admit_data(data: Any, where: str = "card") -> Skill:
-    """A card from foreign data, or `CardError` that names every fault."""
+    """A card from foreign data, or `CardError` that names its faults."""
+    where = where[:200]
     if not isinstance(data, dict):
         raise CardError(f"{where}: a card is an object with fields, not {type(data).__name__}")
     schema = data.get("schema", CARD_SCHEMA)
@@ -94,11 +131,13 @@ def admit_data(data: Any, where: str = "card") -> Skill:
     try:
         card = Card.model_validate(data)
     except ValidationError as error:
-        raise CardError(f"{where}: " + "; ".join(_fault(part) for part in error.errors())) from None
+        faults = [_fault(part) for part in error.errors(include_input=False)]
+        more = f"; and {len(faults) - FAULTS} more" if len(faults) > FAULTS else ""
+        raise CardError(f"{where}: " + "; ".join(faults[:FAULTS]) + more) from None
     return Skill.from_json(card.model_dump(by_alias=True, exclude={"card_schema"}))
 
 
 def _fault(part: Any) -> str:
-    place = ".".join(str(step) for step in part["loc"])
+    place = ".".join(str(step)[:64] for step in part["loc"])
     message = part["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message

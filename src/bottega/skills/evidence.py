@@ -25,12 +25,18 @@ class Evidence:
         rows = self.store.rows(f"SELECT body FROM trials WHERE skill IN ({marks}) ORDER BY row", *names)
         return [Trial.from_json(json.loads(row["body"])) for row in rows]
 
-    def record(self, change: Change, trials: Iterable[tuple[str, Trial]]) -> None:
-        for key, trial in trials:
+    def record(self, change: Change, trials: Iterable[tuple[str, Trial]]) -> int:
+        """Add them, and say how many are new."""
+        return sum(
             change.execute(
                 "INSERT OR IGNORE INTO trials (version, skill, key, body) VALUES (?, ?, ?, ?)",
                 (change.version, trial.skill, key, json.dumps({**trial.to_json(), "at": trial.at or change.at})),
-            )
+            ).rowcount
+            for key, trial in trials
+        )
+
+    def has(self, key: str) -> bool:
+        return self.store.row("SELECT 1 FROM trials WHERE key = ?", key) is not None
 
     def add(self, key: str, trial: Trial) -> None:
         with self.store.change("trial", f"{trial.skill} on {trial.task_name}") as change:
@@ -53,9 +59,12 @@ class Evidence:
         rows = self.store.rows("SELECT job, verdict FROM attempts WHERE proof = ?", proof)
         return {row["job"]: Verdict.from_json(json.loads(row["verdict"])) for row in rows}
 
-    def keep_attempt(self, proof: str, job: str, verdict: Verdict) -> None:
+    def keep_attempt(self, proof: str, job: str, verdict: Verdict) -> Verdict:
+        """Keep it, unless another process was first with the same attempt: then that one's verdict is the attempt's."""
         with self.store.change("attempt", f"{proof} {job}") as change:
             change.execute(
                 "INSERT OR IGNORE INTO attempts (proof, job, verdict, at) VALUES (?, ?, ?, ?)",
                 (proof, job, json.dumps(verdict.to_json()), change.at),
             )
+            row = change.execute("SELECT verdict FROM attempts WHERE proof = ? AND job = ?", (proof, job)).fetchone()
+        return Verdict.from_json(json.loads(row["verdict"]))

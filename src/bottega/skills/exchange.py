@@ -12,19 +12,24 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from bottega.core.errors import CardError, LibraryError, UsageError
 from bottega.core.skill import Skill, State
 from bottega.core.trial import Trial
-from bottega.skills.door import admit_data
+from bottega.skills.door import admit_data, made_readable
 from bottega.skills.library import Added, Library, OnConflict
 
 DAVINCI_FIELDS = frozenset(("name", "description", "content"))
 _FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 _UNSTATED = "not stated by its source; check before use"
+_TRIALS = TypeAdapter(list[Trial], config=ConfigDict(extra="forbid", allow_inf_nan=False))
+"""Evidence as outside data: numbers that are none would only show when somebody reads the card."""
 
 
 @dataclass
@@ -52,17 +57,13 @@ def import_file(library: Library, path: Path, on_conflict: OnConflict = "rename"
             skill = replace(skill, state=State.PROPOSED, reason=f"imported; {skill.state} where it came from")
         skills.append(skill)
         trials.append(found)
-    names = {skill.name for skill in skills}
     report.cards = library.add_many(skills, on_conflict, note=f"import {path.name}")
-    kept = {report.cards.renamed.get(name, name) for name in names} - set(report.cards.skipped)
-    with_trials = [trial for found in trials for trial in found]
-    if with_trials:
+    # Evidence belongs to the card on whose line it stands, also when it was made with one that has since become part of it.
+    given = [(name, trial) for name, found in zip(report.cards.names, trials) for trial in found if name]
+    if given:
         with library.store.change("trial", f"import {path.name}") as change:
-            for trial in with_trials:
-                name = report.cards.renamed.get(trial.skill, trial.skill)
-                if name in kept:
-                    library.evidence.record(change, [(f"import/{_key(trial)}", replace(trial, skill=name))])
-                    report.trials += 1
+            named = [(f"import/{name}/{_key(trial)}", replace(trial, skill=name)) for name, trial in given]
+            report.trials = library.evidence.record(change, named)
     return report
 
 
@@ -76,15 +77,22 @@ def export_lines(library: Library, skills: Iterable[Skill], evidence: bool = Tru
 
 def export_file(library: Library, skills: Sequence[Skill], path: Path) -> None:
     """All or nothing: a file that was there stays until the new one is whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    path = path.absolute() if not path.is_symlink() else path.resolve()
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder; name a file in it, or write folders with --agent-skills")
+    special = path.exists() and not path.is_file()  # a device or a pipe, which a file must not replace
+    place = path if special else path.with_name(f".{os.getpid()}.{path.name}"[:200])
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        with open(place, "w", encoding="utf-8") as file:
             file.writelines(export_lines(library, skills))
             file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            if not special:
+                os.fsync(file.fileno())
+                place.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        if not special:
+            with suppress(OSError):
+                place.unlink()
         raise LibraryError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from None
 
 
@@ -102,16 +110,18 @@ def from_davinci(data: dict[str, Any], origin: str, where: str) -> dict[str, Any
     content = str(data.get("content") or "")
     blocks = _FENCE.findall(content)
     code = max(blocks, key=len).strip() if blocks else ""
-    prose = _FENCE.sub("", content).strip() or str(data.get("description") or "")
+    prose = _FENCE.sub("", content).strip() or (str(data.get("description") or "") if code else "")
     language = "triton" if re.search(r"triton|\btl\.", content, re.IGNORECASE) or "__global__" not in content else "cuda"
     scope = str(data.get("scope") or "general")
-    family = re.sub(r"[^a-z0-9]+", "_", scope.rpartition("/")[2].lower()).strip("_")
+    family = re.sub(r"[^a-z0-9]+", "_", scope.rpartition("/")[2].lower()).strip("_").lstrip("0123456789_")
+    tags = data.get("tags") or ()
+    tags = tags.replace(",", " ").split() if isinstance(tags, str) else tags if isinstance(tags, list) else ()
     claimed = _number(data.get("verify_speedup"))
     return {
         "name": _snake(str(data.get("name") or "")),
         "intent": _shortened(str(data.get("description") or ""), 160),
         "scope": "general" if scope == "general" or not family else f"family/{family}"[:64],
-        "tags": [tag for tag in (_tag(str(tag)) for tag in data.get("tags") or ()) if tag][:10] or ["imported"],
+        "tags": [tag for tag in (_tag(str(tag)) for tag in tags) if tag][:10] or ["imported"],
         "languages": [language],
         "devices": ["cuda"],
         "conditions": dict.fromkeys(("data_types", "layout", "storage", "pipeline", "hardware"), _UNSTATED),
@@ -131,13 +141,13 @@ def from_davinci(data: dict[str, Any], origin: str, where: str) -> dict[str, Any
 
 def _lines(path: Path, refused: list[str]) -> Iterator[tuple[str, Any]]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
                 try:
                     yield f"line {number}", json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     cut = "; the line ends too early, as when its writer was stopped" if not line.endswith("\n") else ""
                     refused.append(f"line {number}: not a JSON object: {error}{cut}")
     except OSError as error:
@@ -146,9 +156,19 @@ def _lines(path: Path, refused: list[str]) -> Iterator[tuple[str, Any]]:
 
 def _trials(data: Any, where: str) -> list[Trial]:
     try:
-        return [Trial.from_json(trial) for trial in data.get("evidence", [])]
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise CardError(f"{where}: its evidence cannot be read: {error}") from None
+        return [_tamed(trial) for trial in _TRIALS.validate_python(data.get("evidence", []))]
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        place = ".".join(str(step)[:64] for step in first["loc"])
+        raise CardError(f"{where}: its evidence cannot be read: {place}: {first['msg']}") from None
+
+
+def _tamed(trial: Trial) -> Trial:
+    """Its texts are shown beside the card's, and keep to the same manners."""
+    texts: dict[str, Any] = {
+        name: made_readable(value)[:400] for name, value in trial.__dict__.items() if isinstance(value, str)
+    }
+    return replace(trial, **texts)
 
 
 def _key(trial: Trial) -> str:
@@ -170,5 +190,8 @@ def _shortened(text: str, longest: int) -> str:
 
 def _number(value: Any) -> float | None:
     """A positive, finite number, or nothing."""
-    sound = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    try:
+        sound = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    except OverflowError:
+        return None
     return float(value) if sound else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from bottega.core.errors import UsageError
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
@@ -12,8 +13,15 @@ from bottega.skills.starter import starter_cards
 def default_folder() -> Path:
     """`BOTTEGA_LIBRARY`, or a folder in the user's data directory."""
     named = os.environ.get("BOTTEGA_LIBRARY")
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return Path(named) if named else data / "bottega" / "skills"
+    if named:
+        return Path(named)
+    try:
+        data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    except RuntimeError:
+        raise UsageError(
+            "no home directory is known, so no place for a library: give --library, or set BOTTEGA_LIBRARY"
+        ) from None
+    return data / "bottega" / "skills"
 
 
 def open_library(folder: Path | None = None, *, create: bool = False) -> Library:

@@ -5,8 +5,8 @@ something changed and nothing otherwise. A pointer file names the folder in use 
 atomically after the index has committed, and applying the same changes twice does no harm, so a kill at any moment leaves an index
 that is at worst behind. One that is missing, foreign, or damaged is built anew in another folder.
 
-Field weights are repetitions inside one field (BM25F): weighting happens before term frequency saturates, and a query asks one
-posting list for each word instead of six.
+Two fields: all of a card that describes it, and its head once more (name, tags, intent). A word's weight in one field levels off
+after a few repetitions, so a card that is about softmax would score no better there than one that mentions it.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import tantivy
 
+from bottega.core.errors import LibraryError
 from bottega.core.skill import DEVICES, LANGUAGES, State
 from bottega.skills.query import Query
-from bottega.skills.store import Store
+from bottega.skills.store import Store, to_do
 
-FORMAT = 1
+FORMAT = 2
 """Raised when documents or analysis change: an index of another format is built anew."""
-WEIGHTS = {"name": 4, "tags": 3, "intent": 3, "anchor": 2, "technique": 1, "conditions": 1}
 TERMS = 24
-"""A query keeps its most telling words; the rest would cost time and move nothing."""
+LEAST = 0.1
+"""A query keeps its most telling words, and none that tells less than this part of the best: the rest cost time and move nothing."""
 PATIENCE_S = 2.0
 """How long a search waits for another process that is bringing the index up to date, before it takes the index as it is."""
 
@@ -53,11 +55,12 @@ class Pointer:
     library: str
     version: int
     documents: int
+    last: str = ""
+    """The last row it covers, told apart: a database put back from an older copy comes to the same version with other cards."""
     format: int = FORMAT
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     score: float
     row: int
     bits: int
@@ -69,31 +72,48 @@ class SearchIndex:
 
     def __init__(self, store: Store) -> None:
         self.store, self.folder = store, store.folder / "index"
-        self._open: tuple[Pointer, tantivy.Index] | None = None
-        self._past: dict[int, tantivy.Index] = {}
-        self._lock = threading.RLock()
+        self._forget()
         self.behind = 0
         """Changes of cards that the last search did not see, because another process was still writing the index."""
 
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._open: tuple[Pointer, tantivy.Index] | None = None
+        self._past: dict[int, tantivy.Index] = {}
+        self._sound: set[str] = set()
+        self._lock = threading.RLock()
+
     def search(self, query: Query, limit: int, at: int | None = None) -> list[Found]:
-        """The best rows by score. A damaged index is built anew, once."""
+        """The best rows by score. A damaged index is built anew, and where that cannot be done one is built in memory."""
+        if self._process != os.getpid():  # a fork: the lock may be held by a thread that is not here
+            self._forget()
         with self._lock:
             if at is not None:
                 return _ask(self._as_of(at), query, limit)
-            try:
-                return _ask(self._current(), query, limit)
-            except BaseException as error:
-                if not _is_damage(error):
-                    raise
-                self._open = None
-                return _ask(self.rebuild(), query, limit)
+            for way in (self._current, self._looked_at_again, self._built_anew, self._as_of):
+                try:
+                    return _ask(way(), query, limit)
+                except BaseException as error:
+                    if not _is_damage(error):
+                        raise
+                    self._open, reason = None, str(error)
+            raise LibraryError(f"{self.store.path}: the cards cannot be searched: {reason}. {to_do(self.store.folder)}")
 
-    def rebuild(self, progress: Progress | None = None) -> tantivy.Index:
+    def terms(self, query: Query) -> list[tuple[str, float]]:
+        """What a search looks up, and how much it weighs."""
+        with self._lock:
+            return _telling_terms(self._current().searcher(), query)
+
+    def rebuild(self, progress: Progress | None = None) -> None:
         """From the truth, into a new folder; readers of the old one are not disturbed."""
-        with self._lock, self._writing(patience=600.0) as mine:
-            if not mine:
-                return self._as_of(None)
-            return self._build(progress)
+        try:
+            with self._lock, self._writing(patience=600.0) as mine:
+                if mine:
+                    self._build(progress)
+        except (OSError, ValueError) as error:
+            raise LibraryError(
+                f"{self.folder}: the index cannot be built: {error}; searches will build one in memory"
+            ) from None
 
     def close(self) -> None:
         with self._lock:
@@ -108,14 +128,14 @@ class SearchIndex:
             self.behind = 0
             return self._opened(pointer)
         if not self.store.writable:
-            return self._as_of(None)
+            return self._as_of()
         with self._writing(PATIENCE_S) as mine:
             pointer = self._pointer()
             if not mine:
                 if pointer is None:
-                    return self._as_of(None)
+                    return self._as_of()
                 self.behind = max(0, changed - pointer.version)
-                return self._opened(pointer)
+                return self._opened(pointer, exact=False)
             self.behind = 0
             if pointer is None:
                 return self._build(None)
@@ -123,61 +143,95 @@ class SearchIndex:
                 pointer = self._catch_up(pointer)
             return self._opened(pointer)
 
-    def _opened(self, pointer: Pointer) -> tantivy.Index:
+    def _looked_at_again(self) -> tantivy.Index:
+        """What looked damaged may be an index that another process was just replacing: with the lock held, nobody is."""
+        with self._writing(PATIENCE_S) as mine:
+            pointer = self._pointer()
+            if pointer is None or self._last_change() > pointer.version:
+                raise ValueError("it is behind as well")
+            return self._opened(pointer, exact=mine)
+
+    def _built_anew(self) -> tantivy.Index:
+        with self._writing(PATIENCE_S) as mine:
+            return self._build(None) if mine else self._as_of()
+
+    def _loaded(self, generation: str) -> tantivy.Index:
+        place = self.folder / generation
+        for file in _segment_files(place):
+            if file.name not in self._sound:
+                _check_sum(file)
+                self._sound.add(file.name)
+        index = tantivy.Index.open(str(place))
+        index.register_tokenizer("card", analyser())
+        return index
+
+    def _opened(self, pointer: Pointer, exact: bool = True) -> tantivy.Index:
+        """The index that a pointer names; while another process writes it, the pointer may be a little behind."""
         if self._open is None or self._open[0].generation != pointer.generation:
-            index = tantivy.Index.open(str(self.folder / pointer.generation))
-            index.register_tokenizer("card", analyser())
-            self._open = (pointer, index)
+            self._open = (pointer, self._loaded(pointer.generation))
         elif self._open[0] != pointer:
             self._open[1].reload()
             self._open = (pointer, self._open[1])
         else:
             return self._open[1]
-        if self._open[1].searcher().num_docs != pointer.documents:
+        if exact and self._open[1].searcher().num_docs != pointer.documents:
             raise ValueError("the index does not hold what its pointer says")
         return self._open[1]
 
     def _catch_up(self, pointer: Pointer) -> Pointer:
         index = self._open[1] if self._open and self._open[0].generation == pointer.generation else None
         if index is None:
-            index = tantivy.Index.open(str(self.folder / pointer.generation))
-            index.register_tokenizer("card", analyser())
-        writer = index.writer(32_000_000, 1)
+            index = self._loaded(pointer.generation)
+        writer, schema = index.writer(32_000_000, 1), index.schema
         with self.store.reading() as connection:
-            version, documents = _extent(connection)
-            gone = connection.execute("SELECT row FROM cards WHERE valid_to > ?", (pointer.version,))
+            version, documents = _version(connection), pointer.documents
+            gone = connection.execute("SELECT row, valid_from FROM cards WHERE valid_to > ?", (pointer.version,))
             new = connection.execute(
                 "SELECT row, body FROM cards WHERE valid_from > ? AND valid_to IS NULL", (pointer.version,)
             )
+            # Counted by what changed: counting all cards takes a while when there are many.
+            # By a query: a number as a term is taken for a signed one, which is never found among these.
             for row in gone:
-                writer.delete_documents_by_term("row", row["row"])
+                writer.delete_documents_by_query(tantivy.Query.term_query(schema, "row", row["row"]))
+                documents -= row["valid_from"] <= pointer.version
             for row in new:
-                writer.delete_documents_by_term("row", row["row"])
+                writer.delete_documents_by_query(tantivy.Query.term_query(schema, "row", row["row"]))
                 writer.add_document(_document(row["row"], json.loads(row["body"])))
+                documents += 1
+            last = _last_row(connection, version)
         writer.commit()
         writer.wait_merging_threads()
         index.reload()
-        self._open = None
-        return self._point(Pointer(pointer.generation, pointer.library, version, documents))
+        if index.searcher().num_docs != documents:
+            raise ValueError("the index does not hold what was put into it")
+        pointer = self._point(Pointer(pointer.generation, pointer.library, version, documents, last))
+        self._open = (pointer, index)
+        return pointer
 
     def _build(self, progress: Progress | None) -> tantivy.Index:
         generation = f"{int(time.time() * 1000):x}-{os.getpid():x}"
         place = self.folder / generation
         place.mkdir(parents=True)
-        index = tantivy.Index(_schema(), path=str(place))
-        index.register_tokenizer("card", analyser())
-        with self.store.reading() as connection:
-            version, documents = _extent(connection)
-            library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
-            _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents, progress)
-        pointer = self._point(Pointer(generation, library, version, documents))
+        try:
+            index = tantivy.Index(_schema(), path=str(place))
+            index.register_tokenizer("card", analyser())
+            with self.store.reading() as connection:
+                version = _version(connection)
+                documents = connection.execute("SELECT count(*) FROM cards WHERE valid_to IS NULL").fetchone()[0]
+                last = _last_row(connection, version)
+                library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
+                _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents, progress)
+            pointer = self._point(Pointer(generation, library, version, documents, last))
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
         for old in self.folder.iterdir():
             if old.is_dir() and old.name != generation:
                 shutil.rmtree(old, ignore_errors=True)
         self._open = None
         return self._opened(pointer)
 
-    def _as_of(self, at: int | None) -> tantivy.Index:
+    def _as_of(self, at: int | None = None) -> tantivy.Index:
         """An index in memory: for a version of the past, or for a library that cannot be written."""
         key = self._last_change() if at is None else at
         if key not in self._past:
@@ -195,20 +249,26 @@ class SearchIndex:
 
     def _last_change(self) -> int:
         """The last version that touched a card; trials and uses do not concern the index."""
-        row = self.store.row("SELECT max((SELECT max(valid_from) FROM cards), coalesce((SELECT max(valid_to) FROM cards), 0))")
-        return int(row[0] or 0) if row else 0
+        # Said so that each half is one look into an index: without its condition the second one reads the whole table.
+        row = self.store.row(
+            "SELECT (SELECT max(valid_from) FROM cards), (SELECT max(valid_to) FROM cards WHERE valid_to IS NOT NULL)"
+        )
+        return max(row[0] or 0, row[1] or 0) if row else 0
 
     def _pointer(self) -> Pointer | None:
         """The pointer, or nothing when there is none that is ours, whole, and of this format."""
         try:
             pointer = Pointer(**json.loads((self.folder / "current.json").read_text()))
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
-        row = self.store.row("SELECT value FROM meta WHERE key = 'library'")
-        ours = pointer.format == FORMAT and row is not None and pointer.library == row[0]
-        # A database that was put back from an older copy is behind its index.
-        known = self.store.row("SELECT max(version) FROM changes")
-        sound = ours and known is not None and pointer.version <= int(known[0] or 0)
+        kinds = (str, str, int, int, str, int)
+        if tuple(map(type, pointer.__dict__.values())) != kinds or pointer.format != FORMAT:
+            return None
+        row = self.store.row("SELECT (SELECT value FROM meta WHERE key = 'library'), (SELECT max(version) FROM changes)")
+        sound = row is not None and pointer.library == row[0] and pointer.version <= (row[1] or 0)
+        if sound and (self._open is None or self._open[0] != pointer):
+            with self.store.reading() as connection:
+                sound = _last_row(connection, pointer.version) == pointer.last
         return pointer if sound and (self.folder / pointer.generation).is_dir() else None
 
     def _point(self, pointer: Pointer) -> Pointer:
@@ -243,7 +303,8 @@ class SearchIndex:
 
 def _is_damage(error: BaseException) -> bool:
     """What tantivy raises on broken files; a panic of its Rust code is no `Exception` and cannot be imported."""
-    return isinstance(error, ValueError | OSError | RuntimeError | SystemError) or type(error).__name__ == "PanicException"
+    broken = ValueError | OSError | RuntimeError | SystemError | KeyError | TypeError
+    return isinstance(error, broken) or type(error).__name__ == "PanicException"
 
 
 def analyser() -> tantivy.TextAnalyzer:
@@ -274,7 +335,8 @@ def _schema() -> tantivy.Schema:
     builder.add_unsigned_field("row", stored=False, indexed=True, fast=True)
     builder.add_unsigned_field("bits", fast=True)
     builder.add_unsigned_field("scope", fast=True)
-    builder.add_text_field("text", tokenizer_name="card", index_option="freq")
+    for field in ("head", "text"):
+        builder.add_text_field(field, tokenizer_name="card", index_option="freq")
     return builder.build()
 
 
@@ -288,11 +350,16 @@ def _document(row: int, body: dict[str, Any]) -> tantivy.Document:
         bits |= bits_of(device=device)
     document.add_unsigned("bits", bits)
     document.add_unsigned("scope", scope_number(body["scope"]))
-    texts = {**body, "tags": " ".join(body["tags"]), "conditions": " ".join(body["conditions"].values())}
-    for field, weight in WEIGHTS.items():
-        for _ in range(weight):
-            document.add_text("text", texts[field])
+    head, text = described(body)
+    document.add_text("head", head)
+    document.add_text("text", text)
     return document
+
+
+def described(body: dict[str, Any]) -> tuple[str, str]:
+    """What a card is searched by: its head, and everything."""
+    head = "\n".join((body["name"], *body["tags"], body["intent"]))
+    return head, "\n".join((head, body["anchor"], body["technique"], *body["conditions"].values()))
 
 
 def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int, progress: Progress | None) -> None:
@@ -306,29 +373,58 @@ def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int, progres
     index.reload()
 
 
-def _extent(connection: sqlite3.Connection) -> tuple[int, int]:
-    version = connection.execute("SELECT max(version) FROM changes").fetchone()[0] or 0
-    documents = connection.execute("SELECT count(*) FROM cards WHERE valid_to IS NULL").fetchone()[0]
-    return int(version), int(documents)
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0] or 0)
 
 
-def _ask(index: tantivy.Index, query: Query, limit: int) -> list[Found]:
-    searcher, schema, analyse = index.searcher(), index.schema, analyser()
-    weights: dict[str, float] = {}
+def _last_row(connection: sqlite3.Connection, version: int) -> str:
+    query = "SELECT row, name, state, hash FROM cards WHERE valid_from <= ? ORDER BY valid_from DESC, row DESC LIMIT 1"
+    row = connection.execute(query, (version,)).fetchone()
+    return " ".join(map(str, row)) if row else ""
+
+
+def _segment_files(place: Path) -> list[Path]:
+    """The files of the segments in use. Others may be half-written: a killed writer leaves some."""
+    segments = json.loads((place / "meta.json").read_text())["segments"]
+    names = {segment["segment_id"].replace("-", "") for segment in segments}
+    return [file for file in place.iterdir() if file.name[:32] in names]
+
+
+def _check_sum(file: Path) -> None:
+    """Tantivy ends each file with a checksum of it, and does not look at it when it opens one. Such a file never changes."""
+    data = file.read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    if json.loads(data[-8 - length : -8])["crc"] != zlib.crc32(memoryview(data)[: -8 - length]):
+        raise ValueError(f"{file.name} is damaged")
+
+
+def _telling_terms(searcher: tantivy.Searcher, query: Query) -> list[tuple[str, float]]:
+    """The terms to look up: a query's words as the index knows them, those first that are rare and weigh much."""
+    analyse, weights = analyser(), dict[str, float]()
     for word, weight in query.terms.items():
         for term in analyse.analyze(word):
             weights[term] = max(weight, weights.get(term, 0.0))
-    known = [(term, weight, searcher.doc_freq("text", term)) for term, weight in weights.items()]
-    known = [part for part in known if part[2]]
+    total, known = searcher.num_docs, []
+    for term, weight in weights.items():
+        cards = searcher.doc_freq("text", term)
+        if cards:
+            known.append((weight * math.log1p(total / cards), term, weight))
+    known.sort(reverse=True)
+    return [(term, weight) for worth, term, weight in known[:TERMS] if worth >= LEAST * known[0][0]]
+
+
+def _ask(index: tantivy.Index, query: Query, limit: int) -> list[Found]:
+    searcher = index.searcher()
     total = searcher.num_docs
-    known.sort(key=lambda part: (part[1] * math.log1p(total / part[2]), part[0]), reverse=True)
-    if not known:
-        return []
     clauses = [
-        (tantivy.Occur.Should, tantivy.Query.boost_query(tantivy.Query.term_query(schema, "text", term, "freq"), weight))
-        for term, weight, _ in known[:TERMS]
+        (tantivy.Occur.Should, tantivy.Query.boost_query(tantivy.Query.term_query(index.schema, field, term, "freq"), weight))
+        for term, weight in _telling_terms(searcher, query)
+        for field in ("head", "text")
     ]
-    hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=limit, count=False).hits
+    if not clauses:
+        return []
+    # The collector makes room for its limit at once, whatever there is to find.
+    hits = searcher.search(tantivy.Query.boolean_query(clauses), limit=min(limit, total), count=False).hits
     places = [place for _, place in hits]
     columns = [searcher.fast_field_values(name, places) for name in ("row", "bits", "scope")]
     return [Found(float(hit[0]), int(row), int(bits), int(scope)) for hit, row, bits, scope in zip(hits, *columns)]

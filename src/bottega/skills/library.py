@@ -16,13 +16,13 @@ from typing import Literal
 
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, State
-from bottega.skills.door import admit_data
+from bottega.skills.door import admit_data, made_readable
 from bottega.skills.evidence import Evidence
 from bottega.skills.index import SearchIndex
 from bottega.skills.likeness import signature
 from bottega.skills.query import Query
 from bottega.skills.retrieve import Filter, Hit, best
-from bottega.skills.store import Change, Store
+from bottega.skills.store import Change, Store, to_do
 from bottega.skills.uses import Uses
 
 OnConflict = Literal["error", "rename", "skip"]
@@ -41,6 +41,8 @@ class Added:
     """The very same card is in the library already."""
     skipped: list[str] = field(default_factory=list)
     """Another card has this name, and `skip` was asked for."""
+    names: list[str] = field(default_factory=list)
+    """Under which name each card that was given now is, in the order given; empty for a skipped one."""
 
 
 @dataclass(frozen=True)
@@ -82,24 +84,36 @@ class Library:
 
     def get(self, name: str, at: int | None = None) -> Skill:
         condition, arguments = _as_of(self._known(at))
-        row = self.store.row(f"SELECT body FROM cards WHERE name = ? AND {condition}", name, *arguments)
+        row = self.store.row(f"SELECT body, hash FROM cards WHERE name = ? AND {condition}", name, *arguments)
         if row is None:
-            near = self._near(name)
+            near = self._near(name[:64])
             hint = f"; did you mean {near}?" if near else f"; `bottega skills list --library {self.folder}` shows all"
-            raise LibraryError(f"{self.folder}: no card is named {name!r}{f' at version {at}' if at is not None else ''}{hint}")
-        return _skill(row)
+            past = f" at version {at}" if at is not None else ""
+            raise LibraryError(f"{self.folder}: no card is named {name[:100]!r}{past}{hint}")
+        skill = self._skill(row)
+        if content_hash(skill) != row["hash"]:
+            raise LibraryError(f"{self.store.path}: the card {name!r} is not what was written. {to_do(self.folder)}")
+        return skill
 
     def cards(self, state: State | None = None, at: int | None = None) -> list[Skill]:
         """Cards by name, as of a version."""
         condition, arguments = _as_of(self._known(at))
         if state is not None:
             condition, arguments = f"{condition} AND state = ?", [*arguments, state.value]
-        return [_skill(row) for row in self.store.rows(f"SELECT body FROM cards WHERE {condition} ORDER BY name", *arguments)]
+        return [
+            self._skill(row) for row in self.store.rows(f"SELECT body FROM cards WHERE {condition} ORDER BY name", *arguments)
+        ]
+
+    def counts(self) -> dict[State, int]:
+        """How many cards are in each state."""
+        rows = self.store.rows("SELECT state, count(*) AS number FROM cards WHERE valid_to IS NULL GROUP BY state")
+        found = {row["state"]: int(row["number"]) for row in rows}
+        return {state: found.get(state.value, 0) for state in State}
 
     def history(self, name: str) -> list[Entry]:
         self.get(name)
         rows = self.store.rows("SELECT body, valid_from, valid_to FROM cards WHERE name = ? ORDER BY valid_from", name)
-        return [Entry(_skill(row), row["valid_from"], row["valid_to"]) for row in rows]
+        return [Entry(self._skill(row), row["valid_from"], row["valid_to"]) for row in rows]
 
     def add(self, skill: Skill, note: str = "") -> Skill:
         """A new card, *proposed*, or in the state it brings. A name that is taken is an error."""
@@ -110,11 +124,14 @@ class Library:
         return skill
 
     def add_many(self, skills: Iterable[Skill], on_conflict: OnConflict = "rename", note: str = "") -> Added:
-        """Cards by the thousand, in transactions of `BATCH`: what was committed stays if a later one fails."""
+        """Cards by the thousand, in transactions of `BATCH`: what was committed stays if a later one fails.
+
+        Where a taken name is an error, it is one transaction, so that an error leaves nothing behind.
+        """
         report, batch = Added(), []
         for skill in skills:
             batch.append(admit_data(skill.to_json(), skill.name))
-            if len(batch) == BATCH:
+            if len(batch) == BATCH and on_conflict != "error":
                 self._add_batch(batch, on_conflict, note, report)
                 batch = []
         self._add_batch(batch, on_conflict, note, report)
@@ -129,10 +146,13 @@ class Library:
                 row = change.execute("SELECT hash FROM cards WHERE name = ? AND valid_to IS NULL", (skill.name,)).fetchone()
                 if row is not None and row["hash"] == content_hash(skill):
                     done.already_there.append(skill.name)
+                    done.names.append(skill.name)
                 elif row is not None and on_conflict == "skip":
                     done.skipped.append(skill.name)
+                    done.names.append("")
                 else:
                     named = skill if row is None else self._renamed(change.connection, skill, on_conflict)
+                    done.names.append(named.name)
                     if named.name != skill.name:
                         if _same_content(change.connection, named):
                             done.already_there.append(skill.name)
@@ -144,13 +164,14 @@ class Library:
         report.renamed |= done.renamed
         report.already_there += done.already_there
         report.skipped += done.skipped
+        report.names += done.names
 
     def _renamed(self, connection: sqlite3.Connection, skill: Skill, on_conflict: OnConflict) -> Skill:
         if on_conflict == "error":
             self._refuse_taken(connection, skill.name)
         number = 2
         while True:
-            name = f"{skill.name[:58]}_{number}"
+            name = f"{skill.name[:58].rstrip('_')}_{number}"
             row = connection.execute("SELECT hash FROM cards WHERE name = ? AND valid_to IS NULL", (name,)).fetchone()
             named = replace(skill, name=name)
             if row is None or row["hash"] == content_hash(named):
@@ -158,11 +179,18 @@ class Library:
             number += 1
 
     def revise(self, name: str, skill: Skill, note: str = "") -> Skill:
-        """A new text for a card. It is *proposed* again: what was proved was the old text."""
+        """A new text for a card. It is *proposed* again: what was proved was the old text. The same text changes nothing."""
+        new = admit_data(replace(skill, name=name, state=State.PROPOSED, reason="revised").to_json(), name)
+        old = self.get(name)
+        if content_hash(old) == content_hash(new):
+            return old
         with self.store.change("revise", note or name) as change:
             old = self._current(change.connection, name)
-            new = replace(skill, name=name, version=old.version + 1, state=State.PROPOSED, reason="revised")
-            new = admit_data(new.to_json(), name)
+            if old.state is State.RETIRED:
+                raise LibraryError(
+                    f"{name} is retired ({old.reason}); nothing was changed. `bottega skills restore {name}` first"
+                )
+            new = replace(new, version=old.version + 1)
             self._replace(change, new)
         return new
 
@@ -173,7 +201,7 @@ class Library:
 
     def move_within(self, change: Change, name: str, state: State, reason: str) -> Skill:
         """The same inside a larger change."""
-        moved = replace(self._current(change.connection, name), state=state, reason=reason[:400])
+        moved = replace(self._current(change.connection, name), state=state, reason=made_readable(reason)[:400])
         self._replace(change, moved)
         return moved
 
@@ -190,7 +218,13 @@ class Library:
 
     def _current(self, connection: sqlite3.Connection, name: str) -> Skill:
         row = connection.execute("SELECT body FROM cards WHERE name = ? AND valid_to IS NULL", (name,)).fetchone()
-        return self.get(name) if row is None else _skill(row)
+        return self.get(name) if row is None else self._skill(row)
+
+    def _skill(self, row: sqlite3.Row) -> Skill:
+        try:
+            return Skill.from_json(json.loads(row["body"]))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LibraryError(f"{self.store.path}: a card cannot be read ({error}). {to_do(self.folder)}") from None
 
     def _refuse_taken(self, connection: sqlite3.Connection, name: str) -> None:
         row = connection.execute("SELECT state FROM cards WHERE name = ? AND valid_to IS NULL", (name,)).fetchone()
@@ -240,7 +274,3 @@ def _as_of(at: int | None) -> tuple[str, list[object]]:
     if at is None:
         return "valid_to IS NULL", []
     return "valid_from <= ? AND (valid_to IS NULL OR valid_to > ?)", [at, at]
-
-
-def _skill(row: sqlite3.Row) -> Skill:
-    return Skill.from_json(json.loads(row["body"]))

@@ -65,15 +65,17 @@ class Proof:
     beside: tuple[Skill, ...] = ()
     """Cards that both arms get."""
     seed: int = 0
+    setting: str = ""
+    """What else attempts must share to be counted together: who writes them, where they are judged."""
 
     def __post_init__(self) -> None:
-        if len({task.id for task in self.tasks}) < 2:
-            raise UsageError("a card is proved on its own task and at least one sibling; give two different tasks or more")
+        if len(self.tasks) < 2 or len({task.id for task in self.tasks}) < len(self.tasks):
+            raise UsageError("a card is proved on its own task and at least one sibling; give two tasks or more, all different")
 
     @property
     def id(self) -> str:
         terms = [content_hash(self.skill), self.skill.version, [task.id for task in self.tasks], asdict(self.rules)]
-        terms += [[content_hash(skill) for skill in self.beside], self.seed]
+        terms += [[content_hash(skill) for skill in self.beside], self.seed, self.setting]
         return hashlib.sha256(json.dumps(terms, sort_keys=True).encode()).hexdigest()[:24]
 
 
@@ -86,17 +88,22 @@ def prove(
     run: Run = map,
     progress: Callable[[Decision], None] | None = None,
 ) -> Decision:
-    """Try a card until the gate decides, then admit or refuse it, with its evidence, in one change."""
+    """Try a card until the gate decides, then admit or refuse it, with its evidence, in one change.
+
+    A proof that was concluded before is told again and moves nothing: another seed makes a new one.
+    """
+    if library.get(proof.skill.name).state is State.RETIRED:
+        raise UsageError(f"{proof.skill.name} is retired; `bottega skills restore {proof.skill.name}` first, then prove it")
     kept = library.evidence.attempts(proof.id)
 
     def do(job: Job) -> Verdict:
         if job.key not in kept:
             if job.arm == "again":
-                kept[job.key] = confirm(job.task, kept[replace(job, arm="with").key])
+                verdict = confirm(job.task, kept[replace(job, arm="with").key])
             else:
                 skills = (*proof.beside, proof.skill) if job.arm == "with" else proof.beside
-                kept[job.key] = attempt(job.task, skills, proof.seed + job.round)
-            library.evidence.keep_attempt(proof.id, job.key, kept[job.key])
+                verdict = attempt(job.task, skills, proof.seed + job.round)
+            kept[job.key] = library.evidence.keep_attempt(proof.id, job.key, verdict)
         return kept[job.key]
 
     own, finished = proof.tasks[0].id, 0
@@ -104,7 +111,8 @@ def prove(
         jobs = [Job(finished, task, arm) for task in proof.tasks for arm in ("with", "without")]
         list(run(do, jobs))
         finished += 1
-        pairs = _pairs(proof, kept, finished)
+        # By first figures only: a proof that was stopped among its second figures must come to them again.
+        pairs = _pairs(proof, kept, finished, again=False)
         decision = decide(pairs, own, proof.rules)
         if decision.step == "admit":
             list(run(do, _winners(proof, pairs)))
@@ -120,11 +128,13 @@ def prove(
             return decision
 
 
-def _pairs(proof: Proof, kept: Mapping[str, Verdict], finished: int) -> dict[str, list[Pair]]:
+def _pairs(proof: Proof, kept: Mapping[str, Verdict], finished: int, again: bool = True) -> dict[str, list[Pair]]:
+    """What each attempt was worth; with `again`, the worse of both figures where it was judged twice."""
+
     def value(number: int, task: Task, arm: str) -> float:
         first = worth(kept[Job(number, task, arm).key], proof.rules)
-        again = kept.get(Job(number, task, "again").key) if arm == "with" else None
-        return first if again is None else min(first, worth(again, proof.rules))
+        second = kept.get(Job(number, task, "again").key) if arm == "with" and again else None
+        return first if second is None else min(first, worth(second, proof.rules))
 
     return {
         task.id: [Pair(value(number, task, "with"), value(number, task, "without")) for number in range(finished)]
@@ -146,12 +156,14 @@ def conclude(library: Library, proof: Proof, decision: Decision, kept: Mapping[s
     admitted = decision.step == "admit"
     trials = [(f"{proof.id}/{task.id}", _trial(proof, task, decision, kept, finished)) for task in proof.tasks]
     with library.store.change("admit" if admitted else "refuse", f"{proof.skill.name}: {decision.reason}") as change:
-        library.evidence.record(change, trials)
+        fresh = library.evidence.record(change, trials)
         row = change.execute(
             "SELECT hash, state FROM cards WHERE name = ? AND valid_to IS NULL", (proof.skill.name,)
         ).fetchone()
-        # The text that was tried is the one that moves; a card that was revised meanwhile stays as it is.
-        if row is not None and row["hash"] == content_hash(proof.skill):
+        # The text that was tried is the one that moves; a card that was revised or retired meanwhile stays as it is. Nor does old
+        # evidence move anything: what retired a card that was proved before must be disproved by new attempts.
+        same = row is not None and row["hash"] == content_hash(proof.skill) and row["state"] != State.RETIRED
+        if fresh and same:
             state = State.ADMITTED if admitted else State(row["state"])
             library.move_within(change, proof.skill.name, state, decision.reason)
 

@@ -7,13 +7,16 @@ more. That is exact, and keeps the common case to one short walk over the postin
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bottega.core.errors import UsageError
+from bottega.core.errors import LibraryError, UsageError
 from bottega.core.skill import DEVICES, LANGUAGES, Skill, State
+from bottega.skills.door import SCOPE
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
-from bottega.skills.store import Store
+from bottega.skills.store import Store, to_do
 
 OVERSAMPLE = 8
 
@@ -31,12 +34,18 @@ class Filter:
             raise UsageError(f"unknown language {self.language!r}; use {', '.join(LANGUAGES)}")
         if self.device is not None and self.device not in DEVICES:
             raise UsageError(f"unknown device {self.device!r}; use {' or '.join(DEVICES)}")
+        if self.scope is not None and not re.fullmatch(SCOPE, self.scope):
+            raise UsageError(f"unknown scope {self.scope!r}; use general, or family/NAME")
 
-    def passes(self, found: Found) -> bool:
-        states = sum(bits_of(state) for state in self.states)
+    def passing(self, found: Iterable[Found]) -> list[Found]:
+        states = sum(bits_of(state) for state in set(self.states))
         needed = bits_of(language=self.language, device=self.device)
-        scopes = {scope_number("general"), scope_number(self.scope)} if self.scope else set()
-        return bool(found.bits & states) and found.bits & needed == needed and (not scopes or found.scope in scopes)
+        scopes = {scope_number("general"), scope_number(self.scope)} if self.scope else None
+        return [
+            part
+            for part in found
+            if part.bits & states and part.bits & needed == needed and (scopes is None or part.scope in scopes)
+        ]
 
 
 EVERY_STATE = tuple(State)
@@ -54,8 +63,9 @@ def best(store: Store, index: SearchIndex, query: Query, k: int, only: Filter, a
     limit = k * OVERSAMPLE
     while True:
         found = index.search(query, limit, at)
-        passed = [part for part in found if only.passes(part)]
-        if len(passed) >= k or len(found) < limit:
+        passed = only.passing(found)
+        # Among equal scores the limit cuts anywhere: enough were seen when the last one wanted is better than the last one seen.
+        if len(found) < limit or (len(passed) >= k and passed[k - 1].score > found[-1].score):
             break
         limit *= OVERSAMPLE
     # Equal scores in the order of their rows, so that the same library always answers alike.
@@ -65,7 +75,11 @@ def best(store: Store, index: SearchIndex, query: Query, k: int, only: Filter, a
 
 def _read(store: Store, found: list[Found], at: int | None) -> list[Hit]:
     """The cards themselves, from the truth; a row that was replaced since is left out."""
-    marks = ", ".join("?" * len(found))
-    rows = store.rows(f"SELECT row, body, valid_to FROM cards WHERE row IN ({marks})", *(part.row for part in found))
+    # One argument, however many rows: SQLite takes some thousands of them at most.
+    query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"
+    rows = store.rows(query, json.dumps([part.row for part in found]))
     bodies = {row["row"]: row["body"] for row in rows if row["valid_to"] is None or at is not None}
-    return [Hit(Skill.from_json(json.loads(bodies[part.row])), part.score) for part in found if part.row in bodies]
+    try:
+        return [Hit(Skill.from_json(json.loads(bodies[part.row])), part.score) for part in found if part.row in bodies]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LibraryError(f"{store.path}: a card cannot be read ({error}). {to_do(store.folder)}") from None

@@ -6,17 +6,19 @@ Nothing is deleted. A merged card is retired and points at the card it became pa
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bottega.core.errors import UsageError
+from bottega.core.errors import LibraryError, UsageError
 from bottega.core.skill import Skill, State
 from bottega.skills.library import Library
-from bottega.skills.likeness import ALIKE, likely_pairs, likeness
+from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness
 from bottega.skills.query import Query, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
+from bottega.skills.store import to_do
 
 LEAST_COMPARED = 12
 """Episodes that must have compared a card with its absence before it can retire."""
@@ -38,6 +40,8 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
     )
     if len(rows) < 2:
         return []
+    if any(len(row["signature"]) != 4 * 2 * PERMUTATIONS for row in rows):
+        raise LibraryError(f"{library.store.path}: a card's signature is damaged. {to_do(library.folder)}")
     signatures = np.frombuffer(b"".join(row["signature"] for row in rows), dtype=np.uint32).reshape(len(rows), -1)
     found = []
     for one, other, _ in likely_pairs(signatures, least):
@@ -65,11 +69,10 @@ def merge(library: Library, keep: str, drop: Sequence[str], reason: str = "") ->
         raise UsageError("merge one card with at least one other: bottega skills merge KEEP DROP…")
     with library.store.change("merge", f"{', '.join(drop)} into {keep}") as change:
         kept = library.get(keep)
+        if kept.state is State.RETIRED:
+            raise UsageError(f"{keep} is retired ({kept.reason}); restore it first, or keep another card")
         for name in dict.fromkeys(drop):
-            if library.get(name).state is State.RETIRED and keep in library.evidence.merged_into(name):
-                raise UsageError(f"{keep} was merged into {name}; restore {keep} first")
-            if keep in library.evidence.merged_into(name):
-                raise UsageError(f"{keep} is part of {name} already; merging back would make a circle")
+            library.get(name)
             change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, ?)", (change.version, name, keep))
             library.move_within(change, name, State.RETIRED, f"merged into {keep}" + (f": {reason}" if reason else ""))
     return kept
@@ -83,9 +86,9 @@ def retire(library: Library, name: str, reason: str) -> Skill:
 
 def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
     """Bring a retired card back, *proposed*: what retired it must be disproved by a new trial."""
-    if library.get(name).state is not State.RETIRED:
-        raise UsageError(f"{name} is not retired")
     with library.store.change("restore", f"{name}: {reason}") as change:
+        if library.get(name).state is not State.RETIRED:
+            raise UsageError(f"{name} is not retired")
         merged = change.execute("SELECT into_name FROM merges WHERE name = ? ORDER BY version DESC LIMIT 1", (name,)).fetchone()
         if merged is not None and merged["into_name"] is not None:
             change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, NULL)", (change.version, name))
@@ -93,15 +96,20 @@ def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
 
 
 def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
-    """Admitted cards whose uplift has stayed at or below nothing, with the reason to give."""
-    admitted = {
-        row["name"] for row in library.store.rows("SELECT name FROM cards WHERE valid_to IS NULL AND state = 'admitted'")
-    }
+    """Admitted cards whose uplift has stayed at or below nothing since they were admitted, with the reason to give."""
+    admitted = library.store.rows(
+        "SELECT name, (SELECT min(valid_from) FROM cards AS a WHERE a.name = c.name AND a.state = 'admitted' AND valid_from > coalesce("
+        "(SELECT max(valid_from) FROM cards AS o WHERE o.name = c.name AND o.state != 'admitted'), 0)) AS since "
+        "FROM cards AS c WHERE valid_to IS NULL AND state = 'admitted'"
+    )
+    since = {row["name"]: int(row["since"]) for row in admitted}
+    # The tallies are of all time: a card that was brought back and proved anew must not be held to what retired it.
+    suspects = {tally.skill for tally in library.uses.totals() if tally.skill in since and tally.compared >= least}
     found = []
-    for tally in library.uses.totals():
-        if tally.skill in admitted and tally.compared >= least and tally.uplift is not None and tally.uplift <= 0:
-            percent = (np.exp(tally.uplift) - 1) * 100
-            found.append((tally.skill, f"no uplift in use: {percent:+.1f} % over {tally.compared} episodes"))
+    for name, uplifts in library.uses.uplifts({name: since[name] for name in sorted(suspects)}).items():
+        mean = sum(uplifts) / max(1, len(uplifts))
+        if len(uplifts) >= least and mean <= 0:
+            found.append((name, f"no uplift in use: {math.expm1(mean) * 100:+.1f} % over {len(uplifts)} episodes"))
     return found
 
 

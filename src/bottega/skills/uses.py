@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from bottega.skills.store import Store
@@ -70,7 +70,9 @@ class Uses:
     def tallies(self, skill: str | None = None) -> list[Tally]:
         """For each card, family and device."""
         condition = "WHERE skill = ?" if skill is not None else ""
-        rows = self.store.rows(f"SELECT * FROM tallies {condition} ORDER BY skill, family, device", *([skill] if skill else []))
+        rows = self.store.rows(
+            f"SELECT * FROM tallies {condition} ORDER BY skill, family, device", *([] if skill is None else [skill])
+        )
         return [_tally(row) for row in rows]
 
     def totals(self, names: Sequence[str] | None = None) -> list[Tally]:
@@ -81,6 +83,19 @@ class Uses:
             "FROM tallies GROUP BY skill ORDER BY skill"
         )
         return [_tally(row) for row in rows if names is None or row["skill"] in names]
+
+    def uplifts(self, since: Mapping[str, int]) -> dict[str, list[float]]:
+        """For each of these cards, what single episodes gained with it, from the library version on that is given for it."""
+        found: dict[str, list[float]] = {name: [] for name in since}
+        first = min(since.values(), default=0)
+        for row in self.store.rows("SELECT body FROM uses WHERE version >= ? ORDER BY row", first) if since else ():
+            use = json.loads(row["body"])
+            schemes = [Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in use["schemes"]]
+            for name in {name for scheme in schemes for name in scheme.selected} & since.keys():
+                uplift = uplift_of(name, schemes) if use["library_version"] >= since[name] else None
+                if uplift is not None:
+                    found[name].append(uplift)
+        return found
 
 
 def uplift_of(skill: str, schemes: Sequence[Scheme]) -> float | None:
