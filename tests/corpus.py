@@ -6,10 +6,12 @@ The header stands in the candidate itself, so that a reader finds cheat, gain an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
@@ -103,3 +105,10 @@ def _value(text: str) -> int | float | str | bool:
         except ValueError:
             continue
     return text
+
+
+def every_second_is_slow(found: Sequence[Specimen]) -> list[Any]:
+    """The corpus for a parametrised test. A verdict takes seconds, so that `make test` takes every other one by name and
+    `make test-all` takes them all."""
+    marks = (pytest.mark.slow if number % 2 else () for number in range(len(found)))
+    return [pytest.param(specimen, id=specimen.id, marks=mark) for specimen, mark in zip(found, marks)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from corpus import Specimen, specimens
+from corpus import Specimen, every_second_is_slow, specimens
 
 HONEST = specimens("honest/cpu")
 
 
-@pytest.mark.parametrize("honest", HONEST, ids=lambda honest: honest.id)
+@pytest.mark.parametrize("honest", every_second_is_slow(HONEST))
 def test_honest_kernel_is_accepted(judge, honest: Specimen) -> None:
     verdict = judge.judge(honest.task, honest.candidate(), **honest.options)
     seen = f"{verdict.outcome} {verdict.violations}: {verdict.diagnosis}"

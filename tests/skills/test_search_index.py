@@ -360,11 +360,11 @@ def test_an_index_that_is_ahead_of_its_pointer_is_used_and_not_built_anew(
         library.move("one", State.RETIRED, "old")
         generation = pointer(tmp_path)["generation"]
 
-        def killed(_: Any) -> None:
+        def killed(*_: Any) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(library.index, "_point", killed)
+            patch.setattr(index_module, "write_pointer", killed)
             found(library)
     with open(tmp_path / "index" / "lock", "a") as held, Library(tmp_path) as library:
         fcntl.flock(held, fcntl.LOCK_EX)

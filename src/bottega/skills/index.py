@@ -22,19 +22,16 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import tantivy
 
 from bottega.core.errors import LibraryError
 from bottega.core.skill import DEVICES, LANGUAGES, State
+from bottega.skills.index_files import Pointer, check_sum, last_row, read_pointer, segment_files, write_pointer
 from bottega.skills.query import Query
 from bottega.skills.store import Store, to_do
 
-FORMAT = 2
-"""Raised when documents or analysis change: an index of another format is built anew."""
 TERMS = 24
 LEAST = 0.1
 """A query keeps its most telling words, and none that tells less than this part of the best: the rest cost time and move nothing."""
@@ -45,19 +42,6 @@ Progress = Callable[[int, int], None]
 _STATE_BITS = {State.PROPOSED: 1, State.ADMITTED: 2, State.RETIRED: 4}
 _LANGUAGE_BITS = {language: 8 << place for place, language in enumerate(LANGUAGES)}
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """Which folder is in use, and what it covers."""
-
-    generation: str
-    library: str
-    version: int
-    documents: int
-    last: str = ""
-    """The last row it covers, told apart: a database put back from an older copy comes to the same version with other cards."""
-    format: int = FORMAT
 
 
 class Found(NamedTuple):
@@ -157,9 +141,9 @@ class SearchIndex:
 
     def _loaded(self, generation: str) -> tantivy.Index:
         place = self.folder / generation
-        for file in _segment_files(place):
+        for file in segment_files(place):
             if file.name not in self._sound:
-                _check_sum(file)
+                check_sum(file)
                 self._sound.add(file.name)
         index = tantivy.Index.open(str(place))
         index.register_tokenizer("card", analyser())
@@ -198,13 +182,13 @@ class SearchIndex:
                 writer.delete_documents_by_query(tantivy.Query.term_query(schema, "row", row["row"]))
                 writer.add_document(_document(row["row"], json.loads(row["body"])))
                 documents += 1
-            last = _last_row(connection, version)
+            last = last_row(connection, version)
         writer.commit()
         writer.wait_merging_threads()
         index.reload()
         if index.searcher().num_docs != documents:
             raise ValueError("the index does not hold what was put into it")
-        pointer = self._point(Pointer(pointer.generation, pointer.library, version, documents, last))
+        pointer = write_pointer(self.folder, Pointer(pointer.generation, pointer.library, version, documents, last))
         self._open = (pointer, index)
         return pointer
 
@@ -218,10 +202,10 @@ class SearchIndex:
             with self.store.reading() as connection:
                 version = _version(connection)
                 documents = connection.execute("SELECT count(*) FROM cards WHERE valid_to IS NULL").fetchone()[0]
-                last = _last_row(connection, version)
+                last = last_row(connection, version)
                 library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
                 _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents, progress)
-            pointer = self._point(Pointer(generation, library, version, documents, last))
+            pointer = write_pointer(self.folder, Pointer(generation, library, version, documents, last))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -257,28 +241,15 @@ class SearchIndex:
 
     def _pointer(self) -> Pointer | None:
         """The pointer, or nothing when there is none that is ours, whole, and of this format."""
-        try:
-            pointer = Pointer(**json.loads((self.folder / "current.json").read_text()))
-        except (OSError, ValueError, TypeError, RecursionError):
-            return None
-        kinds = (str, str, int, int, str, int)
-        if tuple(map(type, pointer.__dict__.values())) != kinds or pointer.format != FORMAT:
+        pointer = read_pointer(self.folder)
+        if pointer is None:
             return None
         row = self.store.row("SELECT (SELECT value FROM meta WHERE key = 'library'), (SELECT max(version) FROM changes)")
         sound = row is not None and pointer.library == row[0] and pointer.version <= (row[1] or 0)
         if sound and (self._open is None or self._open[0] != pointer):
             with self.store.reading() as connection:
-                sound = _last_row(connection, pointer.version) == pointer.last
-        return pointer if sound and (self.folder / pointer.generation).is_dir() else None
-
-    def _point(self, pointer: Pointer) -> Pointer:
-        temporary = self.folder / f"current.{os.getpid()}.{threading.get_ident()}"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(pointer.__dict__, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.folder / "current.json")
-        return pointer
+                sound = last_row(connection, pointer.version) == pointer.last
+        return pointer if sound else None
 
     @contextlib.contextmanager
     def _writing(self, patience: float) -> Iterator[bool]:
@@ -375,27 +346,6 @@ def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int, progres
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0] or 0)
-
-
-def _last_row(connection: sqlite3.Connection, version: int) -> str:
-    query = "SELECT row, name, state, hash FROM cards WHERE valid_from <= ? ORDER BY valid_from DESC, row DESC LIMIT 1"
-    row = connection.execute(query, (version,)).fetchone()
-    return " ".join(map(str, row)) if row else ""
-
-
-def _segment_files(place: Path) -> list[Path]:
-    """The files of the segments in use. Others may be half-written: a killed writer leaves some."""
-    segments = json.loads((place / "meta.json").read_text())["segments"]
-    names = {segment["segment_id"].replace("-", "") for segment in segments}
-    return [file for file in place.iterdir() if file.name[:32] in names]
-
-
-def _check_sum(file: Path) -> None:
-    """Tantivy ends each file with a checksum of it, and does not look at it when it opens one. Such a file never changes."""
-    data = file.read_bytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    if json.loads(data[-8 - length : -8])["crc"] != zlib.crc32(memoryview(data)[: -8 - length]):
-        raise ValueError(f"{file.name} is damaged")
 
 
 def _telling_terms(searcher: tantivy.Searcher, query: Query) -> list[tuple[str, float]]:

@@ -1,0 +1,115 @@
+"""One answer on its way: what was asked, what has been drawn so far, and when it is over. Knows no model and no device."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from bottega.backbone.sampling import Sampling, StopReason
+from bottega.backbone.tokens import TokenCompletion, TokenRequest
+from bottega.core.errors import BackboneError, UsageError
+
+Decode = Callable[[Sequence[int]], str]
+
+_TOKENS_PER_LETTER = 4
+"""A letter of several bytes may be spread over as many tokens: so far back a stop string may have begun."""
+
+
+@dataclass(eq=False)
+class Draft:
+    prompt: tuple[int, ...]
+    limit: int
+    """How many tokens it may draw."""
+    temperature: float
+    top_p: float
+    seed: int
+    """Below 2**63."""
+    stop: tuple[str, ...] = ()
+    future: Future[TokenCompletion] = field(default_factory=Future)
+    cancelled: bool = False
+    """Set by the asker's thread, seen by the engine's."""
+    version: int = 0
+    """The weights that were there when its prompt was read."""
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    launched: int = 0
+    """Draws that were asked of the device, seen or not."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the cache that it may come to need."""
+        return len(self.prompt) + self.limit
+
+    def extend(self, ids: Sequence[int], logprobs: Sequence[float], ends: Collection[int], decode: Decode) -> StopReason | None:
+        """Take in what was drawn, up to where the answer ends; says why it ended, or nothing while it has not."""
+        reason: StopReason | None = None
+        before = len(self.ids)
+        for token, logprob in zip(ids, logprobs):
+            if math.isnan(logprob):
+                raise BackboneError(
+                    "the model's weights give no numbers (NaN): load a sound checkpoint, or lower the step size"
+                )
+            self.ids.append(token)
+            self.logprobs.append(logprob)
+            if token in ends:
+                reason = "stop"
+                break
+            if len(self.ids) >= self.limit:
+                reason = "length"
+                break
+        if self.stop and len(self.ids) > before and self._cut(before, decode):
+            reason = "stop"
+        return reason
+
+    def _cut(self, before: int, decode: Decode) -> bool:
+        """Drop a stop string and what follows. Where it begins inside a token, that token goes too."""
+        reach = _TOKENS_PER_LETTER * max(map(len, self.stop)) + 4
+        tail = decode(self.ids[max(0, before - reach) :])
+        if not any(stop in tail for stop in self.stop):
+            return False
+        text = decode(self.ids)
+        places = [place for place in (text.find(stop) for stop in self.stop) if place >= 0]
+        if not places:
+            return False
+        keep = len(self.ids)
+        while keep and len(decode(self.ids[:keep])) > min(places):
+            keep -= 1
+        del self.ids[keep:], self.logprobs[keep:]
+        return True
+
+    def completion(self, reason: StopReason) -> TokenCompletion:
+        return TokenCompletion(tuple(self.ids), tuple(self.logprobs), reason, self.version)
+
+
+def draft(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> Draft:
+    """What a request asks for, checked against what the model and the cache can hold."""
+    sampling, prompt = request.sampling, request.prompt_ids
+    _check(sampling)
+    if not prompt:
+        raise BackboneError("the prompt is empty: a model needs at least one token to begin from")
+    if len(prompt) >= context:
+        raise BackboneError(
+            f"the prompt has {len(prompt)} tokens and the context only {context}: nothing is left for an answer. Shorten the prompt"
+        )
+    if min(prompt) < 0 or max(prompt) >= vocabulary:
+        raise BackboneError(f"the prompt holds ids outside 0 to {vocabulary - 1}: it was made with another model's tokenizer")
+    limit = min(sampling.max_tokens, context - len(prompt))
+    if len(prompt) + limit > capacity:
+        raise BackboneError(
+            f"prompt and answer may take {len(prompt) + limit} tokens and the cache holds {capacity}: "
+            "lower max_tokens, or give the backbone more cache_tokens"
+        )
+    seed = secrets.randbits(63) if sampling.seed is None else sampling.seed & (2**63 - 1)
+    return Draft(prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop))
+
+
+def _check(sampling: Sampling) -> None:
+    if sampling.max_tokens < 1:
+        raise UsageError(f"max_tokens is {sampling.max_tokens}: an answer has at least one token")
+    if not (sampling.temperature >= 0 and math.isfinite(sampling.temperature)):
+        raise UsageError(f"temperature is {sampling.temperature}: it must be 0 or a positive number")
+    if not 0 < sampling.top_p <= 1:
+        raise UsageError(f"top_p is {sampling.top_p}: it must lie above 0 and not above 1")

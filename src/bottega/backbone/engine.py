@@ -1,0 +1,200 @@
+"""Continuous batching in one worker thread: drafts wait, are taken as others end, and each is told when it is over.
+
+The thread is the only one that touches the runner, so nothing in there needs a lock, and the asyncio loop stays free. A window
+of steps is put on the device before the one before it is looked at: the device never waits for Python.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from bottega.backbone.draft import Decode, Draft
+from bottega.backbone.runner import Drawn, Runner, Window
+from bottega.backbone.sampling import StopReason
+from bottega.core.errors import BackboneError, BottegaError
+
+T = TypeVar("T")
+
+
+class Engine:
+    def __init__(self, runner: Runner, ends: Collection[int], decode: Decode) -> None:
+        self.runner = runner
+        self.version = 0
+        self._ends = frozenset(ends)
+        self._decode = decode
+        self._changed = (
+            threading.Condition()
+        )  # reentrant: a backbone that is thrown away closes its engine wherever that happens
+        self._waiting: deque[Draft] = deque()
+        self._actions: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._closing = False
+        self._running: dict[Draft, None] = {}  # in the order in which they came
+        self._windows: deque[Window] = deque()
+        self._thread = threading.Thread(target=self._run, name="backbone", daemon=True)
+        self._thread.start()
+
+    # called from any thread
+
+    def submit(self, drafts: Sequence[Draft]) -> None:
+        with self._changed:
+            if self._closing:
+                raise BackboneError("the backbone is closed")
+            self._waiting.extend(drafts)
+            self._changed.notify()
+
+    def cancel(self, drafts: Sequence[Draft]) -> None:
+        """Their slots are free after the window that is under way."""
+        for draft in drafts:
+            draft.cancelled = True
+        with self._changed:
+            self._changed.notify()
+
+    def between(self, action: Callable[[], T]) -> T:
+        """Run something on the worker thread between two windows, and wait for it."""
+        done: Future[T] = Future()
+        with self._changed:
+            if self._closing:
+                raise BackboneError("the backbone is closed")
+            self._actions.append((action, done))
+            self._changed.notify()
+        return done.result()
+
+    def close(self, wait: bool = True) -> None:
+        """What is under way ends as `cancelled`, with what it has."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if wait and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """How many drafts run, and how many wait."""
+        return len(self._running), len(self._waiting)
+
+    # the worker thread
+
+    def _run(self) -> None:
+        try:
+            with self.runner.session():
+                while self._await_work():
+                    try:
+                        self._turn()
+                    except Exception as error:
+                        self._fail(error)
+        except Exception as error:  # the session itself: no stream, no device
+            with self._changed:
+                self._closing = True
+            self._fail(error)
+        finally:
+            self._end()
+
+    def _await_work(self) -> bool:
+        with self._changed:
+            while not (self._waiting or self._running or self._windows or self._actions or self._closing):
+                self._changed.wait()
+            return not self._closing
+
+    def _turn(self) -> None:
+        while self._actions:
+            action, done = self._actions.popleft()
+            try:
+                done.set_result(action())
+            except Exception as error:
+                done.set_exception(error)
+        for draft in [draft for draft in self._running if draft.cancelled]:
+            self._finish(draft, "cancelled")
+        self._admit()
+        launched = bool(self._running) and (not self._windows or any(draft.launched < draft.limit for draft in self._running))
+        if launched:
+            window = self.runner.launch()
+            for draft in self._running:
+                draft.launched += window.draws
+            self._windows.append(window)
+        if self._windows and (not launched or len(self._windows) > self.runner.lag):
+            for drawn in self._windows.popleft().collect():
+                self._settle(drawn)
+
+    def _admit(self) -> None:
+        """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
+        taken: list[Draft] = []
+        with self._changed:
+            while self._waiting:
+                draft = self._waiting[0]
+                if draft.cancelled:
+                    self._resolve(draft, "cancelled")
+                elif not self.runner.take(draft):
+                    break
+                else:
+                    draft.version = self.version
+                    taken.append(draft)
+                self._waiting.popleft()
+        self._running.update(dict.fromkeys(taken))
+        if taken:
+            self.runner.prefill(taken)
+
+    def _settle(self, drawn: Drawn) -> None:
+        draft = drawn.draft
+        if draft not in self._running:
+            return
+        try:
+            reason = draft.extend(drawn.ids, drawn.logprobs, self._ends, self._decode)
+        except BottegaError as error:
+            del self._running[draft]
+            self.runner.drop(draft)
+            with suppress(InvalidStateError):
+                draft.future.set_exception(error)
+            return
+        if reason is not None:
+            self._finish(draft, reason)
+
+    def _finish(self, draft: Draft, reason: StopReason) -> None:
+        del self._running[draft]
+        self.runner.drop(draft)
+        self._resolve(draft, reason)
+
+    @staticmethod
+    def _resolve(draft: Draft, reason: StopReason) -> None:
+        with suppress(InvalidStateError):  # the asker cancelled it in this moment
+            draft.future.set_result(draft.completion(reason))
+
+    def _fail(self, error: Exception) -> None:
+        """Every draft gets the error; the next ones may have more luck."""
+        told = error if isinstance(error, BottegaError) else BackboneError(_explained(error))
+        if told is not error:
+            told.__cause__ = error
+        with self._changed:
+            lost = [*self._running, *self._waiting]
+            self._waiting.clear()
+        self._running.clear()
+        self._windows.clear()
+        for draft in lost:
+            with suppress(InvalidStateError):
+                draft.future.set_exception(told)
+        self.runner.reset()
+
+    def _end(self) -> None:
+        with self._changed:
+            left = [*self._running, *self._waiting]
+            self._waiting.clear()
+            actions = list(self._actions)
+            self._actions.clear()
+        self._running.clear()
+        for draft in left:
+            self._resolve(draft, "cancelled")
+        for _, done in actions:
+            done.set_exception(BackboneError("the backbone was closed"))
+        self._windows.clear()
+
+
+def _explained(error: Exception) -> str:
+    name = type(error).__name__
+    first = (str(error).strip().splitlines() or [""])[0]
+    if name == "OutOfMemoryError" or "not enough memory" in first or "alloc" in first.lower():
+        return f"not enough memory to generate: give the backbone fewer slots or cache_tokens ({first})"
+    return f"generating failed: {name}: {first}"

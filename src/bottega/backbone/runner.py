@@ -1,0 +1,93 @@
+"""What turns drafts into tokens. Three do it: pages and kernels on a GPU, plain torch anywhere, transformers for the rest.
+
+The engine decides who is in the batch; a runner owns the cache and the device, and knows drafts, not requests or futures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from bottega.backbone.draft import Draft
+
+
+@dataclass(frozen=True)
+class Drawn:
+    draft: Draft
+    ids: list[int]
+    logprobs: list[float]
+
+
+class Window(Protocol):
+    """A few steps that were put on the device together, looked at once."""
+
+    @property
+    def draws(self) -> int:
+        """How many tokens every draft that goes on has at least in it."""
+        ...
+
+    def collect(self) -> list[Drawn]:
+        """Wait for the device, then what was drawn. Drafts that drew nothing may be left out."""
+        ...
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A window of a runner that has nothing to wait for."""
+
+    drawn: list[Drawn]
+    draws: int = 1
+
+    def collect(self) -> list[Drawn]:
+        return self.drawn
+
+
+class Runner(Protocol):
+    kind: str
+    """For people: which of the three it is."""
+    slots: int
+    """How many drafts it can have in the batch."""
+    capacity: int
+    """How many tokens its cache holds."""
+    lag: int
+    """How many windows may be under way before the oldest is looked at: 1 where the device works by itself."""
+
+    @property
+    def cache_bytes(self) -> int: ...
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Copies of weights beside the module's own."""
+        ...
+
+    def session(self) -> AbstractContextManager[object]:
+        """Entered once by the thread that will call everything else."""
+        ...
+
+    def take(self, draft: Draft) -> bool:
+        """Give it a place in the batch and in the cache, or say that there is none now."""
+        ...
+
+    def prefill(self, drafts: Sequence[Draft]) -> None:
+        """Read the prompts of drafts that were taken, and draw their first tokens into the next window."""
+        ...
+
+    def launch(self) -> Window: ...
+
+    def drop(self, draft: Draft) -> None:
+        """It is over: its place is free. What is still under way for it will not be looked at."""
+        ...
+
+    def refresh(self) -> None:
+        """The weights have changed. What was computed from the old ones may serve running drafts, but no new ones."""
+        ...
+
+    def warm_up(self) -> None:
+        """Compile now what would be compiled when it is first needed."""
+        ...
+
+    def reset(self) -> None:
+        """Drop everything after a failure."""
+        ...

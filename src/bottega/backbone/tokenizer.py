@@ -1,0 +1,46 @@
+"""The `Tokenizer` protocol over a Hugging Face tokenizer: text to ids and back, conversations by the model's own template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bottega.backbone.chat import Message
+from bottega.core.errors import BackboneError
+
+
+class HuggingFaceTokenizer:
+    """What a message says never becomes a special token: its text is broken up where it spells one."""
+
+    def __init__(self, tokenizer: Any, context: int, ends: Iterable[int] = ()) -> None:
+        self.inner = tokenizer
+        self.context = context
+        """How many tokens prompt and answer may have together."""
+        own = () if tokenizer.eos_token_id is None else (int(tokenizer.eos_token_id),)
+        self.ends = tuple(dict.fromkeys([*own, *ends]))
+        """The ids that end an answer."""
+        special = {str(token.content) for token in tokenizer.added_tokens_decoder.values() if token.special}
+        self._special = re.compile("|".join(re.escape(token) for token in sorted(special, key=len, reverse=True)) or "(?!)")
+
+    def encode(self, text: str) -> list[int]:
+        """Plain text; what looks like a special token is spelled out, letter by letter."""
+        return [int(i) for i in self.inner.encode(self._harmless(text), add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.inner.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def conversation(self, messages: Sequence[Message]) -> list[int]:
+        if not messages:
+            raise BackboneError("a conversation needs at least one message")
+        if not self.inner.chat_template:
+            raise BackboneError("the tokenizer has no chat template: use an instruct model, or give it a template")
+        said = [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
+        try:
+            text = self.inner.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is foreign code: jinja2 raises what the template raises
+            raise BackboneError(f"the model's chat template refused the conversation: {error}") from None
+        return [int(i) for i in self.inner.encode(text, add_special_tokens=False)]
+
+    def _harmless(self, text: str) -> str:
+        return self._special.sub(lambda found: found.group()[0] + " " + found.group()[1:], text)

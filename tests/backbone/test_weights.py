@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from small_models import CONTEXT, small_model, torch, with_lora
+
+from bottega.backbone.weights import Weights, merged, unfit
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral"])
+def test_the_family(kind: str) -> None:
+    assert unfit(small_model(kind)) == ""
+
+
+def test_what_is_not_of_the_family() -> None:
+    assert "gpt2" in unfit(small_model("gpt2"))
+    assert "attend" in unfit(small_model("mistral", sliding_window=64)) or "slides" in unfit(
+        small_model("mistral", sliding_window=64)
+    )
+    assert "dynamic" in unfit(small_model(rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}))
+    assert "gelu" in unfit(small_model(hidden_act="gelu"))
+    strange = small_model()
+    strange.model.layers[0].mlp.up_proj = torch.nn.Sequential(strange.model.layers[0].mlp.up_proj)
+    assert "Sequential" in unfit(strange)
+
+
+def test_dora_is_left_to_transformers() -> None:
+    peft = pytest.importorskip("peft")
+    model = peft.get_peft_model(small_model(), peft.LoraConfig(r=2, use_dora=True, target_modules=["q_proj"]))
+    assert "Linear" in unfit(model)
+
+
+def test_only_what_must_be_is_copied() -> None:
+    model = small_model()
+    weights = Weights(model, CONTEXT)
+    layer, mine = model.model.layers[0], weights.layers[0]
+    assert mine.out.data_ptr() == layer.self_attn.o_proj.weight.data_ptr()
+    assert mine.down.data_ptr() == layer.mlp.down_proj.weight.data_ptr()
+    assert weights.embedding.data_ptr() == model.model.embed_tokens.weight.data_ptr()
+    rows = [layer.self_attn.q_proj.weight, layer.self_attn.k_proj.weight, layer.self_attn.v_proj.weight]
+    assert torch.equal(mine.qkv, torch.cat(rows))
+    with torch.no_grad():
+        layer.self_attn.k_proj.weight.zero_()
+    assert not weights.refresh()  # nothing has moved
+    assert mine.qkv.data_ptr() == weights.layers[0].qkv.data_ptr()
+    assert torch.equal(weights.layers[0].qkv, torch.cat(rows))
+
+
+def test_a_parameter_that_moved_is_noticed() -> None:
+    model = small_model()
+    weights = Weights(model, CONTEXT)
+    model.model.norm.weight.data = model.model.norm.weight.data.clone()
+    assert weights.refresh()
+    assert not weights.refresh()
+
+
+def test_another_dtype_is_copied_whole() -> None:
+    model = small_model()
+    weights = Weights(model, CONTEXT, torch.bfloat16)
+    assert weights.embedding.dtype == weights.layers[0].down.dtype == torch.bfloat16
+    assert weights.own_bytes > sum(2 * parameter.numel() for parameter in model.parameters()) - 2 * model.lm_head.weight.numel()
+
+
+def test_an_adapter_is_merged_once() -> None:
+    model = with_lora(small_model())
+    inner = model.get_base_model()
+    layer = inner.model.layers[0].mlp.down_proj
+    x = torch.randn(3, layer.in_features)
+    with torch.no_grad():
+        assert torch.allclose(layer(x), x @ merged(layer).T, atol=1e-5)
+        model.merge_adapter()
+        assert torch.allclose(layer(x), x @ merged(layer).T, atol=1e-5)
+        model.unmerge_adapter()
+        with model.disable_adapter():
+            assert torch.equal(merged(layer), layer.base_layer.weight)
