@@ -83,11 +83,9 @@ def main(
     first_ones = requests(size, vocabulary, 1, seed=-1)
     answered(backbone, [TokenRequest(each.prompt_ids, Sampling(max_tokens=4)) for each in first_ones[: slots // 2]])
     generated(loaded, first_ones[: size.plain], 2 if baseline else 1)
-    for turn in range(
-        rounds
-    ):  # in turn, so that a drift of the machine falls on all; new prompts, or the cache would know them
+    for turn in range(rounds):  # in turn, so that a drift of the machine falls on all
         for name, (work, group) in works.items():
-            asked = requests(size, vocabulary, group, seed=turn)
+            asked = requests(size, vocabulary, group, seed=turn)  # new prompts each time, or the cache would know them
             found[name].append(measured(name, device, lambda work=work, asked=asked: work(asked)))  # type: ignore[misc]
     rows = [max(each, key=lambda row: float(row["rate"])) for each in found.values()]
     memory = backbone.memory

@@ -76,12 +76,9 @@ def starter() -> dict[str, Skill]:
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
+def tmp_path() -> Iterator[Path]:
     """In memory where that can be: every change of a library waits for its disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 

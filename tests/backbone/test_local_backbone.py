@@ -76,6 +76,15 @@ def test_a_seed_gives_the_same_answer_in_any_batch(kind: str) -> None:
     closed(backbone)
 
 
+def test_the_cache_grows_under_running_answers() -> None:
+    backbone = LocalBackbone(loaded(small_model()), slots=6)
+    requests = [*unequal(9, longest=10, most=30), *unequal(9, seed=1, longest=150, most=40), *unequal(9, seed=2, longest=20)]
+    assert off_by(backbone, requests, answers(backbone, requests)) < 1e-4
+    asyncio.run(backbone.warm_up())
+    assert backbone.memory.cache == 0
+    closed(backbone)
+
+
 def test_temperature_0_takes_the_likeliest() -> None:
     model = small_model()
     backbone = LocalBackbone(loaded(model), slots=3)

@@ -13,9 +13,6 @@ MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    if not os.access(MEMORY, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
+def tmp_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None, ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -135,15 +135,13 @@ def test_harm_to_any_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], 
             HARM[harm](place / path)
             with Library(place) as library:
                 say(answers(library))
-            with Library(place) as library:
-                say(answers(library))
 
         return run
 
     files = files_of(folder)
     assert len(files) >= 14
     for path, said in zip(files, in_children(*map(one, files))):
-        assert len(said) == 2 and all(answer in expected for answer in said), path.name
+        assert len(said) == 1 and said[0] in expected, path.name
 
 
 POINTERS = {

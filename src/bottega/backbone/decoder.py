@@ -89,7 +89,7 @@ class PagedDecoder:
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         torch.cuda.current_stream().synchronize()
         graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")  # a trainer's thread may go on meanwhile
-        try:  # not by torch.cuda.graph, which collects garbage first: a tenth of a second for each size
+        try:  # not by torch.cuda.graph, which collects garbage and empties the allocator first, for each size anew
             work()
         finally:
             graph.capture_end()

@@ -123,16 +123,16 @@ class Engine:
     def _admit(self) -> None:
         """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
         taken: list[Draft] = []
-        with self._changed:
-            while self._waiting:
-                draft = self._waiting[0]
-                if draft.cancelled:
-                    self._resolve(draft, "cancelled")
-                elif not self.runner.take(draft):
-                    break
-                else:
-                    draft.version = self.version
-                    taken.append(draft)
+        while self._waiting:  # others only add to its end, so that the lock is not needed for long
+            draft = self._waiting[0]
+            if draft.cancelled:
+                self._resolve(draft, "cancelled")
+            elif not self.runner.take(draft):
+                break
+            else:
+                draft.version = self.version
+                taken.append(draft)
+            with self._changed:
                 self._waiting.popleft()
         self._running.update(dict.fromkeys(taken))
         if taken:
@@ -176,7 +176,8 @@ class Engine:
         for draft in lost:
             with suppress(InvalidStateError):
                 draft.future.set_exception(told)
-        self.runner.reset()
+        with suppress(Exception):  # a device that is lost stays lost, and the next draft is told so in turn
+            self.runner.reset()
 
     def _end(self) -> None:
         with self._changed:

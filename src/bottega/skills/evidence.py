@@ -7,11 +7,15 @@ changes nothing, so a proof that died can be run again from its start and repeat
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+from bottega.core.errors import LibraryError
 from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
-from bottega.skills.store import Change, Store
+from bottega.skills.store import Change, Store, to_do
+
+Kind = TypeVar("Kind", Trial, Verdict)
 
 
 class Evidence:
@@ -23,7 +27,7 @@ class Evidence:
         names = self.merged_into(skill)
         marks = ", ".join("?" * len(names))
         rows = self.store.rows(f"SELECT body FROM trials WHERE skill IN ({marks}) ORDER BY row", *names)
-        return [Trial.from_json(json.loads(row["body"])) for row in rows]
+        return [self._read(Trial.from_json, row["body"]) for row in rows]
 
     def record(self, change: Change, trials: Iterable[tuple[str, Trial]]) -> int:
         """Add them, and say how many are new."""
@@ -57,7 +61,13 @@ class Evidence:
 
     def attempts(self, proof: str) -> dict[str, Verdict]:
         rows = self.store.rows("SELECT job, verdict FROM attempts WHERE proof = ?", proof)
-        return {row["job"]: Verdict.from_json(json.loads(row["verdict"])) for row in rows}
+        return {row["job"]: self._read(Verdict.from_json, row["verdict"]) for row in rows}
+
+    def _read(self, kind: Callable[[dict[str, Any]], Kind], text: str) -> Kind:
+        try:
+            return kind(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LibraryError(f"{self.store.path}: evidence cannot be read ({error}). {to_do(self.store.folder)}") from None
 
     def keep_attempt(self, proof: str, job: str, verdict: Verdict) -> Verdict:
         """Keep it, unless another process was first with the same attempt: then that one's verdict is the attempt's."""
@@ -67,4 +77,4 @@ class Evidence:
                 (proof, job, json.dumps(verdict.to_json()), change.at),
             )
             row = change.execute("SELECT verdict FROM attempts WHERE proof = ? AND job = ?", (proof, job)).fetchone()
-        return Verdict.from_json(json.loads(row["verdict"]))
+        return self._read(Verdict.from_json, row["verdict"])

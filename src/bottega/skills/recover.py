@@ -22,6 +22,7 @@ from typing import Any
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
 from bottega.core.trial import Trial
+from bottega.core.verdict import Verdict
 from bottega.skills.library import content_hash
 from bottega.skills.pages import rows_of_pages
 from bottega.skills.store import FILE, PATIENCE_S, Store
@@ -40,8 +41,8 @@ _KEY_TABLES = {
         "skill, family, device",
     ),
 }
-_UNKNOWN = 1_000_000
-"""How far to look for rows when not even the last one's number can be read."""
+_LEAST_ROW = 16
+"""Bytes. It bounds how far to look for rows when not even the last one's number can be read."""
 
 
 @dataclass
@@ -106,13 +107,14 @@ def _copy(path: Path, work: Path, fresh: Store, report: Recovered) -> None:
     connection = fresh.connection
     connection.execute("BEGIN IMMEDIATE")
     with closing(_damaged(path, work, work / "new" / FILE)) as damaged:
+        most = sum(file.stat().st_size for file in work.glob("damaged.db*")) // _LEAST_ROW
         for table, columns in _ROW_TABLES.items():
-            rows, last, known = _rows_by_number(damaged, table, columns)
+            rows, last, known = _rows_by_number(damaged, table, columns, most)
             report.saved[table] = _put(connection, table, columns, (row for row in rows if _is_sound(table, row)))
             report.lost[table] = last if known else None
         for table, (columns, key) in _KEY_TABLES.items():
             for order in ("ASC", "DESC"):
-                ordered = _rows_in_order(damaged, table, columns, key, order)
+                ordered = (row for row in _rows_in_order(damaged, table, columns, key, order) if _is_sound(table, row))
                 report.saved[table] = report.saved.get(table, 0) + _put(connection, table, columns, ordered)
     # The copy has its log in it now. What no page leads to any more is found by looking at every page.
     with open(work / "damaged.db", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
@@ -167,10 +169,12 @@ def _opens(copy: Path) -> bool:
     return names >= _ROW_TABLES.keys()
 
 
-def _rows_by_number(damaged: sqlite3.Connection, table: str, columns: str) -> tuple[list[tuple[Any, ...]], int, bool]:
+def _rows_by_number(
+    damaged: sqlite3.Connection, table: str, columns: str, most: int
+) -> tuple[list[tuple[Any, ...]], int, bool]:
     """All rows that can be read, from the first on until a break, then past it; the last one's number, and if that is known."""
     found: dict[int, tuple[Any, ...]] = {}
-    last, known = _largest(damaged, table)
+    last, known = _largest(damaged, table, most)
     start = 0
     while start <= last:
         try:
@@ -206,11 +210,11 @@ def _one(damaged: sqlite3.Connection, table: str, columns: str, number: int, fou
     return row is not None
 
 
-def _largest(damaged: sqlite3.Connection, table: str) -> tuple[int, bool]:
+def _largest(damaged: sqlite3.Connection, table: str, most: int) -> tuple[int, bool]:
     try:
         return int(damaged.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0), True
     except (sqlite3.Error, TypeError):
-        return _UNKNOWN, False
+        return most, False
 
 
 def _rows_in_order(damaged: sqlite3.Connection, table: str, columns: str, key: str, order: str) -> Iterator[tuple[Any, ...]]:
@@ -228,6 +232,8 @@ def _is_sound(table: str, row: tuple[Any, ...]) -> bool:
             return (content_hash(skill), skill.name, skill.state) == (row[5], row[1], row[2])
         if table == "trials":
             return bool(Trial.from_json(json.loads(row[4])).skill == row[2])
+        if table == "attempts":
+            return Verdict.from_json(json.loads(row[2])) is not None
         return table != "uses" or bool(json.loads(row[3])["episode"] == row[2])
     except (ValueError, KeyError, TypeError, AttributeError):
         return False

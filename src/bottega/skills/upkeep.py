@@ -5,7 +5,6 @@ Nothing is deleted. A merged card is retired and points at the card it became pa
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,9 +34,7 @@ class Twins:
 
 def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
     """Pairs of living cards that are alike, most alike first. Compares signatures, then reads the few pairs that match."""
-    rows = library.store.rows(
-        "SELECT name, state, signature, body FROM cards WHERE valid_to IS NULL AND state != 'retired' ORDER BY row"
-    )
+    rows = library.store.rows("SELECT name, signature FROM cards WHERE valid_to IS NULL AND state != 'retired' ORDER BY row")
     if len(rows) < 2:
         return []
     if any(len(row["signature"]) != 4 * 2 * PERMUTATIONS for row in rows):
@@ -45,7 +42,7 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
     signatures = np.frombuffer(b"".join(row["signature"] for row in rows), dtype=np.uint32).reshape(len(rows), -1)
     found = []
     for one, other, _ in likely_pairs(signatures, least):
-        first, second = (Skill.from_json(json.loads(rows[place]["body"])) for place in (one, other))
+        first, second = (library.get(rows[place]["name"]) for place in (one, other))
         alike = likeness(first, second)
         if alike >= least and set(first.languages) & set(second.languages):
             keep, drop = sorted((first, second), key=lambda skill: _rank(library, skill))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 DECODE = {"num_warps": 2, "num_stages": 5}
 PROMPT = {"num_warps": 4, "num_stages": 2}
-"""How the compiler is to lay the two kernels out. By trying, on one H200: 88 to 100 % of what a plain read of the cache takes."""
+"""How the compiler is to lay the two kernels out. By trying, on one H200: decoding 512 rows reads at nine tenths of what a plain sum does."""
 _LOG2E = 1.4426950408889634
 
 
