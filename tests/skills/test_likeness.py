@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,11 +89,3 @@ def test_a_crowd_of_equals_is_found_by_its_first() -> None:
 
 def test_no_cards_and_one_card_have_no_pairs() -> None:
     assert likely_pairs(signed(PLAIN)) == [] == likely_pairs(signed(PLAIN)[:0])
-
-
-def test_a_signature_stays_the_same_from_one_process_to_the_next() -> None:
-    """It is kept in the database, so nothing of a single process may go into it."""
-    code = "from skill_cards import PLAIN; from bottega.skills.likeness import signature; print(signature(PLAIN).hex())"
-    around = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent)}
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=around)
-    assert told.stdout.strip() == signature(PLAIN).hex()

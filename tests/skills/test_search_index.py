@@ -111,9 +111,6 @@ HARM: dict[str, Callable[[Path], Any]] = {
 }
 
 
-SLOW = ("emptied", "overwritten", "its start lost")
-
-
 def scratched(data: bytes) -> bytes:
     spoilt, chance = bytearray(data), random.Random(len(data))
     for _ in range(3 if data else 0):
@@ -121,11 +118,10 @@ def scratched(data: bytes) -> bytes:
     return bytes(spoilt)
 
 
-@pytest.mark.parametrize("harm", [pytest.param(harm, marks=pytest.mark.slow if harm in SLOW else ()) for harm in HARM])
-def test_harm_to_any_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], tmp_path: Path, harm: str) -> None:
+def mended(whole: tuple[Path, list[Any]], tmp_path: Path, harmed: list[tuple[Path, str]]) -> None:
     folder, expected = whole
 
-    def one(path: Path) -> Callable[[Say], None]:
+    def one(path: Path, harm: str) -> Callable[[Say], None]:
         """In a process of its own: broken files make tantivy panic, which is loud, and might do worse."""
 
         def run(say: Say) -> None:
@@ -138,10 +134,20 @@ def test_harm_to_any_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], 
 
         return run
 
-    files = files_of(folder)
+    for (path, harm), said in zip(harmed, in_children(*(one(*what) for what in harmed))):
+        assert len(said) == 1 and said[0] in expected, (path.name, harm)
+
+
+def test_harm_to_any_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], tmp_path: Path) -> None:
+    files, harms = files_of(whole[0]), list(HARM)
     assert len(files) >= 14
-    for path, said in zip(files, in_children(*map(one, files))):
-        assert len(said) == 1 and said[0] in expected, path.name
+    mended(whole, tmp_path, [(path, harms[number % len(harms)]) for number, path in enumerate(files)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", HARM)
+def test_every_harm_to_every_file_of_the_index_is_mended(whole: tuple[Path, list[Any]], tmp_path: Path, harm: str) -> None:
+    mended(whole, tmp_path, [(path, harm) for path in files_of(whole[0])])
 
 
 POINTERS = {

@@ -21,6 +21,8 @@ from skill_cards import Child, card, in_children
 from bottega.core.errors import BottegaError, LibraryError
 from bottega.skills import store as store_module
 from bottega.skills.library import Library
+from bottega.skills.query import query_from_text
+from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.skills.store import FILE, Store
 
 NOBODY = 65534
@@ -356,6 +358,21 @@ def test_a_closed_library_says_so(tmp_path: Path) -> None:
         with pytest.raises(LibraryError, match="was closed"):
             use()
     assert names(tmp_path) == {"tile_rows"}
+
+
+@pytest.mark.parametrize("name", ["a b?c#d%20&mode=ro", "läs読む", os.fsdecode(b"\xff\xfe")])
+def test_a_library_lives_under_any_name_and_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Library(Path(name)) as library:
+        library.add(card("first"))
+        monkeypatch.chdir("/")
+        other = threading.Thread(target=lambda: library.add(card("second")))
+        other.start()
+        other.join()
+        assert len(library.search(query_from_text("cache tiles"), only=Filter(EVERY_STATE))) == 2
+    assert names(tmp_path / name) == {"first", "second"}
 
 
 def test_a_library_that_was_taken_away_is_not_made_anew_by_those_who_had_it(tmp_path: Path) -> None:

@@ -9,17 +9,22 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bottega.agents.prompts import Prompts
 from bottega.app import skills_tables
+from bottega.backbone.choose import open_backbone
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, LibraryError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.apprentice import Apprentice
+from bottega.judge.facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Decision, Rules
@@ -34,12 +39,15 @@ def verify_command(
     task: Annotated[str, typer.Option(help="The task that it was drawn from, or that shows it best: a file or builtin:NAME.")],
     sibling: Annotated[list[str], typer.Option("--sibling", help="Another task where it should help; may be given often.")],
     writer: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="COMMAND",
             help="A program that reads {task, name, skills, seed, language, device} as JSON on standard input and prints a candidate.",
         ),
-    ],
+    ] = None,
+    backbone: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Or the model that writes: embedded, local:PATH or server:MODEL@URL.")
+    ] = None,
     library: Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")] = None,
     beside: Annotated[list[str] | None, typer.Option("--beside", help="A card that both arms get; may be given often.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
@@ -63,17 +71,25 @@ def verify_command(
         raise UsageError(str(error)) from None
     if workers < 1:
         raise UsageError("--workers is at least 1")
+    if (writer is None) is (backbone is None):
+        raise UsageError("say who writes the kernels: --writer COMMAND, or --backbone SPEC")
     with open_library(library) as opened:
         others = tuple(opened.get(other) for other in beside or ())
-        proof = Proof(opened.get(name), tasks, rules, others, seed, f"{device} {JUDGE_VERSION} {writer}")
+        proof = Proof(opened.get(name), tasks, rules, others, seed, f"{device} {JUDGE_VERSION} {writer or backbone}")
         finished = len(opened.evidence.attempts(proof.id))
         concluded = opened.evidence.has(f"{proof.id}/{tasks[0].id}")
         if concluded and not as_json:
             typer.echo("this proof was concluded before: it is told again and moves nothing; another --seed makes a new one")
         elif finished and not as_json:
             typer.echo(f"going on: {finished} attempts of this proof are there already")
-        with Judge(device, workers=workers, baselines=(baseline,), quick=True) as judge, ThreadPoolExecutor(workers) as pool:
-            bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])
+        with ExitStack() as stack:
+            judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
+            pool = stack.enter_context(ThreadPoolExecutor(workers))
+            bench: Workbench | Apprentice
+            if writer is not None:
+                bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])
+            else:
+                bench = stack.enter_context(_apprentice(opened, judge, str(backbone), device, proof.skill, baseline))
             decision = prove(opened, proof, bench.attempt, bench.confirm, run=pool.map, progress=None if as_json else _show)
         state = opened.get(name).state
     if as_json:
@@ -83,6 +99,13 @@ def verify_command(
     else:
         typer.echo(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
     raise typer.Exit(0 if decision.step == "admit" else 1)
+
+
+def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> Apprentice:
+    speaker = open_backbone(spec)
+    prompts = Prompts("full" if spec.startswith("server:") else "compact")
+    kernels = library.folder / "kernels"
+    return Apprentice(speaker, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline)
 
 
 class Workbench:

@@ -56,8 +56,8 @@ class Entry:
 
 class Library:
     def __init__(self, folder: Path | str, *, create: bool = True) -> None:
-        self.folder = Path(folder)
-        self.store = Store(self.folder, create=create)
+        self.store = Store(Path(folder), create=create)
+        self.folder = self.store.folder
         self.index = SearchIndex(self.store)
         self.evidence = Evidence(self.store)
         self.uses = Uses(self.store)

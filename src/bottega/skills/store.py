@@ -31,7 +31,8 @@ class Store:
     """
 
     def __init__(self, folder: Path, *, create: bool = True) -> None:
-        self.folder, self.path = folder, folder / FILE
+        self.folder = folder.absolute()  # a thread may come to it from another working directory
+        self.path = self.folder / FILE
         self.writable = True
         self._closed = False
         self._forget()
@@ -115,7 +116,7 @@ class Store:
         # Where nothing can be written there are no locks either. A file without a log is then read as it stands; one with a log
         # belongs to a writer elsewhere, and is read by that writer's locks.
         mode = "mode=rw" if self.writable else "mode=ro" if self._log_size() else "mode=ro&immutable=1"
-        address = f"{self.path.absolute().as_uri()}?{mode}"
+        address = f"{self.path.as_uri()}?{mode}"
         connection = sqlite3.connect(address, uri=True, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         if self.writable:
