@@ -191,8 +191,8 @@ class Judge:
     def _refill(self) -> None:
         try:
             player = Player.start(self._start())
-        except SandboxError:
-            player = None  # the next verdict will meet the same error and report it
+        except (SandboxError, JudgeError):
+            player = None  # the next verdict will meet the same error and report it, unless the judge is closed
         with self._lock:
             self._refills.discard(threading.current_thread())
             if player is not None and not self._closed and len(self._spares) < self.workers:
