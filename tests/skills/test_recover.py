@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import resource
 import shutil
@@ -15,14 +17,15 @@ import pytest
 from skill_cards import Child, card, trial, verdict
 from test_uses import use
 
-from bottega.core.errors import LibraryError
+from bottega.core.errors import BottegaError, LibraryError
 from bottega.core.skill import State
+from bottega.skills.exchange import export_lines
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
 from bottega.skills.recover import Recovered, recover
 from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.skills.store import FILE
-from bottega.skills.upkeep import merge
+from bottega.skills.upkeep import duplicates, merge, tired
 
 Say = Callable[[Any], None]
 COUNT = 60
@@ -222,3 +225,81 @@ def test_without_room_nothing_is_changed(folder: Path) -> None:
 def test_where_there_is_no_library_there_is_nothing_to_recover(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="no library to recover"):
         recover(tmp_path / "nowhere")
+
+
+USES: dict[str, Callable[[Library], Any]] = {
+    "cards": Library.cards,
+    "get": lambda library: [library.get(name) for name in CARDS],
+    "history": lambda library: library.history("card_0"),
+    "search": lambda library: library.search(query_from_text("cache tiles"), 100, Filter(EVERY_STATE)),
+    "search the past": lambda library: library.search(query_from_text("cache tiles"), 5, at=4),
+    "trials": lambda library: [library.evidence.trials(name) for name in CARDS],
+    "attempts": lambda library: library.evidence.attempts("proof"),
+    "tallies": lambda library: (library.uses.tallies(), library.uses.totals()),
+    "duplicates": duplicates,
+    "tired": tired,
+    "export": lambda library: list(export_lines(library, library.cards())),
+    "rebuild": lambda library: library.index.rebuild(),
+    "merge": lambda library: merge(library, "card_1", ["card_2"]),
+    "add": lambda library: library.add(card("one_more")),
+}
+
+
+def harmed(data: bytes, chance: random.Random) -> bytes:
+    pages = len(data) // 4096
+    parts = [data[number * 4096 : (number + 1) * 4096] for number in range(pages)]
+    kind = chance.choice(["noise", "swap", "bits", "cut", "zero"])
+    if kind == "noise":
+        parts[chance.randrange(pages)] = chance.randbytes(4096)
+    elif kind == "swap":
+        one, other = chance.randrange(pages), chance.randrange(pages)
+        parts[one], parts[other] = parts[other], parts[one]
+    elif kind == "zero":
+        parts[chance.randrange(pages)] = bytes(4096)
+    spoilt = bytearray(b"".join(parts))
+    for _ in range(chance.randrange(1, 40) if kind == "bits" else 0):
+        spoilt[chance.randrange(len(spoilt))] ^= 1 << chance.randrange(8)
+    return bytes(spoilt[: chance.randrange(len(spoilt))] if kind == "cut" else spoilt)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 4), pytest.param(1, 60, marks=pytest.mark.slow)], ids=["a few", "many"])
+def test_whatever_is_done_to_the_file_only_our_own_errors_come_out_of_it(
+    whole: Path, tmp_path: Path, seed: int, count: int
+) -> None:
+    chance = random.Random(seed)
+    with Library(whole) as library:
+        data = (whole / FILE).read_bytes()
+        assert len(library) == COUNT
+    for number in range(count):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        spoilt = harmed(data, chance)
+
+        def use_all(say: Say, folder: Path = folder, spoilt: bytes = spoilt) -> None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            for use_once in USES.values():
+                (folder / FILE).write_bytes(spoilt)
+                with contextlib.suppress(BottegaError), Library(folder) as library:
+                    use_once(library)
+                for suffix in ("-wal", "-shm"):
+                    Path(f"{folder / FILE}{suffix}").unlink(missing_ok=True)
+            (folder / FILE).write_bytes(spoilt)
+            recover(folder)
+            with Library(folder) as library:
+                assert all(CARDS[skill.name] == skill for skill in library.cards())
+                for name in (
+                    "cards",
+                    "search",
+                    "trials",
+                    "attempts",
+                    "tallies",
+                    "duplicates",
+                    "tired",
+                    "export",
+                    "rebuild",
+                    "add",
+                ):
+                    USES[name](library)
+            say("done")
+
+        assert Child(use_all).said() == ["done"], number

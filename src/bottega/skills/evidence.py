@@ -10,10 +10,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from bottega.core.errors import LibraryError
 from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
-from bottega.skills.store import Change, Store, to_do
+from bottega.skills.store import Change, Store
 
 Kind = TypeVar("Kind", Trial, Verdict)
 
@@ -64,10 +63,8 @@ class Evidence:
         return {row["job"]: self._read(Verdict.from_json, row["verdict"]) for row in rows}
 
     def _read(self, kind: Callable[[dict[str, Any]], Kind], text: str) -> Kind:
-        try:
+        with self.store.sound():
             return kind(json.loads(text))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LibraryError(f"{self.store.path}: evidence cannot be read ({error}). {to_do(self.store.folder)}") from None
 
     def keep_attempt(self, proof: str, job: str, verdict: Verdict) -> Verdict:
         """Keep it, unless another process was first with the same attempt: then that one's verdict is the attempt's."""

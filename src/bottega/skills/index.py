@@ -72,9 +72,8 @@ class SearchIndex:
         if self._process != os.getpid():  # a fork: the lock may be held by a thread that is not here
             self._forget()
         with self._lock:
-            if at is not None:
-                return _ask(self._as_of(at), query, limit)
-            for way in (self._current, self._looked_at_again, self._built_anew, self._as_of):
+            ways = (self._current, self._looked_at_again, self._built_anew, self._as_of)
+            for way in ways if at is None else (lambda: self._as_of(at),):
                 try:
                     return _ask(way(), query, limit)
                 except BaseException as error:
@@ -94,9 +93,11 @@ class SearchIndex:
             with self._lock, self._writing(patience=600.0) as mine:
                 if mine:
                     self._build(progress)
-        except (OSError, ValueError) as error:
+        except BaseException as error:
+            if not _is_damage(error):
+                raise
             raise LibraryError(
-                f"{self.folder}: the index cannot be built: {error}; searches will build one in memory"
+                f"{self.folder}: the index cannot be built: {error}. Searches will build one in memory, if the cards can be read"
             ) from None
 
     def close(self) -> None:

@@ -221,10 +221,8 @@ class Library:
         return self.get(name) if row is None else self._skill(row)
 
     def _skill(self, row: sqlite3.Row) -> Skill:
-        try:
+        with self.store.sound():
             return Skill.from_json(json.loads(row["body"]))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise LibraryError(f"{self.store.path}: a card cannot be read ({error}). {to_do(self.folder)}") from None
 
     def _refuse_taken(self, connection: sqlite3.Connection, name: str) -> None:
         row = connection.execute("SELECT state FROM cards WHERE name = ? AND valid_to IS NULL", (name,)).fetchone()

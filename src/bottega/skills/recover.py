@@ -41,6 +41,8 @@ _KEY_TABLES = {
         "skill, family, device",
     ),
 }
+_BROKEN = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises about damage, or Python when the message quotes it."""
 _LEAST_ROW = 16
 """Bytes. It bounds how far to look for rows when not even the last one's number can be read."""
 
@@ -69,7 +71,7 @@ def recover(folder: Path) -> Recovered:
             finally:
                 fresh.close()
             _swap(path, work / "new" / FILE, report.kept_as)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, *_BROKEN) as error:
         raise LibraryError(f"{folder}: could not be recovered: {error}. Nothing was changed: make room and try again") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -88,7 +90,7 @@ def _writers_waiting(path: Path) -> Iterator[None]:
         try:
             held.execute("PRAGMA wal_autocheckpoint = 0")
             held.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
+        except _BROKEN as error:
             if str(getattr(error, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):
                 raise LibraryError(f"{path}: another process is writing; nothing was changed, try again") from None
         yield
@@ -160,7 +162,7 @@ def _opens(copy: Path) -> bool:
         with closing(sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             connection.execute("PRAGMA writable_schema = ON")
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error:
+    except _BROKEN:
         return False
     if names and not names & {*_ROW_TABLES, *_KEY_TABLES}:
         raise LibraryError(
@@ -182,7 +184,7 @@ def _rows_by_number(
                 found[int(row[0])] = tuple(row[1:])
                 start = int(row[0]) + 1
             break
-        except sqlite3.Error:
+        except _BROKEN:
             start = _past_break(damaged, table, columns, start, last, found)
     return [found[number] for number in sorted(found)], last, known
 
@@ -203,7 +205,7 @@ def _past_break(
 def _one(damaged: sqlite3.Connection, table: str, columns: str, number: int, found: dict[int, tuple[Any, ...]]) -> bool:
     try:
         row = damaged.execute(f"SELECT {columns} FROM {table} WHERE rowid = ?", (number,)).fetchone()
-    except sqlite3.Error:
+    except _BROKEN:
         return False
     if row is not None:
         found[number] = tuple(row)
@@ -213,14 +215,14 @@ def _one(damaged: sqlite3.Connection, table: str, columns: str, number: int, fou
 def _largest(damaged: sqlite3.Connection, table: str, most: int) -> tuple[int, bool]:
     try:
         return int(damaged.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0), True
-    except (sqlite3.Error, TypeError):
+    except (*_BROKEN, TypeError):
         return most, False
 
 
 def _rows_in_order(damaged: sqlite3.Connection, table: str, columns: str, key: str, order: str) -> Iterator[tuple[Any, ...]]:
     """Rows without a number: up to the first break, from either side."""
     ordered = ", ".join(f"{column} {order}" for column in key.split(", "))
-    with suppress(sqlite3.Error):
+    with suppress(*_BROKEN):
         yield from (tuple(row) for row in damaged.execute(f"SELECT {columns} FROM {table} ORDER BY {ordered}"))
 
 
@@ -228,8 +230,9 @@ def _is_sound(table: str, row: tuple[Any, ...]) -> bool:
     """The row is one of this table's, and a card is the one that was written."""
     try:
         if table == "cards":
-            skill = Skill.from_json(json.loads(row[7]))
-            return (content_hash(skill), skill.name, skill.state) == (row[5], row[1], row[2])
+            data = json.loads(row[7])
+            skill = Skill.from_json(data)
+            return (skill.to_json(), content_hash(skill), skill.name, skill.state) == (data, row[5], row[1], row[2])
         if table == "trials":
             return bool(Trial.from_json(json.loads(row[4])).skill == row[2])
         if table == "attempts":

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bottega.core.errors import LibraryError, UsageError
+from bottega.core.errors import UsageError
 from bottega.core.skill import DEVICES, LANGUAGES, Skill, State
 from bottega.skills.door import SCOPE
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
-from bottega.skills.store import Store, to_do
+from bottega.skills.store import Store
 
 OVERSAMPLE = 8
 
@@ -79,7 +79,5 @@ def _read(store: Store, found: list[Found], at: int | None) -> list[Hit]:
     query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"
     rows = store.rows(query, json.dumps([part.row for part in found]))
     bodies = {row["row"]: row["body"] for row in rows if row["valid_to"] is None or at is not None}
-    try:
+    with store.sound():
         return [Hit(Skill.from_json(json.loads(bodies[part.row])), part.score) for part in found if part.row in bodies]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LibraryError(f"{store.path}: a card cannot be read ({error}). {to_do(store.folder)}") from None

@@ -87,7 +87,7 @@ class Store:
     def connection(self) -> sqlite3.Connection:
         """This thread's connection."""
         if self._process != os.getpid():
-            # SQLite's connections must not cross a fork, and closing one here would drop its parent's locks: they are left alone.
+            # A connection must not cross a fork, says SQLite, not even to be closed: the parent's are left alone.
             _INHERITED.append((self._local, self._all))
             self._forget()
         if self._closed:
@@ -189,10 +189,23 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise LibraryError(explain(error, self.path)) from error
+        except UnicodeDecodeError as error:  # what SQLite says about damage may quote it
+            raise LibraryError(
+                f"{self.path}: the library's database is damaged ({error.reason}). {to_do(self.folder)}"
+            ) from None
         except UnicodeEncodeError:
             raise LibraryError(
                 f"{self.path}: half of a surrogate pair is no text, so no card and no note has it; nothing was changed"
             ) from None
+
+    @contextmanager
+    def sound(self) -> Iterator[None]:
+        """For reading what rows hold: a value that was never written is damage, however it shows."""
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            text = f"{self.path}: what the library holds is damaged ({type(error).__name__}: {str(error)[:200]})"
+            raise LibraryError(f"{text}. {to_do(self.folder)}") from error
 
     def close(self) -> None:
         self._closed = True

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bottega.core.errors import LibraryError, UsageError
+from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, State
 from bottega.skills.library import Library
 from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness
 from bottega.skills.query import Query, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
-from bottega.skills.store import to_do
 
 LEAST_COMPARED = 12
 """Episodes that must have compared a card with its absence before it can retire."""
@@ -37,9 +36,9 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
     rows = library.store.rows("SELECT name, signature FROM cards WHERE valid_to IS NULL AND state != 'retired' ORDER BY row")
     if len(rows) < 2:
         return []
-    if any(len(row["signature"]) != 4 * 2 * PERMUTATIONS for row in rows):
-        raise LibraryError(f"{library.store.path}: a card's signature is damaged. {to_do(library.folder)}")
-    signatures = np.frombuffer(b"".join(row["signature"] for row in rows), dtype=np.uint32).reshape(len(rows), -1)
+    with library.store.sound():
+        signatures = np.frombuffer(b"".join(row["signature"] for row in rows), dtype=np.uint32)
+        signatures = signatures.reshape(len(rows), 2 * PERMUTATIONS)
     found = []
     for one, other, _ in likely_pairs(signatures, least):
         first, second = (library.get(rows[place]["name"]) for place in (one, other))
@@ -99,7 +98,8 @@ def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]
         "(SELECT max(valid_from) FROM cards AS o WHERE o.name = c.name AND o.state != 'admitted'), 0)) AS since "
         "FROM cards AS c WHERE valid_to IS NULL AND state = 'admitted'"
     )
-    since = {row["name"]: int(row["since"]) for row in admitted}
+    with library.store.sound():
+        since = {row["name"]: int(row["since"]) for row in admitted}
     # The tallies are of all time: a card that was brought back and proved anew must not be held to what retired it.
     suspects = {tally.skill for tally in library.uses.totals() if tally.skill in since and tally.compared >= least}
     found = []

@@ -73,7 +73,8 @@ class Uses:
         rows = self.store.rows(
             f"SELECT * FROM tallies {condition} ORDER BY skill, family, device", *([] if skill is None else [skill])
         )
-        return [_tally(row) for row in rows]
+        with self.store.sound():
+            return [_tally(row) for row in rows]
 
     def totals(self, names: Sequence[str] | None = None) -> list[Tally]:
         """For each card, over families and devices."""
@@ -82,19 +83,21 @@ class Uses:
             "sum(compared) AS compared, sum(uplift_sum) AS uplift_sum, sum(uplift_squares) AS uplift_squares "
             "FROM tallies GROUP BY skill ORDER BY skill"
         )
-        return [_tally(row) for row in rows if names is None or row["skill"] in names]
+        with self.store.sound():
+            return [_tally(row) for row in rows if names is None or row["skill"] in names]
 
     def uplifts(self, since: Mapping[str, int]) -> dict[str, list[float]]:
         """For each of these cards, what single episodes gained with it, from the library version on that is given for it."""
         found: dict[str, list[float]] = {name: [] for name in since}
         first = min(since.values(), default=0)
-        for row in self.store.rows("SELECT body FROM uses WHERE version >= ? ORDER BY row", first) if since else ():
-            use = json.loads(row["body"])
-            schemes = [Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in use["schemes"]]
-            for name in {name for scheme in schemes for name in scheme.selected} & since.keys():
-                uplift = uplift_of(name, schemes) if use["library_version"] >= since[name] else None
-                if uplift is not None:
-                    found[name].append(uplift)
+        rows = self.store.rows("SELECT body FROM uses WHERE version >= ? ORDER BY row", first) if since else []
+        with self.store.sound():
+            for use in (json.loads(row["body"]) for row in rows):
+                schemes = [Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in use["schemes"]]
+                for name in {name for scheme in schemes for name in scheme.selected} & since.keys():
+                    uplift = uplift_of(name, schemes) if use["library_version"] >= since[name] else None
+                    if uplift is not None:
+                        found[name].append(uplift)
         return found
 
 
