@@ -1,0 +1,173 @@
+"""The builder as a teacher: techniques are switched on one after the other, and each that changes the source is a step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+from bottega.core.candidate import Candidate, Language
+from bottega.core.task import Task
+from bottega.learn.teachers.builder.frame import Frame, frame_of
+from bottega.learn.teachers.builder.kernel import Call
+from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
+from bottega.learn.teachers.builder.plan import Plan
+from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, TECHNIQUES, make_plan
+from bottega.learn.teachers.builder.style import Style
+from bottega.learn.teachers.builder.technique import Technique
+from bottega.learn.teachers.builder.trace import Graph, Ref, trace
+from bottega.learn.teachers.teacher import FIRST_ATTEMPT, Course, Refusal, Step
+
+VERSION = "1"
+LANGUAGES: tuple[Language, ...] = ("cpp", "triton", "cuda")
+Write = Callable[[Plan, Frame, frozenset[str], Style], str]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """One language: how a plan is written down in it, and which techniques are its own."""
+
+    language: Language
+    write: Write
+    techniques: tuple[Technique, ...]
+    """In the order in which a course takes them up."""
+
+
+def writer_of(language: Language) -> Writer:
+    if language not in LANGUAGES:
+        raise Refusal(f"the builder writes {', '.join(LANGUAGES)}, not {language}")
+    module: Any = import_module(f"bottega.learn.teachers.builder.{language}")
+    return Writer(language, module.write, module.TECHNIQUES)
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A task that was traced and lowered: what every language and style starts from."""
+
+    task: Task
+    frame: Frame
+    lowered: Lowered
+
+    def plan(self, techniques: frozenset[str]) -> Plan:
+        return make_plan(self.lowered, techniques)
+
+
+def understand(task: Task, style: Style | None = None) -> Understood:
+    frame = frame_of(task)
+    graph = _named(trace(task, KNOWN), style or Style(), frame)
+    return Understood(task, frame, lower(graph, task.label))
+
+
+def _named(graph: Graph, style: Style, frame: Frame) -> Graph:
+    """What is returned gets a name that people give to results; the rest keeps the operator's."""
+    if not isinstance(graph.returned, Ref) or graph.returned.name in {name for name, _ in graph.inputs}:
+        return graph
+    taken = {node.name for node in graph.nodes} | set(frame.argument_names) | {"torch", "nn", "F", "tl", "triton", "self"}
+    name = style.pick("result", ("y", "out", "output", "result"))
+    if name in taken:
+        return graph
+    old = graph.returned.name
+
+    def new(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(name) if value.name == old else value
+        return tuple(new(item) for item in value) if isinstance(value, tuple) else value
+
+    nodes = tuple(
+        replace(node, name=name if node.name == old else node.name, arguments={k: new(v) for k, v in node.arguments.items()})
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes, returned=Ref(name))
+
+
+class Builder:
+    """`build` for one task as a whole; `teach` is the same for whoever awaits a teacher."""
+
+    name = f"builder {VERSION}"
+
+    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+        return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
+
+    def build(self, task: Task, language: Language, without: Iterable[str] = (), seed: int = 0) -> Course:
+        """The course for a task, never using the techniques in `without`. Raises `Refusal`."""
+        style, writer, barred = Style(seed), writer_of(language), frozenset(without)
+        bench = _Bench(understand(task, style), writer, style, barred)
+        fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
+        # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
+        bench.take(fused, writer.techniques)
+        own = bench.take(fused, [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES])
+        if own is not fused:
+            bench.take(own, writer.techniques)
+        if not bench.steps:
+            raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
+        return Course(task.id, language, self.name, tuple(bench.steps))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point of a course: the techniques that are on, and the last step that they gave."""
+
+    on: frozenset[str] = frozenset()
+    step: Step | None = None
+
+
+@dataclass
+class _Bench:
+    understood: Understood
+    writer: Writer
+    style: Style
+    barred: frozenset[str]
+    steps: list[Step] = field(default_factory=list)
+
+    def take(self, place: _Place | None, techniques: Iterable[Technique]) -> _Place:
+        """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
+        if place is None:
+            place = self._tried(_Place(), None) or _Place()
+        for technique in techniques:
+            if technique.name not in self.barred:
+                place = self._tried(place, technique) or place
+        return place
+
+    def _tried(self, place: _Place, technique: Technique | None) -> _Place | None:
+        on = place.on | ({technique.name} if technique else set())
+        plan = self.understood.plan(on)
+        source = self._write(plan, on)
+        if source is None:
+            return None
+        if place.step is not None and source == place.step.candidate.source:
+            return _Place(on, place.step)
+        language, parent = self.writer.language, place.step.candidate.id if place.step else None
+        known = next((step for step in self.steps if step.candidate.source == source), None)
+        if known is not None:
+            return _Place(on, known)
+        name = technique.name if technique and place.step else FIRST_ATTEMPT
+        cards = cards_of(technique, language) if technique else ()
+        candidate = Candidate(source, language, self.understood.task.name, parent)
+        step = Step(candidate, name, cards, _summary(technique, plan))
+        self.steps.append(step)
+        return _Place(on, step)
+
+    def _write(self, plan: Plan, on: frozenset[str]) -> str | None:
+        """None where this set of techniques gives something that the language's writer does not take."""
+        if all(isinstance(kernel, Call) for kernel in plan.kernels):
+            return None
+        try:
+            return self.writer.write(plan, self.understood.frame, on, self.style)
+        except Refusal:
+            return None
+
+
+def cards_of(technique: Technique, language: Language) -> tuple[str, ...]:
+    """Cards for this language: those of another carry its name in front."""
+    others = [f"{other}_" for other in ("triton", "cuda") if other != language]
+    return tuple(card for card in technique.cards if not any(card.startswith(prefix) for prefix in others))
+
+
+def _summary(technique: Technique | None, plan: Plan) -> str:
+    own = [kernel for kernel in plan.kernels if not isinstance(kernel, Call)]
+    origin = ", ".join(dict.fromkeys(name for kernel in own for name in kernel.origin))
+    if technique is None:
+        return f"One kernel for each operator: {origin}."
+    return technique.summary.format(origin=origin)

@@ -1,0 +1,235 @@
+"""The task's module as a graph of torch operators, with names, shapes and data types, by torch.export.
+
+Module or functional form, methods or functions, loops over layers: all come out as the same operators. The module is built and
+traced as it builds itself, in training mode unless it says otherwise, because that is how it is judged.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from bottega.core.task import Task
+from bottega.learn.teachers.teacher import Refusal
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The result of a node, an input or a parameter, by the graph's name for it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    operator: str
+    """Without name space: `conv2d`, `add`, `softmax`."""
+    overload: str
+    arguments: dict[str, Any]
+    """By the schema's names, defaults filled in; tensors are `Ref`."""
+    outputs: tuple[Spec | None, ...]
+    """One, or several for operators that return tuples."""
+    module: str = ""
+    """Where in the module it was called: `blocks.0.norm`."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    inputs: tuple[tuple[str, Spec], ...]
+    """Tensor arguments of `forward`, in order, by their names there."""
+    parameters: dict[str, tuple[str, Spec]]
+    """Parameters and buffers by the graph's name: where the module keeps them, and what they are."""
+    nodes: tuple[Node, ...]
+    returned: Any
+    """Nested tuples, lists and dicts of `Ref` and plain values."""
+    scalars: dict[float, str] = field(default_factory=dict)
+    """Numbers that `forward` takes from an attribute of the module, with the attribute's text."""
+    buffers: frozenset[str] = frozenset()
+    """Those of `parameters` that are buffers: a module may change them."""
+    epsilons: dict[tuple[str, float], str] = field(default_factory=dict)
+    """By module path and value, the text of an `eps` that a module keeps."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Tensors of one element that forward makes from a number, by the graph's name."""
+    hidden: frozenset[str] = frozenset()
+    """Arguments of `forward` that are no tensors."""
+
+
+def trace(task: Task, known: Collection[str]) -> Graph:
+    """`known` are the operators that the reader of the graph understands; others are taken apart where torch knows how."""
+    namespace: dict[str, Any] = {"__name__": "task"}
+    try:
+        exec(compile(task.source, task.label, "exec"), namespace)
+        torch.manual_seed(0)
+        arguments = namespace["get_init_inputs"]()
+        with torch.no_grad():
+            model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
+            inputs = tuple(namespace["get_inputs"]())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+                strange = {target for target in _targets(exported) if _operator(target) not in known}
+                if strange:
+                    table = torch.export.default_decompositions()
+                    exported = exported.run_decompositions({target: table[target] for target in strange if target in table})
+    except Exception as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
+    try:
+        return _graph(exported, model, task, inputs)
+    except Refusal as refusal:
+        raise Refusal(f"{task.label}: {refusal}") from None
+
+
+def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...]) -> Graph:
+    signature = exported.graph_signature
+    kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
+    numbers = {name: value.item() for name, value in constants.items() if value.ndim == 0}
+    parameters: dict[str, tuple[str, Spec]] = {}
+    found: list[tuple[str, Spec]] = []
+    nodes: list[Node] = []
+    returned: list[Any] = []
+    hidden: set[str] = set()
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            if node.name in kept:
+                parameters[node.name] = (f"self.{_path(kept[node.name])}", _spec(node.meta["val"]))
+            elif node.name in constants:
+                if node.name not in numbers and node.users:
+                    raise Refusal("makes tensors from numbers in forward")
+            elif isinstance(node.meta.get("val"), torch.Tensor):
+                found.append((node.name, _spec(node.meta["val"])))
+            else:
+                hidden.add(node.name)
+        elif node.op == "call_function":
+            nodes.append(_node(node))
+        elif node.op == "output":
+            kinds = [str(spec.kind) for spec in signature.output_specs]
+            returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]
+    if len(found) != sum(isinstance(value, torch.Tensor) for value in inputs):
+        raise Refusal("takes tensors inside of lists or dicts")
+    return Graph(
+        inputs=tuple(found),
+        parameters=parameters,
+        nodes=_alive(nodes, returned),
+        returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
+        numbers=numbers,
+        epsilons={
+            (path, float(module.eps)): f"self.{_path(path)}.eps"
+            for path, module in model.named_modules()
+            if path and isinstance(getattr(module, "eps", None), float)
+        },
+        scalars=_scalars(task, model),
+        buffers=frozenset(signature.inputs_to_buffers),
+        hidden=frozenset(hidden),
+    )
+
+
+def _node(node: Any) -> Node:
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module = str(stack[-1][0]) if stack else ""
+    if node.target.__name__ == "getitem":
+        arguments = {"self": _plain(node.args[0]), "index": node.args[1]}
+        return Node(node.name, "getitem", "", arguments, (_spec(node.meta["val"]),), module)
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        raise Refusal(f"uses {node.target}, which is no torch operator")
+    arguments = {}
+    for position, argument in enumerate(schema.arguments):
+        if position < len(node.args):
+            value = node.args[position]
+        elif argument.name in node.kwargs:
+            value = node.kwargs[argument.name]
+        else:
+            value = argument.default_value
+        arguments[argument.name] = _plain(value)
+    values = node.meta.get("val")
+    outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
+    return Node(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
+
+
+def _alive(nodes: list[Node], returned: list[Any]) -> tuple[Node, ...]:
+    """Without what only updates running statistics: outputs do not depend on it."""
+    wanted = {ref.name for ref in returned if isinstance(ref, Ref)}
+    alive: list[Node] = []
+    for node in reversed(nodes):
+        if node.name in wanted:
+            alive.append(node)
+            wanted |= {ref.name for ref in refs(node.arguments.values())}
+    return tuple(reversed(alive))
+
+
+def refs(values: Any) -> list[Ref]:
+    """Every `Ref` in nested arguments."""
+    found: list[Ref] = []
+    for value in values:
+        if isinstance(value, Ref):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += refs(value)
+    return found
+
+
+def _targets(exported: Any) -> set[Any]:
+    return {node.target for node in exported.graph.nodes if node.op == "call_function"}
+
+
+def _operator(target: Any) -> str:
+    schema = getattr(target, "_schema", None)
+    return str(schema.name).split("::")[-1] if schema is not None else "getitem"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.fx.Node):
+        return Ref(value.name)
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _spec(value: Any) -> Spec | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    if not all(isinstance(size, int) for size in value.shape):
+        raise Refusal("the size of a result depends on the values of its inputs")
+    shape = tuple(int(size) for size in value.shape)
+    return Spec(shape, str(value.dtype).removeprefix("torch."), tuple(int(stride) for stride in value.stride()))
+
+
+def _path(path: str) -> str:
+    """`net.0.weight` as it is written: `net[0].weight`."""
+    text = ""
+    for part in path.split("."):
+        text += f"[{part}]" if part.isdigit() else f".{part}" if text else part
+    return text
+
+
+def _scalars(task: Task, model: nn.Module) -> dict[float, str]:
+    """Numbers that forward reads from attributes, where a number stands for one attribute only."""
+    found: dict[float, set[str]] = {}
+    literals: set[float] = set()
+    for node in ast.walk(ast.parse(task.source)):
+        if not (isinstance(node, ast.FunctionDef) and node.name == "forward"):
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Constant) and type(inner.value) in (int, float):
+                literals.add(float(inner.value))
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
+                value = getattr(model, inner.attr, None)
+                if type(value) in (int, float):
+                    found.setdefault(float(value), set()).add(f"self.{inner.attr}")
+    return {value: next(iter(texts)) for value, texts in found.items() if len(texts) == 1 and value not in literals}
