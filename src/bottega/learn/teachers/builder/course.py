@@ -15,6 +15,7 @@ from bottega.learn.teachers.builder.kernel import Call
 from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
 from bottega.learn.teachers.builder.plan import Plan
 from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, TECHNIQUES, make_plan
+from bottega.learn.teachers.builder.replay import REPLAY, replayed
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.trace import Graph, Ref, trace
@@ -60,26 +61,57 @@ def understand(task: Task, style: Style | None = None) -> Understood:
     return Understood(task, frame, lower(graph, task.label))
 
 
+RESULTS = ("y", "out", "output", "result")
+WORDS = {
+    "conv": ("conv", "features"),
+    "linear": ("hidden", "projected"),
+    "matmul": ("product", "scores"),
+    "mm": ("product", "scores"),
+    "bmm": ("product", "scores"),
+    "norm": ("normed", "normalised"),
+    "pool": ("pooled",),
+    "softmax": ("probs", "weights"),
+    "attention": ("attended",),
+    "embedding": ("embedded",),
+    "relu": ("activated",),
+    "gelu": ("activated",),
+    "silu": ("activated",),
+    "sigmoid": ("gate",),
+    "sum": ("total",),
+    "mean": ("mean",),
+    "add": ("added",),
+    "mul": ("scaled",),
+    "view": ("flat",),
+    "copy": ("copied",),
+}
+"""By a piece of an operator's name, what people call its result."""
+
+
 def _named(graph: Graph, style: Style, frame: Frame) -> Graph:
-    """What is returned gets a name that people give to results; the rest keeps the operator's."""
-    if not isinstance(graph.returned, Ref) or graph.returned.name in {name for name, _ in graph.inputs}:
-        return graph
-    taken = {node.name for node in graph.nodes} | set(frame.argument_names) | {"torch", "nn", "F", "tl", "triton", "self"}
-    name = style.pick("result", ("y", "out", "output", "result"))
-    if name in taken:
-        return graph
-    old = graph.returned.name
+    """Results under names that people give them, instead of the tracer's."""
+    taken = set(frame.argument_names) | {"torch", "nn", "F", "tl", "triton", "self", "cpp", "cuda"}
+    names: dict[str, str] = {}
+    last = graph.returned.name if isinstance(graph.returned, Ref) else ""
+    for node in graph.nodes:
+        piece = next((piece for piece in WORDS if piece in node.operator), "")
+        word = style.pick(f"name of {piece}", WORDS[piece]) if piece else node.operator.strip("_")
+        word = style.pick("result", RESULTS) if node.name == last else word
+        number = 2
+        fresh = word
+        while fresh in taken:
+            fresh, number = f"{word}{number}", number + 1
+        taken.add(fresh)
+        names[node.name] = fresh
 
     def new(value: Any) -> Any:
         if isinstance(value, Ref):
-            return Ref(name) if value.name == old else value
-        return tuple(new(item) for item in value) if isinstance(value, tuple) else value
+            return Ref(names.get(value.name, value.name))
+        if isinstance(value, tuple | list):
+            return type(value)(new(item) for item in value)
+        return {key: new(item) for key, item in value.items()} if isinstance(value, dict) else value
 
-    nodes = tuple(
-        replace(node, name=name if node.name == old else node.name, arguments={k: new(v) for k, v in node.arguments.items()})
-        for node in graph.nodes
-    )
-    return replace(graph, nodes=nodes, returned=Ref(name))
+    nodes = tuple(replace(node, name=names[node.name], arguments=new(node.arguments)) for node in graph.nodes)
+    return replace(graph, nodes=nodes, returned=new(graph.returned))
 
 
 class Builder:
@@ -96,10 +128,10 @@ class Builder:
         bench = _Bench(understand(task, style), writer, style, barred)
         fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
         # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
-        bench.take(fused, writer.techniques)
+        bench.take(bench.take(fused, writer.techniques), bench.whole)
         own = bench.take(fused, [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES])
         if own is not fused:
-            bench.take(own, writer.techniques)
+            bench.take(bench.take(own, writer.techniques), bench.whole)
         if not bench.steps:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
         return Course(task.id, language, self.name, tuple(bench.steps))
@@ -120,6 +152,11 @@ class _Bench:
     style: Style
     barred: frozenset[str]
     steps: list[Step] = field(default_factory=list)
+
+    @property
+    def whole(self) -> tuple[Technique, ...]:
+        """What is done to the module as a whole, last."""
+        return (REPLAY,) if self.writer.language in ("triton", "cuda") else ()
 
     def take(self, place: _Place | None, techniques: Iterable[Technique]) -> _Place:
         """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
@@ -153,8 +190,9 @@ class _Bench:
         """None where this set of techniques gives something that the language's writer does not take."""
         if all(isinstance(kernel, Call) for kernel in plan.kernels):
             return None
+        frame = replayed(self.understood.frame, plan, self.style) if REPLAY.name in on else self.understood.frame
         try:
-            return self.writer.write(plan, self.understood.frame, on, self.style)
+            return None if frame is None else self.writer.write(plan, frame, on, self.style)
         except Refusal:
             return None
 

@@ -6,6 +6,7 @@ else is left to write. Each technique is a switch; what it cannot be applied to 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from bottega.learn.teachers.builder.kernel import Attention, Call, Convolution, 
 from bottega.learn.teachers.builder.lowering.lower import Lowered
 from bottega.learn.teachers.builder.lowering.scope import Statement
 from bottega.learn.teachers.builder.plan import Plan
+from bottega.learn.teachers.builder.sizes import resolved
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.view import Buffer, View, contiguous_strides
 
@@ -104,7 +106,9 @@ def make_plan(lowered: Lowered, techniques: frozenset[str]) -> Plan:
     kernels = _fused(kernels, techniques, returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
-    return Plan(kept, tuple(kernels), _text(lowered.returned), lowered.inputs)
+    every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
+    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs))
+    return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
 def _needed(lowered: Lowered) -> list[Statement]:

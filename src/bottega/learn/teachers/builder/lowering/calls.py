@@ -9,6 +9,7 @@ import torch.nn.functional
 
 from bottega.learn.teachers.builder.kernel import Call, Written
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
+from bottega.learn.teachers.builder.sizes import marked
 from bottega.learn.teachers.builder.trace import Ref
 from bottega.learn.teachers.builder.view import View
 
@@ -57,7 +58,7 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
             raise scope.refuse("returns something that is no tensor")
         buffer = scope.fresh(spec.shape, spec.dtype, (), f"_{number}" if number else "")
         names.append(buffer.name)
-        results.append(Tensor(buffer.whole(), spec.dtype))
+        results.append(Tensor(marked(buffer), spec.dtype))
     scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names), dense=True))
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 

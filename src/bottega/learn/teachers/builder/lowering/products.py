@@ -10,6 +10,7 @@ from bottega.learn.teachers.builder.expression import Expression, Load, Name, ap
 from bottega.learn.teachers.builder.kernel import ACCUMULATOR, Attention, Product, Store
 from bottega.learn.teachers.builder.lowering.calls import call_of
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
+from bottega.learn.teachers.builder.sizes import marked, wrapped
 from bottega.learn.teachers.builder.view import Shape, View
 
 OPERATORS = frozenset(
@@ -74,7 +75,7 @@ def _linear(scope: Scope) -> Tensor:
     body: Expression = Name(ACCUMULATOR)
     if bias is not None:
         body = apply("add", body, scope.along(bias, 1, space))
-    row_text = " * ".join(x.view.axis_text(a) for a in range(len(x.shape) - 1)) or "1"
+    row_text = " * ".join(wrapped(x.view.axis_text(a)) for a in range(len(x.shape) - 1) if x.shape[a] != 1) or "1"
     left = View(flat.buffer, flat.shape, flat.strides, flat.offset, x.view.text, (row_text, x.view.axis_text(len(x.shape) - 1)))
     turned = permuted(weight.view, (1, 0))
     right = View(
@@ -83,7 +84,7 @@ def _linear(scope: Scope) -> Tensor:
     stored = View(buffer.name, space, (columns, 1), 0, buffer.name, (row_text, f"{owner}.shape[0]"))
     product = Product((), rows, columns, depth, left, right, x.dtype, (Store(stored, body, dtype),), ("linear",))
     scope.state(product, call_of(scope, (buffer.name,)))
-    return Tensor(buffer.whole(), dtype)
+    return Tensor(marked(buffer), dtype)
 
 
 def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> Tensor:
@@ -103,7 +104,7 @@ def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> T
         flat = reshaped(first, (math.prod(first.shape[:-1]), depth))
         if flat is not None:
             # One matrix for the whole batch: a single product with more rows.
-            text = " * ".join(first.axis_text(a) for a in range(len(first.shape) - 1) if first.shape[a] != 1) or "1"
+            text = " * ".join(wrapped(first.axis_text(a)) for a in range(len(first.shape) - 1) if first.shape[a] != 1) or "1"
             first = View(
                 flat.buffer, flat.shape, flat.strides, flat.offset, first.text, (text, first.axis_text(len(first.shape) - 1))
             )
@@ -123,7 +124,7 @@ def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> T
     body: Expression = Name(ACCUMULATOR)
     if added:
         body = _added(scope, body, space, shape)
-    whole = reshaped(buffer.whole(), space)
+    whole = reshaped(marked(buffer), space)
     assert whole is not None
     stored = View(whole.buffer, whole.shape, whole.strides, 0, buffer.name, ())
     kept = tuple(size for size in batch if size != 1)
@@ -136,10 +137,10 @@ def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> T
         _batched(second),
         left.dtype,
         (Store(_batched(stored), _batched_body(body), dtype),),
-        (scope.node.operator,),
+        scope.origin,
     )
     scope.state(product, call_of(scope, (buffer.name,)))
-    return Tensor(buffer.whole(), dtype)
+    return Tensor(marked(buffer), dtype)
 
 
 def _added(scope: Scope, body: Expression, space: Shape, shape: Shape) -> Expression:
@@ -242,11 +243,11 @@ def _einsum(scope: Scope) -> Tensor:
     buffer = scope.fresh(shape, dtype, tuple(texts[c] for c in result))
     count = [math.prod(sizes[c] for c in group) for group in (rows, columns, depth)]
     space = (*(sizes[c] for c in batch), count[0], count[1])
-    lying = permuted(buffer.whole(), tuple(result.index(c) for c in batch + rows + columns))
+    lying = permuted(marked(buffer), tuple(result.index(c) for c in batch + rows + columns))
     whole = reshaped(lying, space)
     if whole is None:
         raise scope.refuse(f"{equation} mixes rows and columns in its result")
-    joined = [" * ".join(texts[c] for c in group) or "1" for group in (rows, columns, depth)]
+    joined = [" * ".join(wrapped(texts[c]) for c in group) or "1" for group in (rows, columns, depth)]
     batch_texts = [texts[c] for c in batch]
     first = View(first.buffer, first.shape, first.strides, first.offset, left.view.text, (*batch_texts, joined[0], joined[2]))
     second = View(
@@ -267,7 +268,7 @@ def _einsum(scope: Scope) -> Tensor:
     )
     call = call_of(scope, (buffer.name,), "torch.einsum", (equation, left.view, right.view))
     scope.state(product, call)
-    return Tensor(buffer.whole(), dtype)
+    return Tensor(marked(buffer), dtype)
 
 
 def _attention(scope: Scope) -> Tensor:
@@ -297,7 +298,7 @@ def _attention(scope: Scope) -> Tensor:
         causal=bool(scope.argument("is_causal")),
         scale=float(given if given is not None else 1 / math.sqrt(width)),
         dtype=query.dtype,
-        stores=(Store(_batched(buffer.whole()), Name(ACCUMULATOR), dtype),),
+        stores=(Store(_batched(marked(buffer)), Name(ACCUMULATOR), dtype),),
         origin=("attention",),
     )
     keywords: list[tuple[str, Any]] = []
@@ -310,4 +311,4 @@ def _attention(scope: Scope) -> Tensor:
     name = "F.scaled_dot_product_attention"
     call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
     scope.state(kernel, call)
-    return Tensor(buffer.whole(), dtype)
+    return Tensor(marked(buffer), dtype)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from bottega.learn.teachers.builder.compose import reshaped
 from bottega.learn.teachers.builder.expression import Cast, Expression, Load, Name, apply
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
+from bottega.learn.teachers.builder.sizes import wrapped
 from bottega.learn.teachers.builder.view import Shape, View
 
 PLAIN = {
@@ -216,7 +217,7 @@ def _grouped(scope: Scope, x: Tensor, groups: int, weight: Tensor | None, bias: 
     axes = (
         x.view.axis_text(0),
         str(groups),
-        f"{x.view.axis_text(1)} // {groups}",
+        f"{wrapped(x.view.axis_text(1))} // {groups}",
         *(x.view.axis_text(a) for a in range(2, len(x.shape))),
     )
     look = Tensor(View(seen.buffer, seen.shape, seen.strides, seen.offset, x.view.text, axes), x.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 from bottega.learn.teachers.builder.compose import reshaped
 from bottega.learn.teachers.builder.expression import Constant, Expression, Gather, Index, Load, replace, walk
 from bottega.learn.teachers.builder.kernel import Call, Kernel, Map, Reduction, Rows, Store
+from bottega.learn.teachers.builder.sizes import marked, wrapped
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 from bottega.learn.teachers.builder.view import Buffer, Shape, View, contiguous_strides
 from bottega.learn.teachers.teacher import Refusal
@@ -48,6 +49,13 @@ class Scope:
 
     def refuse(self, reason: str) -> Refusal:
         return Refusal(f"{self.label}: {self.node.operator}: {reason}")
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        """The operator by the name that people know."""
+        operator = self.node.operator
+        known = next((word for word in ("batch_norm", "layer_norm", "group_norm") if word in operator), None)
+        return (known or operator.removesuffix("_with_indices").strip("_"),)
 
     # What arguments are
 
@@ -98,9 +106,9 @@ class Scope:
     def map(self, body: Expression, shape: Shape, dtype: str, axes: tuple[str, ...] = (), suffix: str = "") -> Tensor:
         """A new tensor, every element for itself."""
         buffer = self.fresh(shape, dtype, axes or self.axes_like(body, shape), suffix)
-        whole = buffer.whole()
+        whole = marked(buffer)
         store = Store(squeezed(whole), squeezed_body(body, shape), dtype)
-        self.state(Map(squeezed_shape(shape), (store,), (self.node.operator,)))
+        self.state(Map(squeezed_shape(shape), (store,), self.origin))
         return Tensor(whole, dtype)
 
     def rows(
@@ -130,19 +138,19 @@ class Scope:
         )
         if per_element is not None:
             buffer = self.fresh(stored or shape, dtype, axes, suffix)
-            seen = reshaped(buffer.whole(), shape)
+            seen = reshaped(marked(buffer), shape)
             assert seen is not None
             view = turned_view(seen, order)
             stores, row_stores = (Store(view, turned(per_element, shape, order), dtype),), ()
-            result = buffer.whole()
+            result = marked(buffer)
         else:
             assert per_row is not None
             keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
             buffer = self.fresh(keeping, dtype, axes, suffix)
             view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
             stores, row_stores = (), (Store(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
-            result = buffer.whole()
-        self.state(Rows(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, (self.node.operator,)))
+            result = marked(buffer)
+        self.state(Rows(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return Tensor(result, dtype)
 
     def state(self, kernel: Kernel | None, call: Call | None = None) -> None:
@@ -151,7 +159,7 @@ class Scope:
     def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""
         number = math.prod(tensor.shape[dim] for dim in dims) - less
-        texts = [tensor.view.axis_text(dim) for dim in dims if tensor.shape[dim] != 1]
+        texts = [wrapped(tensor.view.axis_text(dim)) for dim in dims if tensor.shape[dim] != 1]
         text = " * ".join(texts)
         if not text or text.isdigit():
             return Constant(float(number))
@@ -261,7 +269,7 @@ def reshaped_axes(view: View, shape: Shape) -> tuple[str, ...]:
         product, parts, end = 1, [], place
         while end < len(old) and product < size:
             product *= old[end][0]
-            parts += [old[end][1]] if old[end][0] != 1 else []
+            parts += [wrapped(old[end][1])] if old[end][0] != 1 else []
             end += 1
         if size != 1 and product == size and parts:
             texts.append(" * ".join(parts))

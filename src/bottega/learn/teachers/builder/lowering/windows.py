@@ -10,6 +10,7 @@ from bottega.learn.teachers.builder.expression import Expression, Load, Name, ap
 from bottega.learn.teachers.builder.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, Store
 from bottega.learn.teachers.builder.lowering.calls import call_of
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor, squeezed, squeezed_body, squeezed_shape
+from bottega.learn.teachers.builder.sizes import marked, wrapped
 from bottega.learn.teachers.builder.view import Shape
 
 CONVOLUTIONS = frozenset(
@@ -79,17 +80,18 @@ def _convolution(scope: Scope) -> Tensor:
         transposed=transposed,
         output_padding=output_padding,
         dtype=x.dtype,
-        stores=(Store(buffer.whole(), body, dtype),),
-        origin=(scope.node.operator,),
+        stores=(Store(marked(buffer), body, dtype),),
+        origin=scope.origin,
     )
     name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
     scope.state(kernel, call_of(scope, (buffer.name,), name) if scope.node.operator != "convolution" else None)
-    return Tensor(buffer.whole(), dtype)
+    return Tensor(marked(buffer), dtype)
 
 
 def _sized(size: str, window: int, stride: int, padding: int, dilation: int, extra: int, transposed: bool) -> str:
     """The size that a window of `window` leaves of a dimension, as a formula that a reader knows."""
     reach = dilation * (window - 1) + 1
+    size = wrapped(size)
     if transposed:
         rest = reach - 2 * padding + extra
         first = f"({size} - 1) * {stride}" if stride != 1 else f"{size} - 1"
@@ -146,12 +148,12 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         dilation=dilation,
         count_padding=count,
         divisor=divisor,
-        stores=(Store(buffer.whole(), Name(WINDOW), dtype),),
+        stores=(Store(marked(buffer), Name(WINDOW), dtype),),
         dtype=dtype,
-        origin=(operator,),
+        origin=scope.origin,
     )
     scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
-    result = Tensor(buffer.whole(), dtype)
+    result = Tensor(marked(buffer), dtype)
     return (result, *[None] * (len(scope.node.outputs) - 1)) if several else result
 
 
@@ -178,11 +180,11 @@ def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         reverse=False,
         exclusive=False,
         element=squeezed_body(Load(permuted(x.view, order), x.dtype), (*kept, shape[dim])),
-        stores=(Store(squeezed(permuted(buffer.whole(), order)), Name(RUNNING), dtype),),
+        stores=(Store(squeezed(permuted(marked(buffer), order)), Name(RUNNING), dtype),),
         dtype=dtype,
-        origin=(operator,),
+        origin=scope.origin,
     )
     several = len(scope.node.outputs) > 1
     scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
-    result = Tensor(buffer.whole(), dtype)
+    result = Tensor(marked(buffer), dtype)
     return (result, None) if several else result
