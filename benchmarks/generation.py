@@ -24,7 +24,7 @@ import torch
 import typer
 from figure import Device, launch, show, where
 
-from bottega.backbone.loading import Loaded, load
+from bottega.backbone.loading import Loaded, cast, load
 from bottega.backbone.local import LocalBackbone
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
@@ -130,7 +130,7 @@ def drawn(device: str) -> Loaded:
     )  # fmt: skip
     torch.manual_seed(0)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16
-    model = LlamaForCausalLM(config).to(device=device, dtype=dtype).eval()
+    model = cast(LlamaForCausalLM(config).to(device), dtype).eval()
     words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(config.vocab_size)}, unk_token="w0"))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0")
     return Loaded("SmolLM2-135M's shape, random", model, HuggingFaceTokenizer(tokenizer, 8192))

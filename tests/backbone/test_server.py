@@ -268,7 +268,7 @@ def test_a_usage_that_says_nothing_is_estimated() -> None:
 
     with misbehaving(*(body({**completion("four words of text"), "usage": usage}) for usage in nothing)) as server:
         there = backbone(server)
-        assert asyncio.run(each(there)) == [Usage(20, 5)] * 5 and there.ledger.spent.estimated == 5
+        assert asyncio.run(each(there)) == [Usage(20, 5, estimated=True)] * 5 and there.ledger.spent.estimated == 5
 
 
 def test_a_text_in_parts() -> None:

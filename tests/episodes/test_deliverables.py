@@ -83,6 +83,15 @@ def test_a_report_tells_the_path_the_diff_and_what_it_took() -> None:
     assert "bottega check /x" in text and "Some CPU" in text and "launch" in text and "about 7 µs" in text
 
 
+def test_guessed_tokens_are_called_so() -> None:
+    told = [
+        replace(event, turn=replace(event.turn, estimated=True)) if isinstance(event, Wrote) else event for event in events()
+    ]
+    words = "2 answers (2 of them not counted by the server, so estimated)"
+    assert words in html(story(told=told)) and words in markdown(story(told=told))
+    assert "estimated" not in markdown(story())
+
+
 def test_no_finding_is_told_with_its_reasons() -> None:
     text = markdown(story(False, error="the server died"))
     assert (

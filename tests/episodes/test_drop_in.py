@@ -116,9 +116,9 @@ def test_the_original_runs_on_everything_else(pair: tuple[Any, Any], arguments: 
 def test_keywords_numbers_of_arguments_autocast_and_hooks_fall_back(pair: tuple[Any, Any]) -> None:
     module, original = pair
     x, _ = inputs()
-    assert torch.equal(module(x, scale=2.0), original(x, scale=2.0))
-    with pytest.raises(TypeError):
-        module(x)
+    for wrong in ({"scale": 2.0, "other": 1}, {}):
+        with pytest.raises(TypeError):
+            module(x, **wrong)
     with torch.autocast("cpu", torch.bfloat16):
         assert who(module, original, x, 2.0) == "original"
     handle = original.register_forward_hook(lambda *_: None)
@@ -126,6 +126,46 @@ def test_keywords_numbers_of_arguments_autocast_and_hooks_fall_back(pair: tuple[
     handle.remove()
     assert who(module, original, x, 2.0) == "kernel"
     assert set(module.fallbacks) == {"keyword arguments", "other arguments", "autocast is on", "the original has hooks"}
+
+
+@torch.no_grad()
+def test_keywords_and_defaults_find_their_places() -> None:
+    optimized, task = made(
+        *(text.replace("def forward(self, x, scale)", "def forward(self, x, scale=2.0)") for text in (KERNEL, TASK))
+    )
+    original = task.Model(16)
+    module = optimized.load(original)
+    x, _ = inputs()
+    for call in (lambda each: each(x), lambda each: each(x, scale=2.0), lambda each: each(scale=2.0, x=x)):
+        assert not torch.equal(call(module), call(original))
+    assert module.calls == 3 and not module.fallbacks
+    assert torch.equal(module(x=x, scale=3.0), original(x, 3.0))
+    assert list(module.fallbacks) == ["3.0 where 2.0 was"]
+
+
+@torch.no_grad()
+def test_what_is_changed_besides_the_weights_is_not_overlooked(pair: tuple[Any, Any]) -> None:
+    module, original = pair
+    call = inputs()
+    seen: list[int] = []
+    handle = original.linear.register_forward_hook(lambda *_: seen.append(1))
+    module(*call)
+    assert seen, "a hook of a part was not heard"
+    handle.remove()
+    assert who(module, original, *call) == "kernel"
+    module.eps = 0.5  # as its user would, on the module that stands in for it
+    assert original.eps == 0.5 and who(module, original, *call) == "original"
+    original.eps = 1e-5
+    assert who(module, original, *call) == "kernel"
+    original.linear = nn.Linear(16, 16)
+    assert who(module, original, *call) == "original"
+    assert who(copy.deepcopy(module), original, *call) == "kernel", "a copy is built of the parts as they are"
+    told = {
+        "a part of it has hooks",
+        "eps was changed after the module was loaded",
+        "linear was changed after the module was loaded",
+    }
+    assert set(module.fallbacks) == told
 
 
 def test_gradients_are_the_originals(pair: tuple[Any, Any]) -> None:

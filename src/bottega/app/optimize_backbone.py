@@ -33,7 +33,7 @@ def speaker_for(
         Prices(*(prices or (0.0, 0.0))),
         token_cap=commission.caps.tokens,
         money_cap=commission.caps.money,
-        spent=Spent(Usage(spent.prompt_tokens, spent.output_tokens, spent.cost), spent.calls),
+        spent=Spent(Usage(spent.prompt_tokens, spent.output_tokens, spent.cost), spent.calls, spent.estimated),
     )
     options: dict[str, Any] = {} if context is None else {"context": context}
     return open_backbone(commission.backbone, ledger=ledger, **options)

@@ -75,7 +75,8 @@ def optimize_command(
     ] = None,
     price_output: Annotated[float | None, _in(BUDGET, "--price-output", help="Price of a million output tokens.")] = None,
     backbone: Annotated[
-        str, _in(MODEL, "--backbone", metavar="SPEC", help="embedded, local:PATH, server:MODEL@URL or scripted:FILE.")
+        str,
+        _in(MODEL, "--backbone", metavar="SPEC", help="embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."),
     ] = "embedded",
     temperature: Annotated[float, _in(MODEL, "--temperature", help="0 takes the likeliest answer.")] = 1.0,
     max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 2048, and 8192 from a server.")] = None,

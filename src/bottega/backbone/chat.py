@@ -21,9 +21,16 @@ class Usage:
     output_tokens: int = 0
     cost: float = 0.0
     """In the currency of the price list that was given; 0 where there is none."""
+    estimated: bool = False
+    """Whether any of it was guessed, because a server did not count."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(self.prompt_tokens + other.prompt_tokens, self.output_tokens + other.output_tokens, self.cost + other.cost)
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost + other.cost,
+            self.estimated or other.estimated,
+        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import runpy
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
@@ -21,19 +22,43 @@ from bottega.core.errors import BackboneError, UsageError
 FORMS = """\
   embedded                     the small model that comes along, in this process
   local:PATH_OR_HUB_NAME       a model's folder or name on the Hugging Face hub, in this process
+  vllm:PATH_OR_HUB_NAME        the same with vLLM's engine, on a GPU
   server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
-  scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`"""
+  scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`
+Options of local and vllm may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192"""
 
 
 def open_backbone(spec: str, **options: Any) -> Speaker:
     """The speaker that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
     form, _, rest = spec.strip().partition(":")
-    openers: dict[str, Callable[..., Speaker]] = {"local": _local, "server": _server, "scripted": _scripted}
-    if spec.strip() == "embedded":
-        return _called(_local, "embedded", None, options)
+    openers: dict[str, Callable[..., Speaker]] = {"local": _local, "vllm": _vllm, "server": _server, "scripted": _scripted}
+    if spec.strip().partition("?")[0] == "embedded":
+        return _called(_local, "embedded", None, {**_asked(spec, _local), **options})
+    if form in ("local", "vllm"):
+        rest, options = rest.partition("?")[0], {**_asked(rest, openers[form]), **options}
     if form not in openers or not rest:
         raise UsageError(f"no backbone is called {form!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
     return _called(openers[form], form, rest, options)
+
+
+def _asked(rest: str, opener: Callable[..., Speaker]) -> dict[str, Any]:
+    """Options behind a question mark, each of the kind that the form takes: `?slots=8&graphs=no`."""
+    kinds = {name: str(what.annotation) for name, what in inspect.signature(opener).parameters.items()}
+    found: dict[str, Any] = {}
+    for name, value in parse_qsl(rest.partition("?")[2], keep_blank_values=True):
+        kind = kinds.get(name, "str").partition(" | ")[0]
+        try:
+            found[name] = READERS.get(kind, str)(value)
+        except (ValueError, KeyError):
+            raise UsageError(f"the backbone's option {name}={value} is no {kind}") from None
+    return found
+
+
+def _truth(word: str) -> bool:
+    return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[word.lower()]
+
+
+READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float}
 
 
 def _called(opener: Callable[..., Speaker], form: str, rest: str | None, options: dict[str, Any]) -> Speaker:
@@ -68,6 +93,26 @@ def _local(
     return TokenSpeaker(LocalBackbone.open(name, **loading, **running))
 
 
+def _vllm(
+    name: str,
+    *,
+    dtype: str = "auto",
+    context: int | None = None,
+    revision: str | None = None,
+    slots: int | None = None,
+    memory: float | None = None,
+    graphs: bool = True,
+    attention: str | None = None,
+) -> Speaker:
+    """vLLM's engine in this process; what the options mean, `VllmBackbone.open` says."""
+    try:
+        from bottega.backbone.vllm import VllmBackbone
+    except ImportError as missing:
+        raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
+    sizes: dict[str, Any] = {"slots": slots, "memory": memory, "context": context}
+    return TokenSpeaker(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
+
+
 def _server(
     rest: str,
     *,
@@ -83,7 +128,7 @@ def _server(
     parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
     if parts is None:
         raise UsageError(
-            "a server is written server:MODEL@BASE_URL, e.g. server:qwen3-8b@http://localhost:8000/v1, not {rest!r}"
+            f"a server is written server:MODEL@BASE_URL, e.g. server:qwen3-8b@http://localhost:8000/v1, not {rest!r}"
         )
     backbone = ServerBackbone(
         Endpoint(base_url=parts[2], model=parts[1], key_variable=key_variable),

@@ -106,7 +106,7 @@ class Ledger:
 
     def settle(self, reservation: Reservation, prompt_tokens: int, output_tokens: int, *, estimated: bool = False) -> Usage:
         """Book what a request really took, give the rest of its reservation back, and say what it cost."""
-        usage = Usage(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens))
+        usage = Usage(prompt_tokens, output_tokens, self.prices.cost(prompt_tokens, output_tokens), estimated)
         over = prompt_tokens + output_tokens > reservation.tokens or usage.cost > reservation.cost + ROUNDING
         with self._lock:
             self._open.discard(reservation)

@@ -56,14 +56,14 @@ def load(
     with _explained(name):
         if lora or adapter:
             model = _adapted(model, lora, adapter)
-        model = model.to(device=device, dtype=kind) if name == EMBEDDED else model.to(device)
+        model = cast(model.to(device), kind) if name == EMBEDDED else model.to(device)
     model.eval()
     config = model.config
     most = int(getattr(config, "max_position_embeddings", 0) or tokenizer.model_max_length)
     if context is not None and not 1 < context <= most:
         raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
-    ends = _ids(getattr(model.generation_config, "eos_token_id", None)) + _ids(getattr(config, "eos_token_id", None))
-    own = _ids(tokenizer.eos_token_id)
+    ends = end_ids(getattr(model.generation_config, "eos_token_id", None)) + end_ids(getattr(config, "eos_token_id", None))
+    own = end_ids(tokenizer.eos_token_id)
     if not own and not ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
     return Loaded(
@@ -73,16 +73,30 @@ def load(
     )
 
 
-def _from_hub_or_folder(name: str, dtype: Any, device: str, revision: str | None) -> tuple[Any, Any]:
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+def cast(model: Any, dtype: Any) -> Any:
+    """Parameters in another dtype, buffers as they are: `model.to(dtype)` would round the rotary frequencies, and at a distance of
+    hundreds of tokens that is another model."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            parameter.data = parameter.data.to(dtype)
+    return model
 
+
+def place_of(name: str) -> str:
+    """A folder that holds a model, or the name as the hub knows it."""
     folder = Path(name).expanduser()
     if not folder.exists() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise BackboneError(f"there is no model at {folder}: give a folder that holds config.json, a hub name, or 'embedded'")
     if folder.exists() and not (folder / "config.json").exists():
         raise BackboneError(f"{folder} holds no config.json: it is not a folder that save_pretrained wrote")
-    place = str(folder) if folder.exists() else name
+    return str(folder) if folder.exists() else name
+
+
+def _from_hub_or_folder(name: str, dtype: Any, device: str, revision: str | None) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    place = place_of(name)
     with _explained(name):
         config = AutoConfig.from_pretrained(place, revision=revision)
         with torch.device("meta"):
@@ -159,7 +173,7 @@ def _require(module: str, package: str) -> Any:
         raise BackboneError(f"a model in this process needs {package}: pip install 'bottega[local]' ({error})") from None
 
 
-def _ids(value: Any) -> tuple[int, ...]:
+def end_ids(value: Any) -> tuple[int, ...]:
     return () if value is None else tuple(value) if isinstance(value, list | tuple) else (int(value),)
 
 

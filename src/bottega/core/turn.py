@@ -23,6 +23,8 @@ class Turn:
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+    estimated: bool = False
+    """Whether tokens and cost are a guess, because the server did not count."""
     prompt_ids: tuple[int, ...] | None = None
     output_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None

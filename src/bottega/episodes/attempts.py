@@ -38,7 +38,15 @@ class Totals:
     output_tokens: int = 0
     cost: float = 0.0
     calls: int = 0
+    estimated: int = 0
+    """Calls whose tokens and cost are guessed."""
     seconds: float = 0.0
+
+    @property
+    def told(self) -> str:
+        """What it took in tokens, in words."""
+        guessed = f" ({self.estimated} of them not counted by the server, so estimated)" if self.estimated else ""
+        return f"{self.calls} answers{guessed}, {self.prompt_tokens} prompt and {self.output_tokens} output tokens"
 
     @property
     def tokens(self) -> int:
@@ -92,6 +100,7 @@ def totals_of(events: Sequence[Event]) -> Totals:
         output_tokens=sum(turn.output_tokens for turn in turns),
         cost=sum(turn.cost for turn in turns),
         calls=len(turns),
+        estimated=sum(turn.estimated for turn in turns),
         seconds=seconds_of(events),
     )
 

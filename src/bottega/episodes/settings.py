@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -55,6 +56,8 @@ class EpisodeSettings:
         for name in ("turns", "samples", "branch", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
         if self.schemes < 0 or self.skills < 0 or self.retrieved < 0 or self.summaries < 0:
             raise UsageError("schemes, skills, retrieved and summaries must not be negative")
         if self.schemes == 0 and not self.empty_scheme:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bottega.core.errors import UsageError
 from bottega.episodes.node import Node, best_of
 
 
@@ -18,6 +20,12 @@ class Stopping:
     """Kernels in a row that bring nothing, after which the episode ends."""
     progress: float = 1.02
     """A kernel brings something when it is better than the best before it by this factor."""
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not (math.isfinite(self.target) and self.target > 0):
+            raise UsageError(f"a target is a factor above 0, not {self.target:g}")
+        if self.patience is not None and self.patience < 1:
+            raise UsageError(f"patience is at least one kernel, not {self.patience}")
 
     def reason(self, nodes: Sequence[Node], baseline: str) -> str | None:
         """Over the nodes in the order in which they were judged."""

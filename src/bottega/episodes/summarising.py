@@ -33,7 +33,7 @@ class Advance:
 def advance_of(lines: Sequence[Sequence[Node]], settings: EpisodeSettings) -> Advance | None:
     """The greatest advance within one line; comparing kernels of different lines would credit luck."""
     found: list[Advance] = []
-    for line in lines:
+    for line in sorted(lines, key=lambda line: line[-1].id):  # not by arrival: equal gains must not depend on it
         if len(line) < 2:
             continue
         first, best = line[0], ranked(line[1:], settings.baseline)[0]

@@ -76,6 +76,7 @@ def turn_of(role: Role, answer: Answer, found: dict[str, Any]) -> Turn:
         prompt_tokens=answer.usage.prompt_tokens,
         output_tokens=answer.usage.output_tokens,
         cost=answer.usage.cost,
+        estimated=answer.usage.estimated,
         prompt_ids=answer.prompt_ids,
         output_ids=answer.output_ids,
         logprobs=answer.logprobs,

@@ -6,6 +6,7 @@ original module runs, as it would without Bottega. Both use one set of parameter
 
 import contextlib
 import copy
+import inspect
 import warnings
 from collections import Counter
 from typing import Any
@@ -16,6 +17,9 @@ from torch import nn
 MOST_REASONS = 32
 ALIGNMENT = 64
 """Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
+
+
+NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_parts": ()}
 
 
 class DropIn(nn.Module):
@@ -45,15 +49,20 @@ class DropIn(nn.Module):
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[name] = original.__dict__[name]
         # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
-        self.__dict__.update(original=original, _kernel=None, _bound=[], _buffers_bound=[], _refusal="", _device=None)
+        self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
         self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
         self.calls, self.fallbacks = 0, Counter[str]()
+        self._most = max(len(content) for _, content in self.forms)
+        self._names, self._ignored, self._hooks = named_places(original), tuple(ignore), hooks_of(original)
         self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
             return self.original(*arguments, **options)
-        reason = self._reason(arguments, options)
+        placed: Any = arguments
+        if options or len(arguments) < self._most:
+            placed = in_place(arguments, options, self._names, self._most)
+        reason = "keyword arguments" if placed is None else self._reason(placed)
         if reason:
             if self.warn and not self.fallbacks:
                 warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
@@ -62,20 +71,18 @@ class DropIn(nn.Module):
             self.fallbacks[reason] += 1
             return self.original(*arguments, **options)
         self.__dict__["calls"] += 1  # not through nn.Module, which looks long at what is set
-        outputs = self._kernel(*arguments)
+        outputs = self._kernel(*placed)
         for place in self._buffers_bound:  # what the kernel itself did to a buffer is no news to it
             place.look()
         return outputs
 
     def refresh(self) -> None:
         """Let the kernel forget what it may have kept of the weights. Needed only after changes through `.data`, which leave no trace."""
-        self.__dict__.update(_kernel=None, _bound=[], _buffers_bound=[])
+        self.__dict__.update(_kernel=None, **NOTHING_BOUND)
 
-    def _reason(self, arguments: Any, options: Any) -> str:
+    def _reason(self, arguments: Any) -> str:
         """Why the original must run; nothing when the kernel may."""
         facts = self.FACTS
-        if options:
-            return "keyword arguments"
         if facts["training"] is not None and self.training is not facts["training"]:
             return f"the module is in {'training' if self.training else 'evaluation'} mode"
         seen: list[torch.Tensor] = []
@@ -109,6 +116,13 @@ class DropIn(nn.Module):
         if self._kernel is None or self._device != device:
             self._build(device)
         else:
+            for part, count in self._parts:
+                if len(part._forward_hooks) + len(part._forward_pre_hooks) != count:
+                    return "a part of it has hooks"
+            for held, name, value in self._watched:
+                now = held.get(name)
+                if now is not value and now != value:
+                    return f"{name} was changed after the module was loaded"
             for place in self._bound:
                 if place.changed():
                     self._build(device)
@@ -138,7 +152,16 @@ class DropIn(nn.Module):
             share(kernel, own, wanted)
         bound = list(wanted.values())
         buffers = [place for place in bound if not isinstance(place.known, nn.Parameter)]
+        refusal = refusal or self._otherwise()
         self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
+        parts = [(part, self._hooks.get(path, 0)) for path, part in self.original.named_modules() if path]
+        self.__dict__.update(_parts=parts, _watched=watched(self.original, self._ignored))
+
+    def _otherwise(self) -> str:
+        """What else than its weights is no longer as it was when the module was loaded."""
+        if hooks_of(self.original) != self._hooks:
+            return "a part of it has hooks"
+        return difference(self.original, self.FACTS["built"], self._ignored)
 
     @property
     def training(self) -> bool:  # type: ignore[override]
@@ -166,9 +189,17 @@ class DropIn(nn.Module):
                 raise
             return getattr(self.__dict__["original"], name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute of the original's is set there, where its code will look for it."""
+        original = self.__dict__.get("original")
+        if original is not None and name in original.__dict__ and name not in self.__dict__:
+            setattr(original, name, value)
+        else:
+            super().__setattr__(name, value)
+
     def __getstate__(self) -> dict[str, Any]:
         """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
-        return {**self.__dict__, "_kernel": None, "_bound": [], "_buffers_bound": []}
+        return {**self.__dict__, "_kernel": None, **NOTHING_BOUND}
 
     def extra_repr(self) -> str:
         return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"
@@ -212,6 +243,45 @@ def places(module: nn.Module) -> dict[str, Place]:
 
 def tensors(module: nn.Module) -> list[Any]:
     return [place.tensor for place in places(module).values()]
+
+
+def hooks_of(module: nn.Module) -> dict[str, int]:
+    """How many hooks each part has. Some come with a module (as weight_norm's do); one that is added later must be heard."""
+    counts = {path: len(part._forward_hooks) + len(part._forward_pre_hooks) for path, part in module.named_modules() if path}
+    return {path: count for path, count in counts.items() if count}
+
+
+def watched(module: nn.Module, ignore: Any) -> list[Any]:
+    """Where a module's parts and their plain attributes are kept, by name, and what is there now."""
+    found: list[Any] = []
+    for owner in module.modules():
+        found += [(owner._modules, name, part) for name, part in owner._modules.items()]
+        found += [(owner.__dict__, name, owner.__dict__[name]) for name in plain_names(owner) if name not in ignore]
+    return found
+
+
+def named_places(module: nn.Module) -> list[Any]:
+    """The places of a call: each argument's name with its default in a list, or an empty list where it has none."""
+    try:
+        parameters = inspect.signature(module.forward).parameters.values()
+    except (ValueError, TypeError):
+        return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [(each.name, [] if each.default is each.empty else [each.default]) for each in parameters if each.kind in kinds]
+
+
+def in_place(arguments: Any, options: Any, names: list[Any], most: int) -> Any:
+    """A call as it would be without keywords and with its defaults written out; None where a keyword has no place among those judged."""
+    row, used = list(arguments), 0
+    for name, default in names[len(row) : most]:
+        if name in options:
+            row.append(options[name])
+            used += 1
+        elif default:
+            row.append(default[0])
+        else:
+            break
+    return tuple(row) if used == len(options) else None
 
 
 def prepared(form: Any) -> Any:
@@ -349,13 +419,18 @@ def attributes_of(module: nn.Module) -> dict[str, Any]:
     found = {}
     for path, owner in module.named_modules(remove_duplicate=False):
         plain = {}
-        for name, value in owner.__dict__.items():
-            if not name.startswith("_") and name != "training" and is_plain(value):
-                text = repr(value)
-                if len(text) <= 200:
-                    plain[name] = text
+        for name in plain_names(owner):
+            text = repr(owner.__dict__[name])
+            if len(text) <= 200:
+                plain[name] = text
         found[path] = (type(owner).__name__, plain)
     return found
+
+
+def plain_names(owner: nn.Module) -> list[str]:
+    return [
+        name for name, value in owner.__dict__.items() if not name.startswith("_") and name != "training" and is_plain(value)
+    ]
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:

@@ -67,6 +67,7 @@ def hand_over(
         attempts=by_outcome(attempts_of(events, episode)),
         prompt_tokens=totals.prompt_tokens,
         output_tokens=totals.output_tokens,
+        estimated=totals.estimated,
         cost=totals.cost,
         seconds=round(totals.seconds, 3),
         ended=story.ended,

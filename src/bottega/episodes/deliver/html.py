@@ -24,9 +24,9 @@ pre.words { white-space: pre-wrap; overflow-wrap: anywhere; }
 pre .add { color: var(--good); } pre .cut { color: var(--bad); }
 details { border-bottom: 1px solid var(--line); padding: .3rem 0; } summary { cursor: pointer; }
 .faster { color: var(--good); font-weight: 600; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; } dd { margin: 0; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; } dd { margin: 0; } dt { opacity: .7; }
 svg { width: 100%; height: auto; }
-@media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } .wide { display: none; } }
+@media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } dt { font-size: .85rem; } .wide { display: none; } }
 @media print { body { max-width: none; font-size: 11px; } pre { white-space: pre-wrap; } details::details-content { content-visibility: visible; } }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -66,7 +66,7 @@ def _facts(story: Story) -> str:
     rows = [(f"{name} time", f"{ms:.4g} ms") for name, ms in (story.verdict.times_ms if story.verdict else {}).items()]
     rows += [("ended", story.ended), *([("stopped by an error", story.error)] if story.error else [])]
     rows += [("attempts", ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "none")]
-    rows += [("tokens", f"{totals.prompt_tokens} in prompts, {totals.output_tokens} in {totals.calls} answers")]
+    rows += [("tokens", totals.told)]
     rows += [("cost", f"{totals.cost:.4f}")] if totals.cost else []
     rows += [("time", f"{totals.seconds:.0f} s")]
     rows += [("about the module", problem) for problem in story.problems]

@@ -171,7 +171,7 @@ def _guard_microseconds(loaded: Any, drawn: Any) -> float:
     times = []
     for _ in range(GUARD_CALLS):
         begun = time.perf_counter_ns()
-        loaded._reason(arguments, {})
+        loaded._reason(arguments)
         times.append(time.perf_counter_ns() - begun)
     return min(times) / 1000
 

@@ -76,7 +76,7 @@ def _chapter(chapter: Chapter) -> str:
 def _took(story: Story) -> str:
     totals = story.totals
     cost = f", {totals.cost:.4f} in money" if totals.cost else ""
-    return f"{totals.calls} answers, {totals.prompt_tokens} prompt and {totals.output_tokens} output tokens{cost}, {totals.seconds:.0f} s."
+    return f"{totals.told}{cost}, {totals.seconds:.0f} s."
 
 
 def _plain(text: str) -> str:

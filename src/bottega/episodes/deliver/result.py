@@ -58,6 +58,8 @@ class Result(BaseModel):
     attempts: dict[str, int] = Field(default_factory=dict)
     prompt_tokens: int = 0
     output_tokens: int = 0
+    estimated: int = 0
+    """Answers whose tokens and cost the server did not count."""
     cost: float = 0.0
     seconds: float = 0.0
     ended: str = ""
