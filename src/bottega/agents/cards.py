@@ -99,9 +99,9 @@ def _items(value: Any, key: str) -> Any:
         value = value.split("\n") if key == "failures" else re.split(r"[,;\n]", value.strip("[]"))
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return value
-    items = [item.strip().lstrip("-*•").strip("`\"' ") for item in value]
+    items = [item.strip().lstrip("-*•").strip() for item in value]
     if key != "failures":
-        items = [re.sub(r"\s+", "-", item.lower()) for item in items]
+        items = [re.sub(r"\s+", "-", item.strip("`\"' ").lower()) for item in items]
     if key == "languages":
         items = [_LANGUAGES.get(item, item) for item in items]
     return [item for item in items if item]

@@ -13,6 +13,8 @@ GROUPS = {
     "check": "bottega.app.check_command",
     "skills": "bottega.app.skills_command",
     "tasks": "bottega.app.tasks_command",
+    "data": "bottega.app.data_command",
+    "sft": "bottega.app.sft_command",
 }
 
 

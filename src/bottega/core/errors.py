@@ -35,3 +35,7 @@ class BackboneError(BottegaError):
 
 class BudgetError(BottegaError):
     """A cap on tokens, money, kernels or time is reached. What was done before it stands."""
+
+
+class TrainingError(BottegaError):
+    """Training cannot go on: its numbers are no numbers, its data or its checkpoint cannot be used. The last good checkpoint stands."""

@@ -104,6 +104,30 @@ class EpisodeEnded:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """Figures of one step of training, or of an evaluation after it."""
+
+    type: ClassVar[str] = "measured"
+    key: str
+    step: int
+    """Counted from 1: after so many updates."""
+    values: dict[str, float]
+    note: str = ""
+    """What a reader must know: why the step was left out, say."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    type: ClassVar[str] = "checkpointed"
+    key: str
+    step: int
+    folder: str
+    """Within the run's folder."""
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
 class RunEnded:
     type: ClassVar[str] = "run_ended"
     ended: str
@@ -112,10 +136,8 @@ class RunEnded:
     key: str = ""
 
 
-Event = RunStarted | EpisodeStarted | Selected | Wrote | Judged | Summarised | EpisodeEnded | RunEnded
-TYPES: dict[str, type[Any]] = {
-    kind.type: kind for kind in (RunStarted, EpisodeStarted, Selected, Wrote, Judged, Summarised, EpisodeEnded, RunEnded)
-}
+Event = RunStarted | EpisodeStarted | Selected | Wrote | Judged | Summarised | EpisodeEnded | Measured | Checkpointed | RunEnded
+TYPES: dict[str, type[Any]] = {kind.type: kind for kind in Event.__args__}
 
 
 def to_json(event: Event) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from bottega.backbone.speaker import Speaker
 from bottega.core.candidate import Candidate, Language
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
+from bottega.core.errors import BudgetError
 from bottega.core.event import Judged, Wrote
 from bottega.core.task import Task
 from bottega.episodes.budget import Budget, Caps
@@ -78,6 +79,7 @@ class LlmTeacher:
         self.journal.__exit__(None, None, None)
 
     async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+        self._can_spend()
         settings = replace(self.model.settings, language=language, seed=seed)
         name = f"{task.id}/{language}/{seed}"
         episode = await run_episode(self.workshop, task, settings, name)
@@ -86,9 +88,15 @@ class LlmTeacher:
         if self.failed is not None:
             self.failed(slips_among(task, language, nodes))
         if not course.steps:
+            self._can_spend()  # an episode that was cut short refuses nothing
             outcomes = ", ".join(sorted({str(node.verdict.outcome) if node.verdict else "no kernel" for node in nodes}))
             raise Refusal(f"none of {len(nodes)} kernels was right ({outcomes or 'none was written'})")
         return course
+
+    def _can_spend(self) -> None:
+        reason = self.workshop.budget.reached()
+        if reason is not None:
+            raise BudgetError(reason)
 
     def _nodes(self, episode: str) -> list[Node]:
         """The episode's kernels as its log tells them."""

@@ -23,6 +23,7 @@ from bottega.learn.teachers.teacher import FIRST_ATTEMPT, Course, Refusal, Step
 
 VERSION = "1"
 LANGUAGES: tuple[Language, ...] = ("cpp", "triton", "cuda")
+GPU_LANGUAGES: tuple[Language, ...] = ("triton", "cuda")
 Write = Callable[[Plan, Frame, frozenset[str], Style], str]
 
 
@@ -41,6 +42,15 @@ def writer_of(language: Language) -> Writer:
         raise Refusal(f"the builder writes {', '.join(LANGUAGES)}, not {language}")
     module: Any = import_module(f"bottega.learn.teachers.builder.{language}")
     return Writer(language, module.write, module.TECHNIQUES)
+
+
+def techniques_of(language: Language) -> tuple[Technique, ...]:
+    """Every technique of a course in this language, in the order in which it takes them up."""
+    writer = writer_of(language)
+    own = [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES]
+    light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
+    found = (*light, *own, *writer.techniques, *((REPLAY,) if language in GPU_LANGUAGES else ()))
+    return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
 
 
 @dataclass(frozen=True)
@@ -156,7 +166,7 @@ class _Bench:
     @property
     def whole(self) -> tuple[Technique, ...]:
         """What is done to the module as a whole, last."""
-        return (REPLAY,) if self.writer.language in ("triton", "cuda") else ()
+        return (REPLAY,) if self.writer.language in GPU_LANGUAGES else ()
 
     def take(self, place: _Place | None, techniques: Iterable[Technique]) -> _Place:
         """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""

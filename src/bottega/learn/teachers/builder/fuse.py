@@ -180,7 +180,9 @@ def spread(producer: Rows, consumer: Map, buffer: str) -> Rows | None:
     for store in consumer.stores:
         body = _turned(store.body, order)
         target = _turned_view(store.view, order)
-        inside = {n: swap_row for n in walk(body) if isinstance(n, Load) and n.view.buffer == buffer}
+        inside: dict[Expression, Expression] = {
+            node: swap_row for node in walk(body) if isinstance(node, Load) and node.view.buffer == buffer
+        }
         made.append(Store(target, replace(body, inside), store.dtype))
     return dataclasses.replace(
         producer, element_stores=(*producer.element_stores, *made), origin=renamed_origin(producer, consumer)

@@ -107,12 +107,12 @@ def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...])
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             if node.name in kept:
-                parameters[node.name] = (f"self.{_path(kept[node.name])}", _spec(node.meta["val"]))
+                parameters[node.name] = (f"self.{_path(kept[node.name])}", _spec_of(node.meta["val"]))
             elif node.name in constants:
                 if node.name not in numbers and node.users:
                     raise Refusal("makes tensors from numbers in forward")
             elif isinstance(node.meta.get("val"), torch.Tensor):
-                found.append((node.name, _spec(node.meta["val"])))
+                found.append((node.name, _spec_of(node.meta["val"])))
             else:
                 hidden.add(node.name)
         elif node.op == "call_function":
@@ -202,8 +202,10 @@ def _plain(value: Any) -> Any:
 
 
 def _spec(value: Any) -> Spec | None:
-    if not isinstance(value, torch.Tensor):
-        return None
+    return _spec_of(value) if isinstance(value, torch.Tensor) else None
+
+
+def _spec_of(value: torch.Tensor) -> Spec:
     if not all(isinstance(size, int) for size in value.shape):
         raise Refusal("the size of a result depends on the values of its inputs")
     shape = tuple(int(size) for size in value.shape)
@@ -226,10 +228,10 @@ def _scalars(task: Task, model: nn.Module) -> dict[float, str]:
         if not (isinstance(node, ast.FunctionDef) and node.name == "forward"):
             continue
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Constant) and type(inner.value) in (int, float):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
                 literals.add(float(inner.value))
             if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
                 value = getattr(model, inner.attr, None)
-                if type(value) in (int, float):
+                if isinstance(value, int | float) and not isinstance(value, bool):
                     found.setdefault(float(value), set()).add(f"self.{inner.attr}")
     return {value: next(iter(texts)) for value, texts in found.items() if len(texts) == 1 and value not in literals}

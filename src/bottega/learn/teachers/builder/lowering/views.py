@@ -6,7 +6,7 @@ from typing import Any
 
 from bottega.learn.teachers.builder.compose import permuted
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
-from bottega.learn.teachers.builder.view import View
+from bottega.learn.teachers.builder.view import Shape, View
 
 OPERATORS = frozenset(
     (
@@ -77,15 +77,7 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
             axes.insert(dim, "1")
             return new(shape, strides, f".unsqueeze({dim})", 0, axes)
         case "expand" | "expand_as" | "broadcast_to":
-            shape = scope.spec()[0]
-            seen = view.broadcast(shape)
-            text = f"{view.text}.expand({', '.join(map(str, shape))})"
-            missing = len(shape) - rank
-            axes = [
-                view.axis_text(a - missing) if a >= missing and x.shape[a - missing] == size else str(size)
-                for a, size in enumerate(shape)
-            ]
-            return Tensor(View(seen.buffer, shape, seen.strides, seen.offset, text, tuple(axes)), x.dtype)
+            return _expanded(x, scope.spec()[0])
         case "select":
             dim, index = scope.argument("dim") % rank, scope.argument("index")
             index %= x.shape[dim]
@@ -105,6 +97,17 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         case "diagonal":
             return _diagonal(scope, x)
     raise scope.refuse("is not understood")
+
+
+def _expanded(x: Tensor, shape: Shape) -> Tensor:
+    view, missing = x.view, len(shape) - len(x.shape)
+    seen = view.broadcast(shape)
+    text = f"{view.text}.expand({', '.join(map(str, shape))})"
+    axes = tuple(
+        view.axis_text(a - missing) if a >= missing and x.shape[a - missing] == size else str(size)
+        for a, size in enumerate(shape)
+    )
+    return Tensor(View(seen.buffer, shape, seen.strides, seen.offset, text, axes), x.dtype)
 
 
 def _retold(tensor: Tensor, text: str) -> Tensor:

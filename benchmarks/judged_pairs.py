@@ -1,0 +1,170 @@
+"""How many kernels of the builder are taught and judged in a minute, how many of them beat eager, and by how much, family by family.
+
+A pair is a task and a kernel with its verdict. Teaching, compiling and judging run as in `bottega data build`, with nothing prepared;
+the clock stops when the tasks are done or the time is up. Mistakes count as pairs, and not among the speedups.
+
+    PYTHONPATH=src python3 benchmarks/judged_pairs.py builtin --device cpu --workers 2 --seconds 600
+    PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --workers 16 --teachers 12 --baseline both --seconds 600
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from figure import Device, launch, percentile, show, where
+
+from bottega.learn.cold_start.build import judge_stage
+from bottega.learn.cold_start.classroom import Appointment, Classrooms
+from bottega.learn.cold_start.judge_stage import Progress
+from bottega.learn.cold_start.keeping_judge import bench_of
+from bottega.learn.cold_start.material import best_of
+from bottega.learn.cold_start.settings import JudgeStage
+from bottega.learn.cold_start.store import Store
+from bottega.learn.cold_start.subjects import load_subjects
+
+BUILDER = "bottega.learn.teachers.builder.course:Builder"
+BASELINES = {"eager": ("eager",), "both": ("eager", "compile")}
+
+
+def main(
+    tasks: Annotated[list[str], typer.Argument(help="Tasks, as `bottega data build` takes them.")],
+    device: Device = "cpu",
+    workers: Annotated[int, typer.Option(min=1, help="Verdicts at a time.")] = 2,
+    teachers: Annotated[int, typer.Option(min=1, help="Processes that teach.")] = 2,
+    languages: Annotated[str, typer.Option(help="With commas; cpp on a CPU, triton on a GPU.")] = "",
+    baseline: Annotated[str, typer.Option(help="eager, or both for torch.compile too.")] = "eager",
+    mistakes: Annotated[int, typer.Option(help="Wrong variants of a chosen kernel.")] = 3,
+    limit: Annotated[int, typer.Option(help="At most this many tasks; 0 for all.")] = 0,
+    seconds: Annotated[float, typer.Option(help="Stop after this long; 0 never.")] = 0.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Keep the material here; it must be new for the rate to mean anything.")
+    ] = None,
+    raw: Annotated[Path | None, typer.Option("--json", help="Keep the figures in this file.")] = None,
+) -> None:
+    chosen = tuple(word.strip() for word in languages.split(",") if word.strip()) or (
+        ("cpp",) if device == "cpu" else ("triton",)
+    )
+    stage = JudgeStage(
+        device=device,
+        languages=chosen,  # type: ignore[arg-type]
+        workers=workers,
+        teachers=teachers,
+        baselines=BASELINES[baseline],
+        mistakes=mistakes,
+        proofs=0,
+    )
+    subjects, problems = load_subjects(tasks, device)
+    subjects = subjects[: limit or len(subjects)]
+    with tempfile.TemporaryDirectory(prefix="bottega-pairs-") as scratch:
+        folder = out or Path(scratch)
+        progress = Progress()
+        took, ended = _timed(folder, subjects, stage, progress, seconds)
+        rows, summary = _families(folder, stage)
+    pairs = progress.judged
+    summary |= {"pairs": pairs, "seconds": round(took, 1), "pairs_per_minute": round(60 * pairs / took, 1), "ended": ended}
+    summary |= {
+        "tasks": progress.tasks_done,
+        "courses": progress.courses,
+        "refused": progress.refused,
+        "failed": progress.failed,
+    }
+    summary |= {
+        "outcomes": dict(progress.outcomes),
+        "device": where(device),
+        "refusals": dict(progress.refusals.most_common(15)),
+    }
+    remarks = [
+        where(device),
+        f"{pairs} pairs in {took:.0f} s, {60 * pairs / took:.1f} a minute, {workers} judging and {teachers} teaching ({ended}): "
+        + ", ".join(f"{count} {name}" for name, count in progress.outcomes.most_common()),
+        f"{progress.courses} courses on {progress.tasks_done} tasks; {progress.refused} refused, {progress.failed} failed, "
+        f"{len(problems)} tasks not loaded",
+    ]
+    columns = (
+        "family",
+        "tasks",
+        "kernels right",
+        "faster than eager",
+        "tasks with a faster one",
+        "median best / eager",
+        "/ compile",
+    )
+    show(f"kernels of the builder, {', '.join(chosen)} on {device}", columns, rows, remarks)
+    if raw is not None:
+        raw.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+
+
+def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, seconds: float) -> tuple[float, str]:
+    def classroom(_: Any) -> Classrooms:
+        return Classrooms(Appointment(BUILDER), stage.teachers, stage.teacher_timeout)
+
+    def say() -> None:
+        if progress.judged % 20 == 0:
+            print(
+                f"[{time.monotonic() - begun:.0f} s] {progress.judged} pairs, {progress.tasks_done} tasks",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    async def run() -> str:
+        work = judge_stage(folder, subjects, classroom, stage, {"command": " ".join(sys.argv), "tasks": []}, progress=progress)
+        try:
+            await asyncio.wait_for(work, seconds or None)
+        except TimeoutError:
+            return "the time was up"
+        return "all tasks done"
+
+    begun = time.monotonic()
+    progress.changed = say
+    try:
+        ended = asyncio.run(run())
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    return time.monotonic() - begun, ended
+
+
+def _families(folder: Path, stage: JudgeStage) -> tuple[list[list[str]], dict[str, Any]]:
+    """By the first family of a task: how many kernels are right and faster, and the median of the best ones."""
+    right, faster, tasks, won = (defaultdict(int) for _ in range(4))
+    best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with Store(folder, create=False, write=False) as store:
+        for lesson in store.lessons(bench_of(stage)):
+            attempts = [attempt for course in lesson.courses for attempt in course]
+            if not attempts:
+                continue
+            names = (lesson.subject.family, "all")
+            top = best_of(attempts, "eager")
+            for name in names:
+                tasks[name] += 1
+                right[name] += sum(attempt.accepted for attempt in attempts)
+                faster[name] += sum(attempt.faster for attempt in attempts)
+                won[name] += any(attempt.faster for attempt in attempts)
+                for against, speedup in (top.verdict.speedup if top is not None else {}).items():
+                    best[name][against].append(speedup.point)
+    found = sorted(tasks, key=lambda name: (name == "all", -tasks[name], name))
+    medians = {name: {against: round(percentile(values, 0.5), 3) for against, values in best[name].items()} for name in found}
+    rows = [
+        [
+            name,
+            str(tasks[name]),
+            str(right[name]),
+            f"{faster[name] / right[name]:.0%}" if right[name] else "",
+            f"{won[name] / tasks[name]:.0%}",
+            *(f"{medians[name][against]:.2f}×" if against in medians[name] else "" for against in ("eager", "compile")),
+        ]
+        for name in found
+    ]
+    counts = {name: {"tasks": tasks[name], "right": right[name], "faster": faster[name], "won": won[name]} for name in found}
+    return rows, {"families": counts, "median_best": medians}
+
+
+if __name__ == "__main__":
+    launch(main)

@@ -1,0 +1,48 @@
+"""How a cold start shows that it is alive: one line on standard error that is drawn anew, where there is a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from bottega.learn.cold_start.judge_stage import Progress
+
+OFTEN_S = 0.2
+
+
+@contextmanager
+def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Bar(*columns, console=console, transient=True) as bar:
+        line = bar.add_task("", total=None)
+        drawn = 0.0
+
+        def draw() -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn >= OFTEN_S:
+                drawn = time.monotonic()
+                bar.update(line, total=progress.tasks or None, completed=progress.tasks_done, description=words(progress))
+
+        progress.changed = draw
+        try:
+            yield
+        finally:
+            progress.changed = lambda: None
+
+
+def words(progress: Progress) -> str:
+    parts = [f"{progress.judged} judged", f"{progress.outcomes['faster']} faster"]
+    parts += [f"{progress.known} known"] if progress.known else []
+    parts += [f"{progress.refused} refused"] if progress.refused else []
+    parts += [f"{len(progress.troubles)} troubles"] if progress.troubles else []
+    parts += [f"proof {progress.proofs + 1} of {progress.proofs_planned}"] if progress.proofs_planned else []
+    return ", ".join(parts)

@@ -1,0 +1,39 @@
+"""The teacher that a command line names, in its classroom: the builder in processes of its own, a model in ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bottega.backbone.choose import open_backbone
+from bottega.core.errors import UsageError
+from bottega.episodes.settings import EpisodeSettings
+from bottega.judge.facts import device_facts
+from bottega.learn.cold_start.classroom import Appointment, Classroom, Classrooms, OwnClassroom
+from bottega.learn.cold_start.keeping_judge import KeepingJudge
+from bottega.learn.cold_start.settings import JudgeStage
+
+TEACHERS = ("builder", "llm")
+BUILDER = "bottega.learn.teachers.builder.course:Builder"
+EPISODES = "episodes"
+
+
+def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:
+    """Also `module:Class`, a teacher of one's own that takes no arguments."""
+    if teacher != "llm":
+        place = BUILDER if teacher == "builder" else teacher
+        return Classrooms(Appointment(place), stage.teachers, stage.teacher_timeout)
+    if not backbone:
+        raise UsageError("the llm teacher needs --backbone SPEC: local:PATH, server:MODEL@URL, or embedded")
+    from bottega.learn.teachers.llm import LlmTeacher, Model
+
+    settings = EpisodeSettings(
+        device=stage.device,
+        baselines=stage.baselines,
+        precision=stage.precision,
+        schemes=0,
+        style="full" if backbone.startswith("server:") else "compact",
+        max_tokens=8192 if backbone.startswith("server:") else 2048,
+    )
+    model = Model(backbone, open_backbone(backbone), settings)
+    made = LlmTeacher(model, judge, device_facts(stage.device), folder / EPISODES, failed=judge.store.add_slips)
+    return OwnClassroom(made)

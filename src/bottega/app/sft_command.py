@@ -1,0 +1,90 @@
+"""`bottega sft`: options in, exit code out. The work is done in `bottega.learn.sft`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega.core.errors import UsageError
+
+STOPPED = 130
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+
+@app.command("sft")
+def sft_command(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-4.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR_OR_FILE", help="JSONL or parquet with `messages`.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-sft"),
+    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As the arguments; may be repeated.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")] = False,
+) -> None:
+    """Teach the backbone from conversations: the answer of each row, given what comes before it.
+
+        bottega sft --data examples/ --out run --preset one-gpu optimiser.lr=2e-4
+
+    A row is `{"messages": [{"role": "user", "content": …}, …, {"role": "assistant", "content": …}]}`; `role` (write, select, summarise) and
+    `split` (train, or anything else for held out) are optional. The folder then holds `events.jsonl` with every figure, `checkpoints/`, and
+    `model/`, which `local:RUN/model` opens as a backbone.
+
+    Ctrl-C ends the run after the current step with a checkpoint, and so does SIGTERM; `--resume` goes on, and ends with the same weights as if
+    it had never stopped (on a CPU to the last bit). Exit code 0: finished. 130: stopped. 2: wrong usage, or training cannot go on.
+    """
+    from bottega.app.sft_display import display_for
+    from bottega.learn.config import read_config
+    from bottega.learn.sft import resumed_config, sft
+
+    changes = [*(overrides or ()), *(more or ())]
+    if resume:
+        if preset or config:
+            raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
+        settings, source = resumed_config(out, changes)
+        source = data or source
+    elif data is None:
+        raise UsageError("say what to learn from: --data DIR_OR_FILE")
+    else:
+        settings, source = read_config("sft", preset, config, changes), data
+    with display_for(f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
+        finished = sft(settings, source.resolve(), out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
+    if finished.stopped:
+        typer.echo(
+            f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True
+        )
+        raise typer.Exit(STOPPED)
+    told = f", held-out loss {finished.held_out['nll']:.4f}" if "nll" in finished.held_out else ""
+    typer.echo(f"{finished.steps} steps{told}; the model is in {finished.model}")
+
+
+@contextlib.contextmanager
+def asked_to_stop(say: object) -> Iterator[list[int]]:
+    """A list that is filled by the first signal; a second one ends the process."""
+    asked: list[int] = []
+
+    def ring(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+        if callable(say):
+            say("stopping after this step; once more to stop at once")
+
+    before = {number: signal.signal(number, ring) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

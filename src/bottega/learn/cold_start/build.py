@@ -1,0 +1,142 @@
+"""A cold start from end to end: judge what teachers write, prove cards, make examples, and write them with their card.
+
+Either stage can be run alone. The folder is all there is: `judged.db` and `library/` are the material, the rest is made from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.agents.prompts import Prompts
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import UsageError
+from bottega.judge.facts import device_facts
+from bottega.judge.fingerprint import fingerprint
+from bottega.judge.judge import Judge
+from bottega.learn.cold_start.cards import Shelf
+from bottega.learn.cold_start.classroom import Classroom
+from bottega.learn.cold_start.data_card import card_of, write_card
+from bottega.learn.cold_start.data_files import write_examples
+from bottega.learn.cold_start.examples_stage import Outcome, examples_of
+from bottega.learn.cold_start.examples_writing import Desk
+from bottega.learn.cold_start.judge_stage import Progress, judge_all
+from bottega.learn.cold_start.keeping_judge import KeepingJudge, bench_of
+from bottega.learn.cold_start.material import Subject
+from bottega.learn.cold_start.proofs import Gate, prove_all
+from bottega.learn.cold_start.settings import ExampleStage, JudgeStage
+from bottega.learn.cold_start.splits import splits_of
+from bottega.learn.cold_start.store import Bench, Store
+from bottega.learn.cold_start.tokens import counter
+from bottega.skills.library import Library
+from bottega.skills.starter import starter_cards
+
+LIBRARY = "library"
+SHELF_VERSION = "shelf version"
+
+MakeClassroom = Callable[[KeepingJudge], Classroom]
+"""A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
+
+
+@dataclass
+class Judged:
+    """What the first stage came to."""
+
+    progress: Progress = field(default_factory=Progress)
+    proofs: dict[str, int] = field(default_factory=dict)
+    teacher: str = ""
+
+
+async def judge_stage(
+    folder: Path,
+    subjects: Sequence[Subject],
+    make_classroom: MakeClassroom,
+    stage: JudgeStage,
+    making: dict[str, Any],
+    *,
+    splitting: ExampleStage | None = None,
+    progress: Progress | None = None,
+) -> Judged:
+    """Judge everything that is not judged yet. What was done before an error or an interrupt is in the folder."""
+    judged = Judged(progress or Progress())
+    split = splitting or ExampleStage()
+    with Store(folder) as store, opened_library(folder, store) as library:
+        store.add_subjects(subjects)
+        store.note("device", device_facts(stage.device).to_json())
+        store.note("fingerprint", fingerprint(stage.device))
+        bench = bench_of(stage)
+        with Judge(
+            stage.device,
+            workers=stage.workers,
+            quick=True,
+            baselines=stage.baselines,
+            precision=stage.precision,
+            timeout=stage.timeout,
+        ) as judge:
+            keeping = KeepingJudge(judge, store, bench, judged.progress.verdict)
+            classroom = make_classroom(keeping)
+            try:
+                judged.teacher = classroom.teacher
+                store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
+                await judge_all(subjects, classroom, keeping, store, stage, judged.progress)
+                if stage.proofs and classroom.varies:
+                    shelf = Shelf(library, stage.device.partition(":")[0], store.fact(SHELF_VERSION))
+                    gate = Gate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
+                    sides = splits_of(list(store.subjects()), split.held_out, split.salt)
+                    judged.proofs = await prove_all(gate, sides, judged.progress)
+            finally:
+                judge.close()
+                classroom.close()
+    return judged
+
+
+def examples_stage(
+    folder: Path,
+    stage: ExampleStage,
+    *,
+    tokenizer: str = "",
+    form: str = "jsonl",
+    command: str = "",
+    bench: Bench | None = None,
+) -> tuple[Outcome, dict[str, Any]]:
+    """Make the examples anew and write them with their card. Nothing is judged."""
+    count, counted_by = counter(tokenizer)
+    with Store(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
+        benches = store.benches()
+        if not benches:
+            raise UsageError(f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first")
+        chosen = bench or next(iter(benches))
+        device = DeviceFacts(**(store.fact("device") or {}))
+        shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
+        desk = Desk(stage, Prompts(stage.style), device, shelf)  # type: ignore[arg-type]
+        outcome = examples_of(store, chosen, desk, count)
+        runs = store.runs()
+        making = {
+            "command": command or (runs[-1].get("command", "") if runs else ""),
+            "teachers": sorted({str(run.get("teacher", "")) for run in runs}),
+            "judge": chosen.judge,
+            "device": chosen.device,
+            "fingerprint": store.fact("fingerprint"),
+            "tasks_from": sorted({str(one) for run in runs for one in run.get("tasks", ())}),
+            "seeds": sorted({int(seed) for run in runs for seed in run["settings"]["seeds"]}),
+            "style": stage.style,
+            "options": stage.to_json(),
+            "other_benches": {f"{other.device}, judge {other.judge}": n for other, n in benches.items() if other != chosen},
+        }
+        material = {**store.counts(), "verdicts_used": benches[chosen]}
+        paths = write_examples(folder, outcome.examples, form)
+        card = card_of(outcome, paths, material, making, counted_by)
+        write_card(folder, card)
+    return outcome, card
+
+
+def opened_library(folder: Path, store: Store, read_only: bool = False) -> Library:
+    """The library beside the data, begun with the starter set. Retrieval sees it as it was then; proved cards come on top."""
+    library = Library(folder / LIBRARY, create=not read_only)
+    if not read_only and store.fact(SHELF_VERSION) is None:
+        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+        store.note(SHELF_VERSION, library.version)
+    return library

@@ -1,0 +1,1 @@
+"""Settings that come along, as TOML files."""

@@ -1,0 +1,1 @@
+"""Rejection sampling: which turns and traces are left out of an update, and why."""

@@ -1,0 +1,48 @@
+"""What a reward may read of a verdict: is it right and honest, how fast, and how much of the work its own kernels did."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from bottega.core.turn import Turn
+from bottega.core.verdict import Outcome, Verdict
+
+Bound = Literal["point", "low"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How verdicts are read; the same for every reward."""
+
+    baseline: str = "eager"
+    bound: Bound = "point"
+    """The interval's point, or its lower end: what is not surely faster then earns less."""
+    unmeasured: float = 1.0
+    """Coverage of a right kernel whose share could not be measured. A short kernel leaves few samples: 0 would punish it for its speed."""
+
+    def speedup(self, verdict: Verdict, baseline: str | None = None) -> float:
+        """0 unless the candidate is right, honest and timed."""
+        found = verdict.speedup.get(baseline or self.baseline)
+        if not verdict.outcome.accepted or found is None:
+            return 0.0
+        value = found.point if self.bound == "point" else found.low
+        return value if math.isfinite(value) and value > 0 else 0.0
+
+    def coverage(self, verdict: Verdict) -> float:
+        share = verdict.coverage.get("share")
+        if share is None or not math.isfinite(share):
+            return self.unmeasured
+        return min(1.0, max(0.0, float(share)))
+
+
+def judged(turn: Turn) -> bool:
+    """Whether a turn has earned anything at all, be it nothing.
+
+    An answer without a kernel failed, and that is known. A kernel that nobody could judge, because the task is at fault or the judge
+    was lost, says nothing about its writer: it gets no reward, which is not the same as a reward of 0.
+    """
+    if turn.verdict is None:
+        return bool(turn.fault)
+    return turn.verdict.outcome is not Outcome.INVALID_TASK

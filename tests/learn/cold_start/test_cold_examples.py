@@ -1,0 +1,179 @@
+"""Examples from judged material: every kind, in the words of the agents, read back by their own parsers, on one side of the split."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from told_material import BENCH, candidate_of, tell, timed
+
+from bottega.agents import selector, writer
+from bottega.core.errors import UsageError
+from bottega.core.skill import State
+from bottega.learn.cold_start.build import LIBRARY, examples_stage
+from bottega.learn.cold_start.cards import Shelf
+from bottega.learn.cold_start.data_card import changed_files, read_card
+from bottega.learn.cold_start.data_files import read_rows
+from bottega.learn.cold_start.example import KINDS
+from bottega.learn.cold_start.proofs import FACT, adapted, claims_of, planned
+from bottega.learn.cold_start.settings import Caps, ExampleStage
+from bottega.learn.cold_start.store import Store
+from bottega.skills.library import Library
+
+OPEN = ExampleStage(held_out=0.0, filtered=False)
+
+
+def admit_all(folder: Path) -> int:
+    """Claims as if the gate had let them in: what the gate itself does is tested where it runs."""
+    with Store(folder) as store, Library(folder / LIBRARY) as library:
+        shelf = Shelf(library, "cpu", store.fact("shelf version"))
+        claims = [claim for lesson in store.lessons(BENCH) for claim in claims_of(lesson, shelf, "eager")]
+        plan = planned(claims, {}, 100)
+        for claim, sibling in plan:
+            card = library.get(claim.card)
+            made = adapted(card, claim, store.kernel(claim.after).source, store.kernel(claim.before).source, "cpu", "hand 1")
+            library.add(made)
+            library.move(made.name, State.ADMITTED, "told")
+            store.note(f"{FACT}{made.name}", {"step": "admit", "reason": "told", "sibling": sibling.task_id, **claim.__dict__})
+    return len(plan)
+
+
+def rows_of(folder: Path, stage: ExampleStage = OPEN, **options: Any) -> list[dict[str, Any]]:
+    outcome, card = examples_stage(folder, stage, **options)
+    assert outcome.faults == [] and card["unreadable"] == []
+    return list(read_rows(folder))
+
+
+@pytest.mark.parametrize("style", ["compact", "full"])
+def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
+    tell(tmp_path, points={"slow": 0.4, "fast": 1.9, "both": 1.92})
+    assert admit_all(tmp_path) >= 2
+    rows = rows_of(tmp_path, ExampleStage(style=style, held_out=0.0, filtered=False))
+    kinds = Counter(row["kind"] for row in rows)
+    assert set(kinds) == set(KINDS) - {"select_none"}
+    sources = {candidate_of(name, step).source for name in ("silu_norm", "silu_chain", "tanh_chain") for step in range(3)}
+    for row in rows:
+        system, user, answer = row["messages"]
+        assert (system["role"], user["role"], answer["role"]) == ("system", "user", "assistant")
+        if row["role"] == "write":
+            assert writer.parse(answer["content"]).source in sources
+        elif row["role"] == "select":
+            assert [choice.name for choice in selector.parse(answer["content"], 3)] == row["skills"]
+        assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
+    assert len({tuple(sorted(row)) for row in rows}) == 1
+
+
+def test_no_card_is_named_where_none_helped(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",), points={"slow": 1.4, "fast": 1.41, "both": 1.42})
+    rows = rows_of(tmp_path)
+    (none,) = [row for row in rows if row["kind"] == "select_none"]
+    assert none["messages"][-1]["content"] == "none" and none["messages"][1]["content"].count("\n") > 20
+    assert not [row for row in rows if row["kind"] in ("improve", "select", "first_with_skills", "summarise")]
+
+
+def test_wide_intervals_say_neither_that_a_card_helped_nor_that_none_did(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",), points={"slow": 1.4, "fast": 1.6, "both": 1.7}, spread=1.3)
+    _, card = examples_stage(tmp_path, OPEN)
+    assert card["left_out"]["whether a card helped is not sure"] == 1
+    assert not [row for row in read_rows(tmp_path) if row["role"] == "select"]
+
+
+def test_an_improvement_shows_what_a_writer_would_have_seen(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",))
+    rows = [row for row in rows_of(tmp_path) if row["kind"] == "improve"]
+    assert [row["techniques"] for row in rows] == [["vectorised"], ["threads"]]
+    first = rows[0]["messages"][1]["content"]
+    assert "Attempt 1" in first and "outcome: slower 0.40x" in first and "Best so far: attempt 1" in first
+    assert rows[0]["gain"] == pytest.approx(1.9 / 0.4) and rows[0]["outcome_before"] == "slower"
+
+
+def test_a_repair_shows_the_broken_kernel_and_its_diagnosis(tmp_path: Path) -> None:
+    slips = {slip.candidate.id: slip for slip in tell(tmp_path, ("silu_norm",))}
+    rows = [row for row in rows_of(tmp_path) if row["kind"] == "repair"]
+    assert len(rows) == len(slips)
+    for row in rows:
+        slip = slips[row["candidates"][-2]]
+        user, answer = row["messages"][1]["content"], row["messages"][2]["content"]
+        assert slip.candidate.source.strip() in user and "expected 1.5, got 0" in user
+        assert answer.startswith(slip.cure) and row["techniques"] == [f"mistake:{slip.mistake}"]
+
+
+def test_a_mistake_that_is_right_after_all_is_none(tmp_path: Path) -> None:
+    slip = tell(tmp_path, ("silu_norm",))[0]
+    with Store(tmp_path) as store:
+        store.connection.execute(
+            "UPDATE verdicts SET body = ? WHERE candidate = ?", (json.dumps(timed(2.0).to_json()), slip.candidate.id)
+        )
+    assert slip.candidate.id not in {one for row in rows_of(tmp_path) for one in row["candidates"]}
+
+
+def test_the_summarisers_card_has_the_kernel_for_its_example(tmp_path: Path) -> None:
+    tell(tmp_path)
+    admit_all(tmp_path)
+    rows = [row for row in rows_of(tmp_path) if row["kind"] == "summarise"]
+    assert rows
+    for row in rows:
+        name = row["skills"][0]
+        assert (
+            row["messages"][2]["content"].startswith(f"name: {name}\n") and 'extern "C" void' in row["messages"][2]["content"]
+        )
+        assert f"\n{name}: " not in row["messages"][1]["content"]
+
+
+def test_the_same_material_gives_the_same_files(tmp_path: Path) -> None:
+    tell(tmp_path)
+    stage = ExampleStage(held_out=0.3, caps=Caps(task=2))
+    first = {path.name: path.read_bytes() for path in _written(tmp_path, stage)}
+    assert first == {path.name: path.read_bytes() for path in _written(tmp_path, stage)}
+    card = read_card(tmp_path)
+    assert changed_files(tmp_path, card) == [] and set(card["files"]) == set(first)
+    assert sum(card["splits"].values()) == card["examples"] == sum(card["counts"]["role"].values())
+
+
+def test_long_examples_are_left_out_and_counted(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",))
+    everything = rows_of(tmp_path)
+    middle = sorted(row["tokens"] for row in everything)[len(everything) // 2]
+    outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0, filtered=False, max_tokens=middle))
+    kept = list(read_rows(tmp_path))
+    assert 0 < len(kept) < len(everything) and max(row["tokens"] for row in kept) <= middle
+    assert card["left_out"][f"longer than {middle} tokens"] == len(everything) - len(kept) == outcome.made - len(kept)
+
+
+def test_held_out_tasks_share_no_operators_with_training(tmp_path: Path) -> None:
+    tell(tmp_path)
+    divided = 0
+    for salt in "abcdef":
+        sides: dict[str, set[str]] = {"train": set(), "test": set()}
+        for row in rows_of(tmp_path, ExampleStage(held_out=0.5, salt=salt)):
+            sides[row["split"]].add(" ".join(row["ops"]))
+        divided += bool(sides["train"] and sides["test"])
+        assert not sides["train"] & sides["test"]
+    assert divided
+
+
+def test_a_torn_file_is_said_and_made_again(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",))
+    rows_of(tmp_path)
+    path = tmp_path / "train.jsonl"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert changed_files(tmp_path, read_card(tmp_path)) == ["train.jsonl"]
+    with pytest.raises(UsageError, match=r"line \d+ is damaged.*--stage examples"):
+        list(read_rows(tmp_path))
+    assert rows_of(tmp_path)
+
+
+def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no judged material"):
+        examples_stage(tmp_path, OPEN)
+    Store(tmp_path).close()
+    with pytest.raises(Exception, match="no skill library"):
+        examples_stage(tmp_path, OPEN)
+
+
+def _written(folder: Path, stage: ExampleStage) -> list[Path]:
+    examples_stage(folder, stage)
+    return [folder / name for name in ("train.jsonl", "test.jsonl") if (folder / name).exists()]

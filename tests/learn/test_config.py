@@ -1,0 +1,95 @@
+"""Settings: presets, files and overrides, and what is told of a key or a value that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bottega.core.errors import UsageError
+from bottega.learn.config import Stage, changed, keys, presets, read_config
+from bottega.learn.settings import Config
+
+
+@pytest.mark.parametrize("stage", ["sft", "rl"])
+@pytest.mark.parametrize("name", ["cpu-quickstart", "one-gpu", "paper"])
+def test_presets_can_be_read(name: str, stage: Stage) -> None:
+    config = read_config(stage, name)
+    assert name in presets()
+    assert config.loss.normalise == ("tokens" if stage == "sft" else "answers")
+
+
+def test_the_papers_settings_are_the_papers() -> None:
+    rl, sft = read_config("rl", "paper"), read_config("sft", "paper")
+    assert (rl.optimiser.lr, rl.optimiser.clip, rl.loss.clip_low, rl.loss.clip_high, rl.loss.kl) == (1e-6, 1.0, 0.2, 0.28, 0.0)
+    assert (rl.rollout.schemes, rl.rollout.samples, rl.rollout.turns, rl.rollout.summaries, rl.rollout.tasks) == (
+        3,
+        4,
+        3,
+        8,
+        16,
+    )
+    assert (rl.rejection.mismatch.low, rl.rejection.mismatch.high, rl.rejection.mismatch.veto) == (0.999, 1.001, 1e-4)
+    assert (rl.rejection.coverage.threshold, rl.rejection.coverage.width, rl.loss.constant) == (0.3, 0.1, 1000.0)
+    assert (rl.advantage.weights.select, rl.advantage.weights.summarise, rl.reward.gamma) == (0.3, 0.5, 1.0)
+    assert (sft.optimiser.lr, sft.data.batch_rows, sft.data.epochs, sft.data.longest) == (2e-5, 64, 4, 32768)
+
+
+def test_a_file_lies_over_a_preset_and_overrides_over_both(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("[optimiser]\nclip = 0.5\n[data]\nlongest = 32000\n[sft.optimiser]\nlr = 3e-4\n[rl.optimiser]\nlr = 1e-7\n")
+    config = read_config(
+        "sft", "one-gpu", file, ["optimiser.warmup=7", "model.lora.rank = 8", "model.name=some/model", "loss.truncate=none"]
+    )
+    assert (config.optimiser.lr, config.optimiser.clip, config.optimiser.warmup) == (3e-4, 0.5, 7)
+    assert config.data.longest == 32000, "a part of a file was judged without what lies under it"
+    assert config.model.lora is not None
+    assert (config.model.lora.rank, config.model.name, config.loss.truncate) == (8, "some/model", None)
+    assert read_config("rl", "one-gpu", file).optimiser.lr == 1e-7
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("optimiser.lrr=1", "no setting optimiser.lrr; did you mean optimiser.lr"),
+        ("lr=1", "did you mean optimiser.lr"),
+        ("modl.name=x", "did you mean model"),
+        ("loss.colour=1", "loss has clip_high, clip_low"),
+        ("optimiser.lr=-1", "optimiser.lr = -1: .*greater than 0"),
+        ("optimiser.lr=fast", "optimiser.lr = 'fast'"),
+        ("reward.name=davinchi", "'davinci', 'drkernel'"),
+        ("data.longest=99999", "must fit into pack_tokens"),
+        ("optimiser.lr", "section.key=value"),
+        ("optimiser.clip=nan", "finite"),
+    ],
+)
+def test_a_mistake_is_named_with_what_was_meant(override: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        read_config("sft", None, None, [override])
+
+
+def test_mistakes_in_files_are_told_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text("[rl.optimiser]\nlearning = 1\n")
+    with pytest.raises(UsageError, match=r"bad\.toml: there is no setting optimiser\.learning"):
+        read_config("sft", None, file)
+    file.write_text("[optimiser\n")
+    with pytest.raises(UsageError, match="is no TOML"):
+        read_config("sft", None, file)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_config("sft", None, tmp_path / "missing.toml")
+    with pytest.raises(UsageError, match="did you mean one-gpu"):
+        read_config("sft", "one-gp")
+
+
+def test_what_changed_is_told_by_its_key() -> None:
+    before = read_config("sft", "cpu-quickstart")
+    assert changed(before, before) == []
+    assert changed(before, read_config("sft", "cpu-quickstart", None, ["optimiser.lr=1e-3", "log.eval_rows=3"])) == [
+        "log.eval_rows",
+        "optimiser.lr",
+    ]
+
+
+def test_every_setting_has_a_dotted_name() -> None:
+    assert {"model.lora.rank", "advantage.weights.select", "rejection.mismatch.veto", "ablations.skills"} <= set(keys(Config))
