@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bottega.app.judging import strict
+from bottega.app.synth_command import synth_command
 from bottega.core.errors import TaskError, UsageError
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
@@ -18,6 +19,8 @@ from bottega.tasks.load import load_task, load_tasks
 app = typer.Typer(
     help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True, add_completion=False
 )
+
+app.command("synth")(synth_command)
 
 References = Annotated[
     list[str],

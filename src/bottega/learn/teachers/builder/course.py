@@ -16,6 +16,7 @@ from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
 from bottega.learn.teachers.builder.plan import Plan
 from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, TECHNIQUES, make_plan
 from bottega.learn.teachers.builder.replay import REPLAY, replayed
+from bottega.learn.teachers.builder.sharing import shared
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.trace import Graph, Ref, trace
@@ -202,7 +203,7 @@ class _Bench:
             return None
         frame = replayed(self.understood.frame, plan, self.style) if REPLAY.name in on else self.understood.frame
         try:
-            return None if frame is None else self.writer.write(plan, frame, on, self.style)
+            return None if frame is None else shared(self.writer.write(plan, frame, on, self.style), self.writer.language)
         except Refusal:
             return None
 

@@ -7,13 +7,15 @@ traced as it builds itself, in training mode unless it says otherwise, because t
 from __future__ import annotations
 
 import ast
+import inspect
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bottega.core.task import Task
 from bottega.learn.teachers.teacher import Refusal
@@ -73,25 +75,34 @@ def trace(task: Task, known: Collection[str]) -> Graph:
     namespace: dict[str, Any] = {"__name__": "task"}
     try:
         exec(compile(task.source, task.label, "exec"), namespace)
-        torch.manual_seed(0)
-        arguments = namespace["get_init_inputs"]()
-        with torch.no_grad():
-            model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
-            inputs = tuple(namespace["get_inputs"]())
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
-                strange = {target for target in _targets(exported) if _operator(target) not in known}
-                if strange:
-                    table = torch.export.default_decompositions()
-                    exported = exported.run_decompositions({target: table[target] for target in strange if target in table})
+        try:
+            # Without memory and without arithmetic: a task for a large device is traced on a small one.
+            with FakeTensorMode():
+                return _traced(namespace, task, known)
+        except Refusal:
+            raise
+        except Exception:
+            return _traced(namespace, task, known)
+    except Refusal as refusal:
+        raise Refusal(f"{task.label}: {refusal}") from None
     except Exception as error:
         first = next(iter(str(error).splitlines()), "")
         raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
-    try:
-        return _graph(exported, model, task, inputs)
-    except Refusal as refusal:
-        raise Refusal(f"{task.label}: {refusal}") from None
+
+
+def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Graph:
+    torch.manual_seed(0)
+    arguments = namespace["get_init_inputs"]()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
+        inputs = tuple(namespace["get_inputs"]())
+        exported = torch.export.export(model, inputs, strict=False).run_decompositions({})
+        strange = {target for target in _targets(exported) if _operator(target) not in known}
+        if strange:
+            table = torch.export.default_decompositions()
+            exported = exported.run_decompositions({target: table[target] for target in strange if target in table})
+    return _graph(exported, model, task, inputs)
 
 
 def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...]) -> Graph:
@@ -122,8 +133,10 @@ def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...])
             returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]
     if len(found) != sum(isinstance(value, torch.Tensor) for value in inputs):
         raise Refusal("takes tensors inside of lists or dicts")
+    spoken = [name for name, value in zip(signature_of(model), inputs) if isinstance(value, torch.Tensor)]
+    nodes, returned = _respoken(nodes, returned, dict(zip((name for name, _ in found), spoken)))
     return Graph(
-        inputs=tuple(found),
+        inputs=tuple((name, spec) for name, (_, spec) in zip(spoken, found)),
         parameters=parameters,
         nodes=_alive(nodes, returned),
         returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
@@ -160,6 +173,27 @@ def _node(node: Any) -> Node:
     values = node.meta.get("val")
     outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
     return Node(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
+
+
+def signature_of(model: nn.Module) -> list[str]:
+    return list(inspect.signature(model.forward).parameters)
+
+
+def _respoken(nodes: list[Node], returned: list[Any], names: dict[str, str]) -> tuple[list[Node], list[Any]]:
+    """Inputs by the names that `forward` gives them: the tracer writes all names small, and adds numbers to some."""
+    taken = set(names.values())
+    swap = {**{node.name: f"{node.name}_" for node in nodes if node.name in taken}, **names}
+
+    def new(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(swap.get(value.name, value.name))
+        return tuple(new(item) for item in value) if isinstance(value, tuple) else value
+
+    fresh = [
+        replace(node, name=swap.get(node.name, node.name), arguments={k: new(v) for k, v in node.arguments.items()})
+        for node in nodes
+    ]
+    return fresh, [new(value) for value in returned]
 
 
 def _alive(nodes: list[Node], returned: list[Any]) -> tuple[Node, ...]:

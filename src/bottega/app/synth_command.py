@@ -1,0 +1,167 @@
+"""`bottega tasks synth`: tasks by the thousand, with the judge as examiner."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from bottega.app.judging import strict
+from bottega.core.errors import UsageError
+from bottega.core.task import Task
+from bottega.judge.judge import Judge
+from bottega.tasks.load import load_tasks
+from bottega.tasks.synth import CATALOGUE, Benchmark, Finding, Plan, Summary, Tally, parse_shard, run
+
+
+class JudgeExaminer:
+    """The judge's fitness as an examiner: it runs, repeats, depends on its inputs and parameters, and takes so long.
+
+    The quickest of the judge's first calls is the time that counts: neighbours on a busy machine only ever make a call longer.
+    """
+
+    def __init__(self, judge: Judge, compiled: bool):
+        self.judge = judge
+        self.baselines = ("eager", "compile") if compiled else ("eager",)
+
+    def examine(self, task: Task) -> Finding:
+        report = self.judge.fitness(task, baselines=self.baselines)
+        facts = report["facts"]
+        problems = tuple((str(problem["name"]), str(problem["detail"])) for problem in report["problems"])
+        kept = {
+            name: facts[name] for name in ("input_bytes", "output_bytes", "parameter_bytes", "reference_ms") if name in facts
+        }
+        return Finding(bool(report["fit"]), problems, facts.get("quickest_ms"), strict(kept))
+
+
+def synth_command(
+    out: Annotated[Path, typer.Option("--out", help="The folder to write; a run that was interrupted goes on there.")],
+    count: Annotated[int, typer.Option(help="Accepted tasks that are wanted.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same tasks.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N: where the tasks will be judged.")] = "cpu",
+    levels: Annotated[str, typer.Option(help="Levels, separated by commas.")] = "1,2,3",
+    families: Annotated[str, typer.Option(help="Operator families, separated by commas; all if left out.")] = "",
+    decontaminate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--decontaminate",
+            metavar="TASKS",
+            help="Stay away from these: a file, folder or data set of tasks. May be repeated.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Similarity to a task of --decontaminate above which a sketch is dropped.")
+    ] = 0.9,
+    shard: Annotated[str, typer.Option(help="2/8: only every eighth task, from the second on.")] = "1/1",
+    workers: Annotated[int, typer.Option(min=1, help="Tasks that are examined side by side.")] = 1,
+    compiled: Annotated[bool, typer.Option("--compile", help="Keep only what torch.compile can compile, too.")] = False,
+    no_filter: Annotated[bool, typer.Option("--no-filter", help="Do not run anything: unmeasured tasks, at once.")] = False,
+    table: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
+    shortest: Annotated[float, typer.Option("--shortest-ms", help="Least eager time; the device's if left out.")] = 0.0,
+    longest: Annotated[float, typer.Option("--longest-ms", help="Most eager time; the device's if left out.")] = 0.0,
+    timeout: Annotated[float, typer.Option(help="Seconds that one task may take to be examined.")] = 120.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Write new tasks: operators composed into modules, kept when they can be judged fairly.
+
+        bottega tasks synth --count 1000 --device cpu --workers 2 --out my-tasks
+
+    Every task depends on the seed and its number alone. Started again with the same options, a run goes on where it stopped.
+
+    Exit code 0 when as many tasks as wanted were accepted, 2 when the run cannot go on; what was examined is kept either way.
+    """
+    number, of = parse_shard(shard)
+    away, digest = _benchmark(decontaminate or [], device)
+    plan = Plan(
+        count,
+        seed,
+        device,
+        _numbers(levels),
+        tuple(name.strip() for name in families.split(",") if name.strip()),
+        number,
+        of,
+        compiled and not no_filter,
+        not no_filter,
+        threshold,
+        digest,
+        shortest,
+        longest,
+    ).checked()
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task("tasks accepted", total=count)
+
+        def watch(tally: Tally) -> None:
+            progress.update(bar, completed=tally.accepted, description=f"{tally.looked_at} looked at, {tally.words()}")
+
+        try:
+            if no_filter:
+                summary = run(plan, out, None, benchmark=away, table=table, watch=watch)
+            else:
+                with Judge(device, workers=workers, task_timeout=timeout, quick=True) as judge:
+                    examiner = JudgeExaminer(judge, compiled)
+                    summary = run(plan, out, examiner, workers=workers, benchmark=away, table=table, watch=watch)
+        except KeyboardInterrupt:
+            typer.echo(f"bottega: interrupted; what was examined is kept in {out}, the same command goes on", err=True)
+            raise typer.Exit(130) from None
+    if as_json:
+        sys.stdout.write(json.dumps(strict({"out": str(out), **summary.to_json()})) + "\n")
+    else:
+        show_summary(summary, out)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in text.split(",") if part.strip()}))
+    except ValueError:
+        raise UsageError(f"--levels {text!r}: write numbers, separated by commas") from None
+
+
+def _benchmark(references: list[str], device: str) -> tuple[Benchmark | None, str]:
+    """The tasks to stay away from, and a digest that tells another set of them from this one."""
+    if not references:
+        return None, ""
+    loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu")
+    for problem in loaded.problems:
+        typer.echo(f"bottega: {problem.message}; nothing is compared with it", err=True)
+    if not loaded.tasks:
+        raise UsageError("--decontaminate names no task that could be read")
+    ids = sorted(task.id for task in loaded.tasks)
+    return Benchmark(loaded.tasks), hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]
+
+
+def show_summary(summary: Summary, out: Path) -> None:
+    table = Table(
+        title=f"{summary.accepted} of {summary.looked_at} sketches accepted in {summary.seconds:.0f} s", title_justify="left"
+    )
+    table.add_column("")
+    table.add_column("")
+    table.add_row("dropped", ", ".join(f"{reason} {count}" for reason, count in summary.dropped.items()) or "none")
+    for name in ("levels", "structures", "dtypes", "families"):
+        counts: dict[str, int] = getattr(summary, name)
+        table.add_row(name, ", ".join(f"{key} {count}" for key, count in counts.items()))
+    table.add_row("operators", f"{len(summary.operators)} of {len(CATALOGUE)} of the catalogue")
+    if summary.eager_ms:
+        table.add_row("eager", ", ".join(f"{name} {value:.3g} ms" for name, value in summary.eager_ms.items()))
+    for name, words in summary.failing.items():
+        table.add_row("does not run here", f"{name}: {words}")
+    for index, words in summary.lost.items():
+        table.add_row("not examined", f"{index}: {words}")
+    Console().print(table)
+    typer.echo(f"wrote {out}")

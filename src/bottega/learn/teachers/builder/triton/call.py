@@ -1,0 +1,46 @@
+"""What is left to torch is written as a line of Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bottega.learn.teachers.builder.kernel import Call, Written
+from bottega.learn.teachers.builder.triton.sheet import Page
+from bottega.learn.teachers.builder.view import View
+from bottega.learn.teachers.teacher import Refusal
+
+DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
+"""Functions whose results lie dense and in order, which kernels after them rely on; others are asked for it."""
+
+
+def write_call(page: Page, kernel: Call) -> None:
+    arguments = [python(page, argument) for argument in kernel.arguments]
+    arguments += [f"{key}={python(page, value)}" for key, value in kernel.keywords]
+    if kernel.function.startswith("F."):
+        page.imports.add("import torch.nn.functional as F")
+    names = ", ".join(name or "_" for name in kernel.results)
+    text = f"{names} = {kernel.function}({', '.join(arguments)})"
+    used = [name for name in kernel.results if name]
+    if any(word in kernel.function for word in DENSE):
+        page.forward.append(text)
+    elif len(kernel.results) == 1:
+        page.forward.append(f"{text}.contiguous()")
+    else:
+        page.forward += [text, *(f"{name} = {name}.contiguous()" for name in used)]
+    page.known += used
+
+
+def python(page: Page, value: Any) -> str:
+    if isinstance(value, Written):
+        return value.text
+    if isinstance(value, View):
+        if value.text:
+            return value.text
+        buffer = page.plan.buffers[value.buffer]
+        if value == buffer.whole():
+            return buffer.name
+        raise Refusal(f"no text for a look at {value.buffer}")
+    if isinstance(value, tuple | list):
+        inside = ", ".join(python(page, item) for item in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return repr(value)

@@ -1,0 +1,46 @@
+"""Maps: a flat block of elements for each program. Indices that some operand tells apart come from it by division.
+
+Sizes that divide are compile-time constants, so that a division costs next to nothing; a grid of planes was no faster.
+"""
+
+from __future__ import annotations
+
+from bottega.learn.teachers.builder.expression import Expression, views
+from bottega.learn.teachers.builder.kernel import Map
+from bottega.learn.teachers.builder.loops import Loop, merge
+from bottega.learn.teachers.builder.triton.emit import Emitter
+from bottega.learn.teachers.builder.triton.reading import barriers, reader, store
+from bottega.learn.teachers.builder.triton.sheet import Page, Sheet
+from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_names
+from bottega.learn.teachers.builder.view import View
+
+FLAT_BLOCK = 1024
+
+
+def write_map(page: Page, kernel: Map) -> None:
+    sheet = page.sheet(kernel.origin)
+    bodies = bodies_of(kernel)
+    operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
+    sheet.reserve([view.buffer for view in operands])
+    loops = merge(kernel.shape, operands, barriers(bodies))
+    _flat(sheet, kernel, loops, operands)
+
+
+def bodies_of(kernel: Map) -> list[Expression]:
+    return [item.body for item in kernel.stores]
+
+
+def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View]) -> None:
+    hand = sheet.hand
+    index, mask = sheet.fresh(hand.flat), sheet.fresh(hand.mask)
+    indices, sizes = numbered_names(sheet, len(loops), index, hand.size)
+    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, hand.size)])
+    emitter = Emitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
+    space.touch(operands, bodies_of(kernel))
+    block = sheet.constexpr(hand.block, str(FLAT_BLOCK))
+    wide = ".to(tl.int64)" if sheet.wide(operands) else ""
+    sheet.line(f"{index} = tl.program_id(0){wide} * {block} + tl.arange(0, {block})")
+    sheet.line(f"{mask} = {index} < {space.total(0)}")
+    space.define(0)
+    store(space, emitter, list(kernel.stores), lambda along: mask)
+    sheet.finish(f"(triton.cdiv({sheet.size_text(space.total(0))}, {FLAT_BLOCK}),)")

@@ -1,0 +1,83 @@
+"""A plan written down in Triton: one function for each kernel, and a `forward` that makes room, launches and returns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottega.learn.teachers.builder.frame import Frame
+from bottega.learn.teachers.builder.kernel import (
+    Attention,
+    Call,
+    Convolution,
+    Kernel,
+    Map,
+    Pool,
+    Product,
+    Rows,
+    Scan,
+    Store,
+)
+from bottega.learn.teachers.builder.plan import Plan
+from bottega.learn.teachers.builder.style import Style
+from bottega.learn.teachers.builder.triton.attention import write_attention
+from bottega.learn.teachers.builder.triton.call import write_call
+from bottega.learn.teachers.builder.triton.convolution import write_convolution
+from bottega.learn.teachers.builder.triton.hand import hand_of
+from bottega.learn.teachers.builder.triton.map import write_map
+from bottega.learn.teachers.builder.triton.pool import write_pool
+from bottega.learn.teachers.builder.triton.product import write_product
+from bottega.learn.teachers.builder.triton.rows import write_rows
+from bottega.learn.teachers.builder.triton.scan import write_scan
+from bottega.learn.teachers.builder.triton.sheet import NAN_HELPERS, Page
+
+
+def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) -> str:
+    """The candidate's whole source. Raises `Refusal` for what cannot be written."""
+    plan = replace(plan, buffers=dict(plan.buffers))  # workspaces join the plan's buffers
+    page = Page(plan, style, hand_of(style), techniques)
+    page.known = list(plan.inputs)
+    for name, python in plan.prepared:
+        page.forward.append(f"{name} = {python}")
+        page.known.append(name)
+    for kernel in plan.kernels:
+        _room(page, kernel)
+        _write(page, kernel)
+    page.forward.append(f"return {plan.returns}")
+    helpers = [NAN_HELPERS[name] for name in sorted(page.helpers)]
+    imports = {"import triton", "import triton.language as tl", *page.imports} if page.functions else page.imports
+    return frame.render(imports, "\n\n\n".join(helpers + page.functions), page.forward)
+
+
+def _write(page: Page, kernel: Kernel) -> None:
+    if isinstance(kernel, Map):
+        write_map(page, kernel)
+    elif isinstance(kernel, Rows):
+        write_rows(page, kernel)
+    elif isinstance(kernel, Product):
+        write_product(page, kernel)
+    elif isinstance(kernel, Convolution):
+        write_convolution(page, kernel)
+    elif isinstance(kernel, Pool):
+        write_pool(page, kernel)
+    elif isinstance(kernel, Scan):
+        write_scan(page, kernel)
+    elif isinstance(kernel, Attention):
+        write_attention(page, kernel)
+    elif isinstance(kernel, Call):
+        write_call(page, kernel)
+
+
+def stores_of(kernel: Kernel) -> tuple[Store, ...]:
+    if isinstance(kernel, Rows):
+        return kernel.row_stores + kernel.element_stores
+    if isinstance(kernel, Map | Product | Convolution | Pool | Scan | Attention):
+        return kernel.stores
+    return ()
+
+
+def _room(page: Page, kernel: Kernel) -> None:
+    """Allocates what a kernel writes, unless an earlier one already wrote a part of it."""
+    for item in stores_of(kernel):
+        name = item.view.buffer
+        if name not in page.known:
+            page.allocate(name)

@@ -1,0 +1,45 @@
+"""Tasks made by the thousand: operators drawn from a catalogue, composed into a module, written as people write it.
+
+    from bottega.tasks.synth import synthesise
+
+    made = synthesise(seed=7, index=123, device="cuda")  # the same task for ever
+    made = synthesise(7, 123, "cpu", levels=(2,), families=("convolutions",))
+    made.task          # a `Task`: source in KernelBench's format, name, level, tags
+    made.operators     # ("conv2d", "relu", "scale"): names of the catalogue, sorted, each as often as it occurs
+    made.structure     # "single", "chain", "residual", "gate", "branches", "concatenation", "inputs" or "network"
+    made.family        # the family of the operator that carries most of the work: "convolutions"
+    made.families      # all of them, sorted
+    made.level         # 1 single operators, 2 a few in a row, 3 small networks
+    made.dtype         # "float32", "float16" or "bfloat16"
+    made.estimate_ms   # what the cost model says of one eager call; not a measurement
+    made.key           # two sketches with a key in common are near duplicates
+
+Nothing here runs a task or imports torch. `synthesise` takes milliseconds; it raises `UsageError` for a device, level or family that does not exist.
+Whether a sketch is fit to be judged is found by running it: `run(plan, folder, examiner)` does that for many, with the judge behind the `Examiner`
+protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the families' names.
+"""
+
+from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
+from bottega.tasks.synth.plan import Plan, Series, parse_shard
+from bottega.tasks.synth.run import Examiner, Finding, run
+from bottega.tasks.synth.similarity import Benchmark, similarity
+from bottega.tasks.synth.sketch import LEVELS, Synthesised, synthesise
+from bottega.tasks.synth.summary import Summary, Tally
+
+__all__ = [
+    "CATALOGUE",
+    "FAMILIES",
+    "LEVELS",
+    "Benchmark",
+    "Examiner",
+    "Finding",
+    "Plan",
+    "Series",
+    "Summary",
+    "Synthesised",
+    "Tally",
+    "parse_shard",
+    "run",
+    "similarity",
+    "synthesise",
+]

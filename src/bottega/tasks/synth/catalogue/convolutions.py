@@ -1,0 +1,491 @@
+"""Convolutions of all kinds, over one, two and three axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.operator import Form, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed
+
+LAYOUT = {1: "ncl", 2: "nchw", 3: "ncdhw"}
+HEAD = roles("alone head")
+
+Lengths = int | tuple[int, ...]
+
+
+def _each(value: Lengths, dims: int) -> tuple[int, ...]:
+    return value if isinstance(value, tuple) else (value,) * dims
+
+
+def _forward(s: Setting) -> Shape | None:
+    dims = s.rank - 2
+    lengths = []
+    for place, length in enumerate(s.shape[2:]):
+        kernel, stride, padding, dilation = (
+            _each(s.p.get(name, default), dims)[place]
+            for name, default in (("kernel_size", 3), ("stride", 1), ("padding", 0), ("dilation", 1))
+        )
+        lengths.append((length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
+    return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 else None
+
+
+def _backward(s: Setting) -> Shape | None:
+    dims = s.rank - 2
+    lengths = []
+    for place, length in enumerate(s.shape[2:]):
+        kernel, stride, padding, dilation, extra = (
+            _each(s.p.get(name, default), dims)[place]
+            for name, default in (("kernel_size", 3), ("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0))
+        )
+        if extra >= max(stride, dilation):
+            return None
+        lengths.append((length - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
+    return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 and count(tuple(lengths)) < 400_000 else None
+
+
+def _fan(s: Setting) -> int:
+    return max(1, s.shape[1] // int(s.p.get("groups", 1)) * count(_each(s.p["kernel_size"], s.rank - 2)))
+
+
+def _law(s: Setting) -> Any:
+    if s.p.get("transposed"):  # torch takes the output side for the fan of a transposed layer
+        taps = count(_each(s.p["kernel_size"], s.rank - 2))
+        used = max(1.0, taps / count(_each(s.p.get("stride", 1), s.rank - 2)))
+        gain = (s.shape[1] * used / (3 * s.p["out_channels"] * taps)) ** 0.5
+        return mixed(s.table, s.p["out_channels"] * taps, s.draw.rng, gain)
+    return mixed(s.table, _fan(s), s.draw.rng, bias=bool(s.p.get("bias", True)))
+
+
+def _work(s: Setting, out: Value) -> Work:
+    if s.p.get("transposed"):
+        taps = count(_each(s.p["kernel_size"], s.rank - 2))
+        operations = 2.0 * s.x.numel * s.p["out_channels"] / s.p.get("groups", 1) * taps * 1.5
+    else:
+        operations = 2.0 * out.numel * _fan(s)
+    weights = _fan(s) * s.p["out_channels"] * BYTES[s.x.dtype]
+    narrow = s.shape[1] // s.p.get("groups", 1) <= 2
+    volume = 2.0 if s.rank == 5 else 1.0
+    return Work(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
+
+
+def _channels(low: int, high: int) -> Any:
+    return lambda s: s.draw.size("out_channels", low, high * s.draw.shrink * s.draw.target.sizes**0.5)
+
+
+def _kernel(options: tuple[Any, ...], weights: tuple[int, ...] | None = None) -> Any:
+    return lambda s: s.draw.weighted(options, weights or (1,) * len(options))
+
+
+def _same_padding(s: Setting) -> Lengths:
+    kernel, dilation = s.p["kernel_size"], s.p.get("dilation", 1)
+    if isinstance(kernel, tuple):
+        return tuple(length // 2 for length in kernel)
+    return int(s.draw.weighted((0, dilation * (kernel // 2), 1), (4, 5, 1)))
+
+
+def _dividing(s: Setting) -> int:
+    """Out channels of a grouped convolution: a multiple of its groups."""
+    groups = s.p["groups"]
+    return s.draw.named("out_channels", max(1, s.draw.length(8, 64) // groups) * groups)
+
+
+def _groups(s: Setting) -> int:
+    options = [number for number in (2, 3, 4, 8, 16) if s.shape[1] % number == 0 and number < s.shape[1]]
+    return s.draw.pick(options) if options else 1
+
+
+def conv(
+    name: str,
+    dims: int,
+    words: str,
+    *,
+    transposed: bool = False,
+    often: float = 1.0,
+    channels: tuple[int, int] | None = None,
+    **parameters: Any,
+) -> Operator:
+    kind = f"ConvTranspose{dims}d" if transposed else f"Conv{dims}d"
+    outer = "{, output_padding=0}" if transposed else ""
+    rest = f"{{, stride=1}}{{, padding=0}}{outer}{{, dilation=1}}{{, groups=1}}{{, bias=True}})"
+    low, high = channels or {1: (8, 96), 2: (8, 96), 3: (4, 32)}[dims]
+    texts = (
+        f"nn.{kind}({{in_channels}}, {{out_channels}}, {{kernel_size}}{rest}",
+        f"nn.{kind}({{in_channels}}, {{out_channels}}, kernel_size={{kernel_size}}{rest}",
+    )
+    attribute = "conv_transpose" if transposed else "conv"
+    drawn: dict[str, Any] = {
+        "in_channels": lambda s: s.shape[1],
+        "kernel_size": _kernel((3, 5, 7, 1), (6, 2, 1, 0)),
+        "bias": (True, True, True, False),
+    }
+    if "groups" in parameters:
+        drawn["groups"] = parameters.pop("groups")
+    drawn["out_channels"] = parameters.pop("out_channels", _channels(low, high))
+    drawn |= parameters
+    if transposed:
+        drawn["transposed"] = (True,)
+    ordered: dict[str, Any] = {
+        key: drawn[key]
+        for key in (
+            "in_channels",
+            "groups",
+            "out_channels",
+            "kernel_size",
+            "stride",
+            "dilation",
+            "padding",
+            "output_padding",
+            "bias",
+            "transposed",
+        )
+        if key in drawn
+    }
+    return Operator(
+        name,
+        "convolutions",
+        tuple(form(text, attribute=attribute) for text in texts),
+        words,
+        (LAYOUT[dims],),
+        ordered,
+        shape=_backward if transposed else _forward,
+        layout=LAYOUT[dims],
+        law=_law,
+        work=_work,
+        roles=HEAD,
+        often=often,
+        dtypes=("float32", "float16", "bfloat16") if not transposed and dims < 3 else ("float32",),
+        literal=frozenset({"bias", "transposed"}),
+    )
+
+
+def _functional(name: str, dims: int, words: str, often: float) -> Operator:
+    taps = ", ".join(["{kernel_size}"] * dims)
+    weight = ("weight", f"nn.Parameter(torch.randn({{out_channels}}, {{in_channels}}, {taps}) * 0.1)")
+    return Operator(
+        name,
+        "convolutions",
+        (
+            Form(f"F.conv{dims}d({{x}}, {{@weight}}{{, stride=1}}{{, padding=0}})", (weight,)),
+            Form(
+                f"F.conv{dims}d({{x}}, {{@weight}}, {{@bias}}{{, stride=1}}{{, padding=0}})",
+                (weight, ("bias", "nn.Parameter(torch.randn({out_channels}))")),
+            ),
+        ),
+        words,
+        (LAYOUT[dims],),
+        {
+            "in_channels": lambda s: s.shape[1],
+            "out_channels": _channels(8, 64),
+            "kernel_size": (3, 5),
+            "stride": (1, 1, 2),
+            "padding": _same_padding,
+        },
+        shape=_forward,
+        layout=LAYOUT[dims],
+        law=lambda s: mixed(s.table, _fan(s), s.draw.rng, 0.1 * _fan(s) ** 0.5),
+        work=_work,
+        roles=HEAD,
+        often=often,
+    )
+
+
+STRIDES = (1, 1, 1, 2)
+CONVOLUTIONS = (
+    conv("conv1d", 1, "1D convolution", often=2.0, stride=STRIDES, padding=_same_padding, dilation=(1,)),
+    conv("conv1d_dilated", 1, "dilated 1D convolution", dilation=(2, 3, 4), padding=_same_padding),
+    conv(
+        "conv1d_strided",
+        1,
+        "strided 1D convolution",
+        stride=(2, 3, 4),
+        kernel_size=(3, 4, 5, 7),
+        padding=_same_padding,
+        often=0.8,
+    ),
+    conv("conv2d", 2, "2D convolution", often=8.0, stride=STRIDES, padding=_same_padding),
+    conv("conv2d_dilated", 2, "dilated 2D convolution", dilation=(2, 3), padding=_same_padding),
+    conv("conv2d_strided", 2, "strided 2D convolution", stride=(2, 2, 3), kernel_size=(3, 4, 5, 7), padding=_same_padding),
+    conv(
+        "conv2d_asymmetric",
+        2,
+        "2D convolution with a rectangular kernel",
+        kernel_size=((3, 5), (5, 3), (1, 7), (7, 1), (3, 7), (2, 4)),
+        padding=_same_padding,
+        often=1.2,
+    ),
+    conv(
+        "conv2d_uneven",
+        2,
+        "2D convolution with uneven stride and padding",
+        kernel_size=((3, 3), (3, 5), (5, 5)),
+        stride=((1, 2), (2, 1)),
+        padding=((1, 2), (0, 1), (2, 1)),
+        often=0.7,
+    ),
+    conv(
+        "conv2d_large_kernel",
+        2,
+        "2D convolution with a large kernel",
+        kernel_size=(9, 11),
+        padding=_same_padding,
+        channels=(4, 24),
+        often=0.5,
+    ),
+    conv(
+        "conv2d_grouped", 2, "grouped 2D convolution", groups=_groups, out_channels=_dividing, padding=_same_padding, often=1.2
+    ),
+    conv(
+        "conv2d_depthwise",
+        2,
+        "depthwise 2D convolution",
+        groups=lambda s: s.shape[1],
+        out_channels=lambda s: s.shape[1],
+        padding=_same_padding,
+        stride=STRIDES,
+        often=1.5,
+    ),
+    conv(
+        "conv2d_depthwise_asymmetric",
+        2,
+        "depthwise 2D convolution with a rectangular kernel",
+        groups=lambda s: s.shape[1],
+        out_channels=lambda s: s.shape[1],
+        kernel_size=((3, 7), (1, 5), (5, 1), (7, 3)),
+        padding=_same_padding,
+        often=0.6,
+    ),
+    conv(
+        "conv2d_depth_multiplier",
+        2,
+        "depthwise 2D convolution with a multiplier",
+        groups=lambda s: s.shape[1],
+        out_channels=lambda s: s.draw.named("out_channels", int(s.shape[1]) * s.draw.pick((2, 3))),
+        padding=_same_padding,
+        often=0.6,
+    ),
+    conv("conv2d_pointwise", 2, "pointwise 2D convolution", kernel_size=(1,), often=1.5),
+    conv("conv1d_pointwise", 1, "pointwise 1D convolution", kernel_size=(1,), often=0.6),
+    conv(
+        "conv1d_depthwise",
+        1,
+        "depthwise 1D convolution",
+        groups=lambda s: s.shape[1],
+        out_channels=lambda s: s.shape[1],
+        kernel_size=(3, 5, 7, 15),
+        padding=_same_padding,
+        often=0.8,
+    ),
+    conv("conv3d", 3, "3D convolution", often=3.0, stride=STRIDES, padding=_same_padding),
+    conv(
+        "conv3d_asymmetric",
+        3,
+        "3D convolution with an uneven kernel",
+        kernel_size=((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 3, 1)),
+        padding=_same_padding,
+        often=0.8,
+    ),
+    conv(
+        "conv3d_grouped", 3, "grouped 3D convolution", groups=_groups, out_channels=_dividing, padding=_same_padding, often=0.5
+    ),
+    conv(
+        "conv_transpose1d",
+        1,
+        "transposed 1D convolution",
+        transposed=True,
+        stride=(1, 2, 3),
+        padding=(0, 1),
+        output_padding=(0, 0, 1),
+        often=1.2,
+    ),
+    conv(
+        "conv_transpose2d",
+        2,
+        "transposed 2D convolution",
+        transposed=True,
+        stride=(1, 2, 2),
+        padding=(0, 1),
+        output_padding=(0, 0, 1),
+        kernel_size=(3, 4, 5),
+        channels=(8, 64),
+        often=3.0,
+    ),
+    conv(
+        "conv_transpose2d_asymmetric",
+        2,
+        "transposed 2D convolution with a rectangular kernel",
+        transposed=True,
+        kernel_size=((3, 5), (5, 3), (2, 4)),
+        stride=(1, (2, 1), (1, 2)),
+        padding=(0, (1, 1)),
+        channels=(8, 48),
+        often=0.8,
+    ),
+    conv(
+        "conv_transpose2d_dilated",
+        2,
+        "dilated transposed 2D convolution",
+        transposed=True,
+        dilation=(2, 3),
+        stride=(1, 2),
+        padding=(0, 1, 2),
+        kernel_size=(3,),
+        channels=(8, 48),
+        often=0.6,
+    ),
+    conv(
+        "conv_transpose2d_grouped",
+        2,
+        "grouped transposed 2D convolution",
+        transposed=True,
+        groups=_groups,
+        out_channels=_dividing,
+        stride=(1, 2),
+        padding=(0, 1),
+        kernel_size=(3, 4),
+        often=0.5,
+    ),
+    conv(
+        "conv_transpose3d",
+        3,
+        "transposed 3D convolution",
+        transposed=True,
+        stride=(1, 2, 2),
+        padding=(0, 1),
+        output_padding=(0, 0, 1),
+        kernel_size=(3, 3, 4),
+        often=2.0,
+    ),
+    conv(
+        "conv_transpose3d_asymmetric",
+        3,
+        "transposed 3D convolution with an uneven kernel",
+        transposed=True,
+        kernel_size=((1, 3, 3), (3, 5, 5), (3, 1, 3)),
+        stride=(1, (1, 2, 2)),
+        padding=(0, (0, 1, 1)),
+        often=0.5,
+    ),
+    _functional("conv2d_functional", 2, "2D convolution with its own weights", 1.0),
+    _functional("conv1d_functional", 1, "1D convolution with its own weights", 0.5),
+    Operator(
+        "conv1d_causal",
+        "convolutions",
+        (
+            form(
+                "{@conv}(F.pad({x}, ({left}, 0)))",
+                ("conv", "nn.Conv1d({in_channels}, {out_channels}, {kernel_size}{, dilation=1})"),
+            ),
+            form(
+                "{@conv}({x})[..., :-{left}]",
+                ("conv", "nn.Conv1d({in_channels}, {out_channels}, {kernel_size}, padding={left}{, dilation=1})"),
+            ),
+        ),
+        "causal 1D convolution",
+        ("ncl",),
+        {
+            "in_channels": lambda s: s.shape[1],
+            "out_channels": _channels(8, 96),
+            "kernel_size": (3, 4, 5),
+            "dilation": (1, 1, 2, 4),
+            "left": lambda s: s.p["dilation"] * (s.p["kernel_size"] - 1),
+        },
+        shape=lambda s: (s.shape[0], s.p["out_channels"], s.shape[2]) if s.shape[2] > 32 else None,
+        layout="ncl",
+        law=_law,
+        work=_work,
+        roles=HEAD,
+        literal=frozenset({"left", "kernel_size", "dilation"}),
+    ),
+    Operator(
+        "conv2d_separable",
+        "convolutions",
+        (
+            form(
+                "{@pointwise}({@depthwise}({x}))",
+                (
+                    "depthwise",
+                    "nn.Conv2d({in_channels}, {in_channels}, {kernel_size}, padding={padding}, groups={in_channels}{, bias=True})",
+                ),
+                ("pointwise", "nn.Conv2d({in_channels}, {out_channels}, 1{, bias=True})"),
+            ),
+            form(
+                "{=h} = {@depthwise}({x})\n{@pointwise}({=h})",
+                (
+                    "depthwise",
+                    "nn.Conv2d({in_channels}, {in_channels}, kernel_size={kernel_size}, padding={padding}, groups={in_channels}{, bias=True})",
+                ),
+                ("pointwise", "nn.Conv2d({in_channels}, {out_channels}, kernel_size=1{, bias=True})"),
+            ),
+        ),
+        "depthwise-separable 2D convolution",
+        ("nchw",),
+        {
+            "in_channels": lambda s: s.shape[1],
+            "out_channels": _channels(8, 128),
+            "kernel_size": (3, 5),
+            "padding": lambda s: s.p["kernel_size"] // 2,
+            "bias": (True, False),
+        },
+        shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]),
+        layout="nchw",
+        law=lambda s: mixed(mixed(s.table, 9, s.draw.rng), s.shape[1], s.draw.rng),
+        work=lambda s, out: Work(
+            3 * s.x.bytes + out.bytes, 2.0 * s.x.numel * s.p["kernel_size"] ** 2 * 4 + 2.0 * out.numel * s.shape[1], "conv", 2
+        ),
+        roles=HEAD,
+        often=1.2,
+        literal=frozenset({"bias", "padding", "kernel_size"}),
+    ),
+    Operator(
+        "conv2d_padded",
+        "convolutions",
+        forms(
+            (
+                'nn.Conv2d({in_channels}, {out_channels}, {kernel_size}, padding={padding}, padding_mode="{mode}") | '
+                'nn.Conv2d({in_channels}, {out_channels}, kernel_size={kernel_size}, padding={padding}, padding_mode="{mode}")'
+            ),
+            "conv",
+        ),
+        "2D convolution with a padding mode",
+        ("nchw",),
+        {
+            "in_channels": lambda s: s.shape[1],
+            "out_channels": _channels(8, 64),
+            "kernel_size": (3, 5),
+            "padding": lambda s: s.p["kernel_size"] // 2,
+            "mode": ("reflect", "replicate", "circular"),
+        },
+        shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]) if min(s.shape[2:]) > 8 else None,
+        layout="nchw",
+        law=_law,
+        work=_work,
+        roles=HEAD,
+        often=0.6,
+        literal=frozenset({"mode", "padding", "kernel_size"}),
+        dtypes=("float32",),
+    ),
+    Operator(
+        "unfold",
+        "convolutions",
+        forms(
+            ("nn.Unfold(kernel_size={kernel_size}, stride={stride}) | F.unfold({x}, {kernel_size}, stride={stride})"), "unfold"
+        ),
+        "sliding patches",
+        ("nchw",),
+        {"kernel_size": (2, 3, 4), "stride": (1, 2)},
+        shape=lambda s: (
+            (
+                s.shape[0],
+                s.shape[1] * s.p["kernel_size"] ** 2,
+                count(tuple((length - s.p["kernel_size"]) // s.p["stride"] + 1 for length in s.shape[2:])),
+            )
+            if min(s.shape[2:]) > 8
+            else None
+        ),
+        layout="ncl",
+        roles=roles("alone"),
+        often=0.5,
+        weight=4,
+    ),
+)

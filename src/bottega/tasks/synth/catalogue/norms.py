@@ -1,0 +1,279 @@
+"""Normalisations: torch's own, with statistics over the batch, the features, groups or places, and those people write out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.operator import BATCHED, IMAGES, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.value import Table, Value, count
+
+EPS = (1e-5, 1e-5, 1e-6, 1e-3)
+CENTRED = frozenset({"centred"})
+
+
+def divisors(number: int, most: int = 32) -> list[int]:
+    return [candidate for candidate in range(1, min(number, most) + 1) if number % candidate == 0]
+
+
+def groups(s: Setting) -> int:
+    found = [number for number in divisors(s.shape[1]) if 1 < number < s.shape[1]]
+    return s.draw.pick(found or [1])
+
+
+def _over_features(s: Setting) -> Table:
+    """Each input by itself."""
+    table = s.table
+    result: Table = (table - table.mean(axis=1, keepdims=True)) / (table.std(axis=1, keepdims=True) + 1e-6)
+    return result
+
+
+def _over_batch(s: Setting) -> Table:
+    """Each place by itself."""
+    table = s.table
+    result: Table = (table - table.mean(axis=0, keepdims=True)) / (table.std(axis=0, keepdims=True) + 1e-6)
+    return result
+
+
+def _by_size(s: Setting, power: float, size: float) -> Table:
+    scale = (np.abs(s.table) ** power).mean(axis=1, keepdims=True) ** (1 / power)
+    result: Table = s.table / (scale + 1e-9) * size
+    return result
+
+
+def _work(s: Setting, out: Value) -> Work:
+    return Work(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
+
+
+def norm(
+    name: str,
+    text: str,
+    words: str,
+    layouts: tuple[str, ...],
+    law: Any,
+    parameters: dict[str, Any],
+    attribute: str = "norm",
+    **more: Any,
+) -> Operator:
+    more.setdefault("makes", CENTRED)
+    more.setdefault("work", _work)
+    more.setdefault("refuses", CENTRED)
+    return Operator(name, "norms", forms(text, attribute), words, layouts, parameters, law=law, **more)
+
+
+def _batch(dims: int, layouts: tuple[str, ...]) -> Operator:
+    return norm(
+        f"batch_norm{dims}d",
+        (
+            f"nn.BatchNorm{dims}d({{features}}) | nn.BatchNorm{dims}d({{features}}, eps={{eps}}) | "
+            f"nn.BatchNorm{dims}d({{features}}, momentum={{momentum}})"
+        ),
+        "batch normalisation",
+        layouts,
+        _over_batch,
+        {"features": lambda s: s.shape[1], "eps": EPS, "momentum": (0.1, 0.01, 0.05)},
+        "bn",
+        cancels_bias=True,
+        often=2.0 if dims == 2 else 1.0,
+        shape=lambda s: s.shape if s.shape[0] * count(s.shape[2:]) >= 8 else None,
+        literal=frozenset({"eps", "momentum"}),
+    )
+
+
+def _instance(dims: int, layout: str) -> Operator:
+    return norm(
+        f"instance_norm{dims}d",
+        (f"nn.InstanceNorm{dims}d({{features}}) | nn.InstanceNorm{dims}d({{features}}, affine=True) | F.instance_norm({{x}})"),
+        "instance normalisation",
+        (layout,),
+        _over_batch,
+        {"features": lambda s: s.shape[1]},
+        cancels_bias=True,
+        shape=lambda s: s.shape if count(s.shape[2:]) >= 16 else None,
+    )
+
+
+NORMS = (
+    _batch(1, ("rows", "ncl")),
+    _batch(2, ("nchw",)),
+    _batch(3, ("ncdhw",)),
+    _instance(1, "ncl"),
+    _instance(2, "nchw"),
+    _instance(3, "ncdhw"),
+    norm(
+        "layer_norm",
+        (
+            "nn.LayerNorm({features}) | nn.LayerNorm({features}, eps={eps}) | "
+            "F.layer_norm({x}, ({features},)) | F.layer_norm({x}, {x}.shape[-1:])"
+        ),
+        "layer normalisation",
+        ("rows", "matrix", "sequence"),
+        _over_features,
+        {"features": lambda s: s.shape[-1], "eps": EPS},
+        often=2.5,
+        literal=frozenset({"eps"}),
+    ),
+    norm(
+        "layer_norm_map",
+        "nn.LayerNorm({normalized_shape}) | F.layer_norm({x}, {normalized_shape})",
+        "layer normalisation over a whole map",
+        ("nchw", "ncl"),
+        _over_features,
+        {"normalized_shape": lambda s: tuple(s.shape[1:])},
+        shape=lambda s: s.shape if count(s.shape[1:]) < 300_000 else None,
+    ),
+    norm(
+        "rms_norm",
+        (
+            "nn.RMSNorm({features}) | nn.RMSNorm({features}, eps={eps}) | F.rms_norm({x}, ({features},)) | "
+            "{x} / torch.sqrt(torch.mean({x} ** 2, dim=-1, keepdim=True) + {eps}) | "
+            "{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + {eps})"
+        ),
+        "RMS normalisation",
+        ("rows", "matrix", "sequence"),
+        lambda s: _by_size(s, 2, 1.0),
+        {"features": lambda s: s.shape[-1], "eps": EPS},
+        makes=frozenset({"unit_norm"}),
+        refuses=frozenset({"unit_norm"}),
+        often=1.6,
+    ),
+    norm(
+        "rms_norm_channels",
+        "{=rms} = torch.sqrt(torch.mean({x} ** 2, dim=1, keepdim=True) + {eps})\n{x} / {=rms}",
+        "RMS normalisation over channels",
+        IMAGES,
+        lambda s: _by_size(s, 2, 1.0),
+        {"eps": EPS},
+        makes=frozenset({"unit_norm"}),
+        refuses=frozenset({"unit_norm"}),
+    ),
+    norm(
+        "group_norm",
+        (
+            "nn.GroupNorm({num_groups}, {channels}) | "
+            "nn.GroupNorm(num_groups={num_groups}, num_channels={channels}) | F.group_norm({x}, {num_groups})"
+        ),
+        "group normalisation",
+        (*IMAGES, "rows"),
+        _over_features,
+        {"num_groups": groups, "channels": lambda s: s.shape[1]},
+        often=2.0,
+        shape=lambda s: s.shape if count(s.shape[1:]) // s.p["num_groups"] >= 8 else None,
+    ),
+    norm(
+        "local_response_norm",
+        ("nn.LocalResponseNorm({size}) | F.local_response_norm({x}, {size}, alpha={alpha}, beta={beta}, k={k})"),
+        "local response normalisation",
+        ("nchw", "ncl"),
+        lambda s: s.table * 0.8,
+        {"size": (3, 5), "alpha": (1e-3, 0.05), "beta": (0.5, 0.75), "k": (1.0, 2.0)},
+        makes=frozenset(),
+        refuses=frozenset(),
+        often=0.5,
+        roles=roles("alone"),
+        dtypes=("float32",),
+    ),
+    Operator(
+        "batch_norm_frozen",
+        "norms",
+        (
+            form(
+                "F.batch_norm({x}, {@running_mean}, {@running_var}, {@weight}, {@bias}, training=False, eps={eps})",
+                ("running_mean", "buffer:torch.randn({features}) * 0.2"),
+                ("running_var", "buffer:torch.rand({features}) + 0.5"),
+                ("weight", "nn.Parameter(torch.rand({features}) + 0.5)"),
+                ("bias", "nn.Parameter(torch.randn({features}) * 0.2)"),
+            ),
+        ),
+        "batch normalisation with stored statistics",
+        ("nchw", "rows", "ncl"),
+        {"features": lambda s: s.shape[1], "eps": EPS},
+        work=_work,
+        often=1.2,
+        literal=frozenset({"eps"}),
+        dtypes=("float32",),
+    ),
+    norm(
+        "l2_normalize",
+        (
+            "F.normalize({x}, dim={dim}) | F.normalize({x}, p=2, dim={dim}) | "
+            "{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True) | "
+            "{x} / ({x}.norm(dim={dim}, keepdim=True) + 1e-6)"
+        ),
+        "L2 normalisation",
+        ("rows", "matrix", "sequence", "nchw"),
+        lambda s: _by_size(s, 2, s.shape[s.p["dim"]] ** -0.5),
+        {"dim": lambda s: 1 if s.x.layout in ("rows", "nchw") else -1},
+        makes=frozenset({"unit_norm"}),
+        refuses=frozenset({"unit_norm"}),
+        shape=lambda s: s.shape if s.shape[s.p["dim"]] >= 4 else None,
+    ),
+    norm(
+        "l1_normalize",
+        (
+            "F.normalize({x}, p=1, dim={dim}) | {x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True) | "
+            "{x} / {x}.abs().sum(dim={dim}, keepdim=True)"
+        ),
+        "L1 normalisation",
+        ("rows", "matrix"),
+        lambda s: _by_size(s, 1, 1.0 / s.shape[s.p["dim"]]),
+        {"dim": (1, -1)},
+        makes=frozenset({"unit_norm"}),
+        refuses=frozenset({"unit_norm"}),
+        often=0.6,
+        shape=lambda s: s.shape if s.shape[-1] <= 1500 else None,
+    ),
+    norm(
+        "max_normalize",
+        (
+            "{x} / ({x}.abs().amax(dim={dim}, keepdim=True) + 1e-5) | "
+            "{x} / (torch.amax(torch.abs({x}), dim={dim}, keepdim=True) + 1e-6)"
+        ),
+        "scaling by the largest magnitude",
+        BATCHED,
+        lambda s: s.table / 3.0,
+        {"dim": (-1,)},
+        makes=frozenset(),
+        refuses=frozenset(),
+        often=0.5,
+        literal=frozenset({"dim"}),
+    ),
+    norm(
+        "standardize",
+        (
+            "({x} - {x}.mean(dim={dim}, keepdim=True)) / ({x}.std(dim={dim}, keepdim=True) + {eps}) | "
+            "({x} - torch.mean({x}, dim={dim}, keepdim=True)) / torch.sqrt(torch.var({x}, dim={dim}, keepdim=True, unbiased=False) + {eps})"
+        ),
+        "standardisation",
+        ("rows", "matrix", "sequence"),
+        _over_features,
+        {"dim": lambda s: s.draw.pick((-1, s.rank - 1)), "eps": EPS},
+        often=0.8,
+    ),
+    norm(
+        "mean_centre",
+        "{x} - {x}.mean(dim={dim}, keepdim=True) | {x} - torch.mean({x}, dim={dim}, keepdim=True)",
+        "subtraction of the mean",
+        ("rows", "matrix", "sequence", "nchw"),
+        lambda s: s.table - s.table.mean(axis=1, keepdims=True),
+        {"dim": lambda s: 1 if s.x.layout == "nchw" else -1},
+        often=0.6,
+    ),
+    norm(
+        "frobenius_norm",
+        (
+            "{x} / torch.norm({x}, dim=(1, 2), keepdim=True) | "
+            "{x} / torch.sqrt(torch.sum({x} ** 2, dim=(1, 2), keepdim=True)) * {gain}"
+        ),
+        "Frobenius normalisation",
+        ("sequence",),
+        lambda s: _by_size(s, 2, count(s.shape[1:]) ** -0.5),
+        {"gain": (10.0, 50.0)},
+        makes=frozenset({"unit_norm"}),
+        refuses=frozenset({"unit_norm"}),
+        often=0.4,
+        roles=roles("alone"),
+    ),
+)

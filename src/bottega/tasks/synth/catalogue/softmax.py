@@ -1,0 +1,188 @@
+"""Softmax and its kin."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.value import Table, Value
+
+LAYOUTS = ("rows", "matrix", "sequence", "nchw", "heads")
+SHARES = frozenset({"shares"})
+
+
+def axis(s: Setting) -> int:
+    if s.x.layout in ("rows", "matrix"):
+        return s.draw.pick((1, -1, -1))
+    if s.x.layout == "nchw":
+        return s.draw.pick((1, 1, -1))
+    return s.draw.pick((-1, -1, -1, 1, s.rank - 1))
+
+
+def _shares(s: Setting) -> Table:
+    table = s.table / s.p.get("temperature", 1.0)
+    exponent = np.exp(table - table.max(axis=1, keepdims=True))
+    over = s.shape[s.p["dim"]]
+    result: Table = exponent / exponent.mean(axis=1, keepdims=True) / over
+    return result
+
+
+def _log_shares(s: Setting) -> Table:
+    result: Table = np.log(_shares(s).clip(1e-30))
+    return result
+
+
+def _work(s: Setting, out: Value) -> Work:
+    return Work(s.x.bytes + out.bytes, 9.0 * s.x.numel)
+
+
+def _fits(s: Setting) -> tuple[int, ...] | None:
+    return s.shape if 4 <= s.shape[s.p["dim"]] <= 1800 else None
+
+
+def _fits_any(s: Setting) -> tuple[int, ...] | None:
+    return s.shape if s.shape[s.p["dim"]] >= 4 else None
+
+
+SOFTMAX = (
+    Operator(
+        "softmax",
+        "softmax",
+        forms(
+            ("nn.Softmax(dim={dim}) | F.softmax({x}, dim={dim}) | torch.softmax({x}, dim={dim}) | {x}.softmax(dim={dim})"),
+            "softmax",
+        ),
+        "softmax",
+        LAYOUTS,
+        {"dim": axis},
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=_work,
+        refuses=SHARES,
+        often=2.5,
+    ),
+    Operator(
+        "log_softmax",
+        "softmax",
+        forms(
+            (
+                "nn.LogSoftmax(dim={dim}) | F.log_softmax({x}, dim={dim}) | torch.log_softmax({x}, dim={dim}) | "
+                "{x}.log_softmax(dim={dim})"
+            ),
+            "log_softmax",
+        ),
+        "log-softmax",
+        LAYOUTS,
+        {"dim": axis},
+        shape=_fits_any,
+        law=_log_shares,
+        work=_work,
+        often=1.5,
+        refuses=SHARES,
+    ),
+    Operator(
+        "softmin",
+        "softmax",
+        forms("nn.Softmin(dim={dim}) | F.softmin({x}, dim={dim}) | torch.softmax(-{x}, dim={dim})", "softmin"),
+        "softmin",
+        LAYOUTS,
+        {"dim": axis},
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=_work,
+        refuses=SHARES,
+        often=0.6,
+    ),
+    Operator(
+        "softmax_temperature",
+        "softmax",
+        forms("torch.softmax({x} / {temperature}, dim={dim}) | F.softmax({x} / {temperature}, dim={dim})"),
+        "softmax with a temperature",
+        LAYOUTS,
+        {"dim": axis, "temperature": (0.5, 0.7, 1.5, 2.0)},
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=_work,
+        refuses=SHARES,
+        often=0.8,
+    ),
+    Operator(
+        "manual_softmax",
+        "softmax",
+        forms(
+            "{=shifted} = torch.exp({x} - {x}.max(dim={dim}, keepdim=True)[0])\n"
+            "{=shifted} / {=shifted}.sum(dim={dim}, keepdim=True) | "
+            "{=e} = torch.exp({x} - torch.amax({x}, dim={dim}, keepdim=True))\n"
+            "{=e} / torch.sum({=e}, dim={dim}, keepdim=True)"
+        ),
+        "softmax, written out",
+        LAYOUTS,
+        {"dim": axis},
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=lambda s, out: Work(4.0 * s.x.bytes, 9.0 * s.x.numel, launches=4),
+        refuses=SHARES,
+        often=0.6,
+    ),
+    Operator(
+        "masked_softmax",
+        "softmax",
+        forms('torch.softmax({x}.masked_fill({y}, float("-inf")), dim=-1) | F.softmax({x}.masked_fill({y}, -1e9), dim=-1)')[1:],
+        "softmax under a mask",
+        ("rows", "matrix", "sequence", "heads"),
+        {"dim": (-1,)},
+        others=(Operand("mask", lambda s: s.shape, "mask"),),
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=lambda s, out: Work(3.0 * s.x.bytes, 9.0 * s.x.numel, launches=2),
+        roles=roles("alone"),
+        dtypes=("float32",),
+        often=0.8,
+    ),
+    Operator(
+        "scaled_masked_softmax",
+        "softmax",
+        forms("torch.softmax({x} * {scale} + {y}, dim=-1) | F.softmax({scale} * {x} + {y}, dim=-1)"),
+        "softmax of scaled and biased scores",
+        ("heads", "sequence"),
+        {"dim": (-1,), "scale": (0.125, 0.25, 0.5)},
+        others=(Operand("bias", lambda s: s.shape),),
+        shape=_fits,
+        law=_shares,
+        gives="unit",
+        makes=SHARES,
+        work=lambda s, out: Work(5.0 * s.x.bytes, 9.0 * s.x.numel, launches=3),
+        roles=roles("alone"),
+        often=0.6,
+    ),
+    Operator(
+        "softmax_entropy",
+        "softmax",
+        forms(
+            "{=p} = torch.softmax({x}, dim=-1)\n-({=p} * torch.log_softmax({x}, dim=-1)).sum(dim=-1) | "
+            "{=logp} = F.log_softmax({x}, dim=-1)\n-torch.sum({=logp}.exp() * {=logp}, dim=-1)"
+        ),
+        "entropy of the softmax",
+        ("rows", "sequence"),
+        {},
+        shape=lambda s: s.shape[:-1] if s.shape[-1] <= 600 else None,
+        layout=lambda s: "rows" if s.rank == 3 else "vector",
+        law=lambda s: np.abs(s.table) * 0.15 + 2.0,
+        work=lambda s, out: Work(7.0 * s.x.bytes, 18.0 * s.x.numel, launches=4),
+        roles=roles("alone"),
+        dtypes=("float32",),
+        often=0.5,
+        contents="wide",
+    ),
+)

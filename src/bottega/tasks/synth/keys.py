@@ -1,0 +1,53 @@
+"""When two sketches are the same task in other clothes: by operator graph and class of shapes, and by normalised syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import math
+from typing import Any
+
+from bottega.core.task import parsed
+from bottega.tasks.synth.draft import Draft, Node
+
+
+def keys_of(draft: Draft, source: str) -> tuple[str, ...]:
+    graph = [(node.operator.name, node.operands, _parameters(node)) for node in draft.nodes if node.operator is not None]
+    shapes = [
+        (node.value.dtype, *(bucket(length) for length in node.value.shape)) for node in draft.nodes if node.operator is None
+    ]
+    return (_digest(("graph", graph, shapes)), tree_key(source))
+
+
+def tree_key(source: str) -> str:
+    """Of the whole file: names are numbered, numbers are classes of size, so that only what computes is left."""
+    tree = parsed(source, "task")
+    names: dict[str, str] = {}
+    words: list[str] = []
+    for node in ast.walk(tree):
+        words.append(type(node).__name__)
+        for field in ("id", "arg", "attr", "name"):
+            text = getattr(node, field, None)
+            if isinstance(text, str):
+                own = field in ("id", "arg") and text not in ("torch", "nn", "F")
+                words.append(names.setdefault(text, f"v{len(names)}") if own else text)
+        if isinstance(node, ast.Constant) and not isinstance(node.value, str):
+            words.append(bucket(node.value) if isinstance(node.value, int | float) else repr(node.value))
+    return _digest(words)
+
+
+def bucket(number: float) -> str:
+    """Sizes within a factor of the square root of two are one class."""
+    if isinstance(number, bool) or number <= 8:
+        return repr(number)
+    return f"2^{round(2 * math.log2(number)) / 2:g}"
+
+
+def _parameters(node: Node) -> tuple[Any, ...]:
+    return tuple(
+        (name, bucket(value) if isinstance(value, int | float) else str(value)) for name, value in sorted(node.p.items())
+    )
+
+
+def _digest(thing: Any) -> str:
+    return hashlib.sha256(repr(thing).encode()).hexdigest()[:16]

@@ -1,0 +1,287 @@
+"""Level 3: a block on its own, several of them in a row with a stem and a head, or a small network, with its activations and norms drawn."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from random import Random
+
+from bottega.tasks.synth.catalogue.blocks import BLOCKS, Block
+from bottega.tasks.synth.catalogue.networks import NETWORKS, Network
+from bottega.tasks.synth.costs import Target, Work
+from bottega.tasks.synth.draw import rounded
+from bottega.tasks.synth.page import Page
+from bottega.tasks.synth.style import Style
+
+ACTIVATIONS: tuple[tuple[str, str, str, float], ...] = (
+    ("relu", "F.relu({})", "nn.ReLU()", 4.0),
+    ("relu", "torch.relu({})", "nn.ReLU(inplace=False)", 1.0),
+    ("gelu", "F.gelu({})", "nn.GELU()", 2.0),
+    ("silu", "F.silu({})", "nn.SiLU()", 2.0),
+    ("leaky_relu", "F.leaky_relu({}, 0.1)", "nn.LeakyReLU(0.1)", 1.0),
+    ("hardswish", "F.hardswish({})", "nn.Hardswish()", 0.7),
+    ("mish", "F.mish({})", "nn.Mish()", 0.5),
+    ("tanh", "torch.tanh({})", "nn.Tanh()", 0.7),
+    ("elu", "F.elu({})", "nn.ELU()", 0.7),
+    ("relu6", "F.relu6({})", "nn.ReLU6()", 0.5),
+)
+"""Name, as a function, as a module, and how often."""
+NORMS: dict[str, tuple[tuple[str, str, float], ...]] = {
+    "nchw": (
+        ("batch_norm2d", "nn.BatchNorm2d({})", 4.0),
+        ("group_norm", "nn.GroupNorm(4, {})", 1.5),
+        ("group_norm", "nn.GroupNorm(2, {})", 0.5),
+        ("instance_norm2d", "nn.InstanceNorm2d({}, affine=True)", 0.7),
+    ),
+    "sequence": (("layer_norm", "nn.LayerNorm({})", 4.0), ("rms_norm", "nn.RMSNorm({})", 2.0)),
+    "rows": (("layer_norm", "nn.LayerNorm({})", 3.0), ("rms_norm", "nn.RMSNorm({})", 1.0)),
+    "ncl": (("batch_norm1d", "nn.BatchNorm1d({})", 1.0),),
+}
+CHANNEL_CHOICES = {
+    (True, False): (16, 24, 32, 48, 64, 96),
+    (False, False): (64, 96, 128, 192, 256, 384),
+    (True, True): (32, 64, 96, 128, 192, 256),
+    (False, True): (256, 384, 512, 768, 1024),
+}
+"""By whether it is an image, and whether the device is large."""
+CHANNELS = {"nchw": "channels", "sequence": "dim", "rows": "features"}
+GROWING = frozenset(
+    {"width", "hidden", "dim", "channels", "in_features", "hidden_size", "input_size", "embed_dim", "out_features"}
+)
+"""Sizes of a network that a larger device has larger."""
+_SLOT = re.compile(r"@(\w+)\[((?:[^\[\]@]|\[[^\[\]]*\])*)\]")
+
+
+@dataclass(frozen=True)
+class Built:
+    source: str
+    name: str
+    operators: tuple[str, ...]
+    milliseconds: float
+    bytes: float
+    per_sample: float
+    """Milliseconds that one more in the batch costs."""
+
+
+@dataclass(frozen=True)
+class _Taste:
+    """Which activation and norm stand in the slots of one task."""
+
+    activation: tuple[str, str, str, float]
+    norm: tuple[str, str, float]
+    as_module: bool
+
+    def fill(self, text: str) -> str:
+        while _SLOT.search(text):
+            text = _SLOT.sub(self._slot, text)
+        return text
+
+    def _slot(self, match: re.Match[str]) -> str:
+        kind, inner = match.group(1), match.group(2)
+        if kind == "norm":
+            return self.norm[1].format(inner)
+        return f"self.act({inner})" if self.as_module else self.activation[1].format(inner)
+
+    def names(self, operators: str) -> tuple[str, ...]:
+        return tuple(sorted({"act": self.activation[0], "norm": self.norm[0]}.get(name, name) for name in operators.split()))
+
+
+def _taste(rng: Random, layout: str) -> _Taste:
+    norms = NORMS[layout]
+    return _Taste(
+        rng.choices(ACTIVATIONS, [entry[3] for entry in ACTIVATIONS])[0],
+        rng.choices(norms, [entry[2] for entry in norms])[0],
+        rng.random() < 0.4,
+    )
+
+
+def build(rng: Random, style: Style, target: Target, batch: int) -> Built:
+    if rng.random() < 0.3:
+        return _network(rng, style, target, batch, rng.choice(NETWORKS))
+    return _blocks(rng, style, target, batch)
+
+
+def _constructor(taste: _Taste, init: str, forward: str) -> list[str]:
+    lines = taste.fill(init).splitlines()
+    return [*lines, f"self.act = {taste.activation[2]}"] if taste.as_module and "@act[" in forward else lines
+
+
+def _network(rng: Random, style: Style, target: Target, batch: int, entry: Network) -> Built:
+    taste = _taste(rng, entry.norm)
+    factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
+    sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
+    batch = min(batch, 4096)
+    mults, moved = entry.cost(sizes)
+    work = Work(4.0 * moved * batch, 2.0 * mults * batch, entry.kind, entry.launches)
+    arguments = {name: sizes[name] for name in entry.arguments.split()}
+    init = _constructor(taste, entry.init, entry.forward)
+    source = Page(style).assemble(
+        doc=_doc(style, entry.name),
+        init=init,
+        arguments=arguments,
+        forward=[name for name, _ in entry.inputs],
+        body=taste.fill(entry.forward).splitlines(),
+        constants={"batch_size": batch, **sizes},
+        inputs=list(entry.inputs),
+    )
+    return _built(source, entry.name, taste.names(entry.operators), target, work, batch)
+
+
+def _blocks(rng: Random, style: Style, target: Target, batch: int) -> Built:
+    entry = rng.choice(BLOCKS)
+    taste = _taste(rng, entry.layout)
+    frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
+    channels = max(
+        entry.multiple,
+        entry.multiple
+        * round(
+            rounded(
+                rng.choice(CHANNEL_CHOICES[entry.layout == "nchw", target.sizes > 1]),
+                "power" if rng.random() < 0.5 else "round",
+            )
+            / entry.multiple
+        ),
+    )
+    options = {name: rng.choice(values) for name, values in entry.options}
+    shape = _shape(rng, entry, target)
+    places = 1
+    for length in shape.values():
+        places *= length
+    steady = "norm" in entry.operators.split() or "add" in entry.operators.split()
+    depth = 1 if frame == "alone" else rng.randint(2, 4) if steady else 2  # without norm or residual a deep stack fades out
+    mults = entry.mults(channels, places, options) * places * depth
+    work = Work(
+        4.0 * entry.passes * depth * channels * places * batch,
+        2.0 * mults * batch,
+        "conv" if entry.layout == "nchw" else "matmul",
+        depth * (entry.passes + 8 + (60 if "gru" in entry.name else 0)),
+    )
+    extra = {"tokens": shape["seq_len"]} if "tokens" in entry.init else {}
+    return _built(
+        _block_source(rng, style, entry, taste, frame, channels, {**extra, **options}, shape, depth, batch),
+        f"{entry.name}_{frame}" if frame != "alone" else entry.name,
+        taste.names(entry.operators),
+        target,
+        work,
+        batch,
+    )
+
+
+def _shape(rng: Random, entry: Block, target: Target) -> dict[str, int]:
+    large = target.sizes > 1
+    if entry.layout == "nchw":
+        side = rng.choice((8, 12, 16, 20, 28, 32) if not large else (16, 24, 28, 32, 48, 56, 64))
+        return {"height": side, "width": side if rng.random() < 0.8 else 4 * rng.randint(2, 8)}
+    if entry.layout == "sequence":
+        return {"seq_len": rng.choice((16, 24, 32, 49, 64, 100, 128) if not large else (64, 128, 196, 256, 384, 512))}
+    return {}
+
+
+def _block_source(
+    rng: Random,
+    style: Style,
+    entry: Block,
+    taste: _Taste,
+    frame: str,
+    channels: int,
+    options: dict[str, int],
+    shape: dict[str, int],
+    depth: int,
+    batch: int,
+) -> str:
+    first = CHANNELS[entry.layout]
+    init = _constructor(taste, entry.init, entry.forward)
+    body = taste.fill(entry.forward).splitlines()
+    constants: dict[str, int] = {"batch_size": batch, first: channels, **options, **shape}
+    if "tokens" in options:
+        constants["seq_len"] = options["tokens"]
+        constants.pop("tokens")
+    lengths = ", ".join(["batch_size", first, *shape] if entry.layout == "nchw" else ["batch_size", *shape, first])
+    page = Page(style)
+    if frame == "alone":
+        arguments = {first: channels, **options}
+        inputs = [("x", f"torch.randn({lengths})")]
+        return page.assemble(
+            doc=_doc(style, entry.name),
+            init=init,
+            arguments=arguments,
+            forward=["x"],
+            body=body,
+            constants=constants | options,
+            inputs=inputs,
+        )
+    names = ", ".join([first, *options])
+    block = "\n".join(
+        [
+            f"class {entry.title}(nn.Module):",
+            f"    def __init__(self, {names}):",
+            "        super().__init__()",
+            *(f"        {line}" for line in init),
+            "",
+            "    def forward(self, x):",
+            *(f"        {line}" for line in body),
+        ]
+    )
+    arguments = {first: channels, **options, "depth": depth}
+    listed = f"[{entry.title}({names}) for _ in range(depth)]"
+    looped = rng.random() < 0.5
+    made = [f"self.blocks = nn.ModuleList({listed})" if looped else f"self.blocks = nn.Sequential(*{listed})"]
+    run = ["for block in self.blocks:", "    x = block(x)"] if looped else ["x = self.blocks(x)"]
+    if frame == "headed":
+        made, run, arguments, lengths = _headed(rng, entry, made, run, arguments, lengths, constants)
+    if run[-1] == "x = self.blocks(x)":
+        run[-1] = "return self.blocks(x)"
+    else:
+        run.append("return x") if not run[-1].startswith("return") else None
+    return page.assemble(
+        doc=_doc(style, f"{depth} {entry.name} blocks"),
+        init=made,
+        arguments=arguments,
+        forward=["x"],
+        body=run,
+        constants={**constants, **options, "depth": depth, **arguments},
+        inputs=[("x", f"torch.randn({lengths})")],
+        before=block,
+    )
+
+
+def _headed(
+    rng: Random,
+    entry: Block,
+    made: list[str],
+    run: list[str],
+    arguments: dict[str, int],
+    lengths: str,
+    constants: dict[str, int],
+) -> tuple[list[str], list[str], dict[str, int], str]:
+    """A layer in front that widens the input, and one behind that gives the answer."""
+    first = CHANNELS[entry.layout]
+    classes = rng.choice((10, 16, 32, 100))
+    if entry.layout == "nchw":
+        made = [f"self.stem = nn.Conv2d(3, {first}, 3, padding=1)", *made, f"self.head = nn.Linear({first} * 16, num_classes)"]
+        run = ["x = self.stem(x)", *run, "x = F.adaptive_max_pool2d(x, 4).flatten(1)", "return self.head(x)"]
+        lengths = lengths.replace(f"batch_size, {first}", "batch_size, 3")
+    else:
+        constants["in_features"] = rng.choice((16, 32, 64))
+        arguments = {"in_features": constants["in_features"], **arguments}
+        made = [f"self.embed = nn.Linear(in_features, {first})", *made, f"self.head = nn.Linear({first}, num_classes)"]
+        run = [
+            "x = self.embed(x)",
+            *run,
+            "return self.head(x)" if entry.layout == "rows" or rng.random() < 0.5 else "return self.head(x[:, -1])",
+        ]
+        lengths = lengths.replace(f", {first}", ", in_features")
+    return made, run, {**arguments, "num_classes": classes}, lengths
+
+
+def _doc(style: Style, name: str) -> dict[str, str]:
+    words = name.replace("_", " ")
+    if style.docstring == "none":
+        return {}
+    text = f"{words[:1].upper()}{words[1:]}."
+    return {"module": text} if style.docstring == "module" else {"class": f'"""{text}"""'}
+
+
+def _built(source: str, name: str, operators: tuple[str, ...], target: Target, work: Work, batch: int) -> Built:
+    total = target.milliseconds(work, "float32")
+    return Built(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)

@@ -1,0 +1,120 @@
+"""How one author writes: drawn once for each task, so that a file is of one hand and a thousand files are of many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True)
+class Style:
+    forms: dict[str, float]
+    """Liking for each kind of form."""
+    arguments: str
+    """What the constructor takes: `all`, `sizes` or `none`."""
+    defaults: bool
+    constants: str
+    """Sizes of inputs: `after` or `before` the class, or `inline`."""
+    capitals: bool
+    """Module constants in capitals."""
+    docstring: str
+    """`none`, `short`, `long` or `module`."""
+    comments: str
+    """`none`, `some`, `every` or `shapes`."""
+    hints: bool
+    inline: float
+    reuse: float
+    """How often a value takes the name of the one it was made of."""
+    alias: bool
+    """`residual = x` in front of what changes x."""
+    sequential: bool
+    old_super: bool
+    verbose: bool
+    """Arguments are written even where they have their default."""
+    keyword_inputs: bool
+    """Inputs are assigned to variables before they are returned."""
+    always_f: bool
+    functional: str
+    """How torch.nn.functional is called: `F` or `nn.functional` or `torch.nn.functional`."""
+    main: str
+    """Name of the first input."""
+    bare_init: bool
+    quotes: str = '"'
+
+
+def draw_style(rng: Random) -> Style:
+    favourite = rng.choice(("module", "module", "functional", "torch", "method", "mixed"))
+    forms = dict.fromkeys(("module", "functional", "torch", "method", "expression"), 1.0)
+    if favourite != "mixed":
+        forms[favourite] = 6.0
+    forms["expression"] = rng.choice((0.3, 1.0, 3.0))
+    return Style(
+        forms=forms,
+        arguments=rng.choices(("all", "sizes", "none"), (5, 3, 2))[0],
+        defaults=rng.random() < 0.25,
+        constants=rng.choices(("after", "before", "inline"), (6, 2, 3))[0],
+        capitals=rng.random() < 0.15,
+        docstring=rng.choices(("none", "short", "long", "module"), (4, 4, 2, 1))[0],
+        comments=rng.choices(("none", "some", "every", "shapes"), (6, 2, 1, 1))[0],
+        hints=rng.random() < 0.4,
+        inline=rng.choice((0.0, 0.0, 0.25, 0.6)),
+        reuse=rng.choice((1.0, 1.0, 0.8, 0.2)),
+        alias=rng.random() < 0.5,
+        sequential=rng.random() < 0.2,
+        old_super=rng.random() < 0.3,
+        verbose=rng.random() < 0.15,
+        keyword_inputs=rng.random() < 0.3,
+        always_f=rng.random() < 0.15,
+        functional=rng.choices(("F", "nn.functional", "torch.nn.functional"), (8, 1, 1))[0],
+        main=rng.choices(
+            ("x", "input", "inputs", "input_tensor", "a", "data", "hidden_states"), (14, 1, 1, 0.5, 0.5, 0.5, 0.5)
+        )[0],
+        bare_init=rng.random() < 0.7,
+        quotes=rng.choice(('"', '"', "'")),
+    )
+
+
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "batch_size": ("batch_size", "batch_size", "batch_size", "batch", "n", "bs"),
+    "features": ("features", "num_features", "in_features", "hidden_size", "dim", "d_model"),
+    "cols": ("cols", "columns", "width", "n_cols"),
+    "rows": ("rows", "n_rows", "num_rows"),
+    "seq_len": ("seq_len", "seq_len", "sequence_length", "num_tokens", "length", "T"),
+    "dim": ("dim", "dim", "hidden_dim", "embed_dim", "d_model", "hidden_size"),
+    "axis": ("dim", "dim", "dim", "axis"),
+    "channels": ("channels", "num_channels", "in_channels", "c"),
+    "height": ("height", "height", "h", "H"),
+    "width": ("width", "width", "w", "W"),
+    "depth": ("depth", "depth", "d", "D"),
+    "length": ("length", "length", "seq_len", "signal_length", "L"),
+    "num_heads": ("num_heads", "num_heads", "n_heads", "heads"),
+    "head_dim": ("head_dim", "head_dim", "dim_head", "d_head"),
+    "out_features": ("out_features", "out_features", "output_size", "hidden_size", "out_dim"),
+    "out_channels": ("out_channels", "out_channels", "out_channels", "out_ch", "num_filters"),
+    "scaling_factor": ("scaling_factor", "scale", "scale_factor", "multiplier"),
+    "constant": ("constant", "add_value", "offset", "constant_value", "shift"),
+    "subtract_value": ("subtract_value", "value", "sub", "subtrahend"),
+    "divisor": ("divisor", "divisor", "divide_by"),
+    "low": ("low", "min_value", "min_val", "clamp_min"),
+    "high": ("high", "max_value", "max_val", "clamp_max"),
+    "size": ("size", "n", "num_elements", "N"),
+    "kernel_size": ("kernel_size", "kernel_size", "kernel_size", "k"),
+    "num_groups": ("num_groups", "num_groups", "groups"),
+}
+"""Names for one thing; the first is the catalogue's own."""
+
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "linear": ("linear", "linear", "fc", "proj", "gemm", "dense", "fc1"),
+    "conv": ("conv", "conv", "conv", "conv1", "conv_layer"),
+    "conv_transpose": ("conv_transpose", "conv_transpose", "deconv", "conv", "up"),
+    "norm": ("norm", "norm", "normalization", "ln"),
+    "bn": ("bn", "batch_norm", "norm", "bn1"),
+    "act": ("act", "activation", "act_fn", "nonlinearity"),
+    "relu": ("relu", "act", "activation"),
+    "pool": ("pool", "pool", "pooling"),
+    "weight": ("weight", "weight", "w", "W"),
+    "bias": ("bias", "bias", "b"),
+    "scale": ("scale", "gamma", "gain", "scale"),
+    "shift": ("shift", "offset", "subtract"),
+    "layers": ("layers", "net", "block", "model", "seq"),
+}
