@@ -88,7 +88,7 @@ def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFa
     assert after[0] == before[0] and after[1].content.startswith(before[1].content)
 
 
-RULES = ("loaded after construction", "new contents", "fresh memory", "torch.compile", "CUDA graphs", "Summary:")
+RULES = ("loaded after construction", "new contents", "fresh memory", "torch.compile", "CUDA graph", "Summary:")
 
 
 @pytest.mark.parametrize(

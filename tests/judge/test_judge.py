@@ -97,7 +97,7 @@ def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
 
 def test_a_decoy_is_rejected_without_being_asked_for(judge: Judge) -> None:
     decoy = Candidate.from_source(KERNEL.replace("library.fused(x, y, x.numel())", "return torch.exp(torch.sin(x)) * 2"))
-    verdict = judge.judge(task(), decoy, quick=True)
+    verdict = judge.judge(task(), decoy)  # in full: a small share must rest on many samples, and a busy machine gives few
     assert verdict.outcome == "rejected", verdict.diagnosis
     assert "decoy_kernel" in {violation.name for violation in verdict.violations}
 
