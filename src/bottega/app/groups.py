@@ -15,6 +15,8 @@ GROUPS = {
     "tasks": "bottega.app.tasks_command",
     "data": "bottega.app.data_command",
     "sft": "bottega.app.sft_command",
+    "train": "bottega.app.train_command",
+    "report": "bottega.app.report_command",
 }
 
 

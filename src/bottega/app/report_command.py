@@ -1,0 +1,52 @@
+"""`bottega report`: a run's events in, one HTML file and one Markdown file out. Each kind of run says itself what there is to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega.app.report_page import Page, html, markdown
+from bottega.app.report_training import training_page
+from bottega.core.errors import UsageError
+from bottega.episodes.deliver.files import write
+from bottega.learn.run_directory import kind_of
+
+KINDS: dict[str, Callable[[Path], Page]] = {
+    "rl": lambda folder: training_page(folder, "rl"),
+    "sft": lambda folder: training_page(folder, "sft"),
+}
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+
+@app.command("report")
+def report_command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The HTML file; the Markdown file lies beside it. RUN/report.html if left out."),
+    ] = None,
+    text: Annotated[bool, typer.Option("--markdown", help="Print the Markdown on standard output and write nothing.")] = False,
+) -> None:
+    """Draw a run: every figure of its event log, as plots in one HTML file that needs nothing else, and as Markdown.
+
+        bottega report run
+
+    May be called while the run goes on. The HTML file can be read on a phone and printed; nothing in it is fetched and nothing runs.
+    """
+    kind = kind_of(run)
+    if kind == "optimize":
+        raise UsageError(f"{run}: a search writes its own report, which is {run / 'report.html'}")
+    if kind not in KINDS:
+        raise UsageError(f"{run}: is a run of kind {kind!r}, which cannot be drawn; kinds are {', '.join(KINDS)}")
+    page = KINDS[kind](run)
+    if text:
+        typer.echo(markdown(page), nl=False)
+        return
+    place = output or run / "report.html"
+    write(place, html(page))
+    write(place.with_suffix(".md"), markdown(page))
+    typer.echo(f"wrote {place} and {place.with_suffix('.md')}")

@@ -1,0 +1,152 @@
+"""What there is to say about a learning run, SFT or RL: read from its events alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bottega.app.optimize_display import clock
+from bottega.app.report_curves import Line, Panel
+from bottega.app.report_page import Page, Rows
+from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.episodes.attempts import seconds_of
+from bottega.episodes.journal import read_events
+from bottega.learn.config import changed, checked
+from bottega.learn.settings import Config
+
+MOST_NOTES = 40
+WINDOW = 5
+"""Steps whose mean stands for a run's beginning and its end."""
+
+RL_PANELS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("Reward", "Mean over all kernels, and over the best kernel of each rollout.", ("reward", "reward_best"), "lines"),
+    ("Right and fast", "Share of kernels that are right, and of rollouts whose best is at least p times as fast.",
+     ("correct", "fast_1", "fast_1.2", "fast_1.5", "fast_2"), "lines"),
+    ("Reward by role", "Writing: a kernel. Selecting: what was written with the selection. Summarising: the gain that the gate measured.",
+     ("write/reward", "select/reward", "summarise/reward"), "lines"),
+    ("Reward by turn", "Later turns have seen feedback: they should lie above the first.", ("turn*/reward",), "lines"),
+    ("Right by turn", "Junk begins in the last turn.", ("turn*/correct",), "lines"),
+    ("Speedup of right kernels", "Against the baseline of the reward.", ("speedup", "turn*/speedup"), "lines"),
+    ("Coverage", "Share of the work that the candidate's own kernels do. Falling while the reward rises: lazy kernels.",
+     ("coverage",), "lines"),
+    ("Unusable answers", "Without a kernel, cut by the limit, dishonest, or not judged. Rising: the run is about to collapse.",
+     ("junk", "cut", "dishonest", "unjudged", "skills/selector_faults"), "lines"),
+    ("Spread of advantages", "Standard deviation by role. At 0 there is nothing to learn from.",
+     ("write/advantage_deviation", "select/advantage_deviation", "summarise/advantage_deviation"), "lines"),
+    ("Entropy", "Of the drawn tokens. Running away or vanishing: see the alarms.", ("entropy",), "lines"),
+    ("Mismatch of decoder and trainer", "Mean size of the log-ratio, and its divergence.", ("mismatch", "mismatch_kl"), "lines"),
+    ("Left out of the update", "By coverage, by mismatch, and clipped.", ("dropped/coverage", "dropped/mismatch", "clipped_share"), "lines"),
+    ("Skills of a step", "Cards proposed, tried by the gate, passed, and used by selections.",
+     ("skills/proposed", "skills/proved", "skills/passed", "skills/known", "skills/used"), "lines"),
+    ("Loss and gradient", "Before the bound on the gradient.", ("loss", "gradient"), "lines"),
+    ("Tokens a second", "Drawn while the generator was busy, and learned while the trainer was.",
+     ("tokens_per_second", "training_tokens_per_second"), "lines"),
+    ("Who was busy", "Share of a step.", ("busy/generator", "busy/judge", "busy/trainer"), "lines"),
+    ("Seconds of a step", "By stage.", ("seconds/rollout", "seconds/gate", "seconds/training"), "stacked"),
+    ("Memory, GiB", "The peak so far.", ("memory_gib",), "lines"),
+)  # fmt: skip
+SFT_PANELS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    ("Loss", "Of a learned token, in training.", ("nll",), "lines"),
+    ("Gradient", "Before the bound.", ("gradient",), "lines"),
+    ("Entropy", "Of the answers' tokens.", ("entropy",), "lines"),
+    ("Learning rate", "As scheduled.", ("rate",), "lines"),
+    ("Tokens a second", "Without padding.", ("tokens_per_second",), "lines"),
+)
+COMPARED = ("reward", "reward_best", "correct", "fast_1", "fast_1.2", "fast_2", "coverage", "write/reward", "select/reward",
+            "summarise/reward", "junk", "entropy", "mismatch", "dropped/coverage", "dropped/mismatch", "skills/passed", "nll")  # fmt: skip
+
+
+def training_page(folder: Path, kind: str) -> Page:
+    events = list(read_events(folder))
+    steps = _measured(events, "train")
+    panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
+    if kind == "rl":
+        panels.append(
+            _panel(_measured(events, "checkpoint"), "The library", "Admitted cards at each checkpoint.", ("cards",), "lines")
+        )
+    else:
+        held_out = _measured(events, "eval")
+        names = tuple(sorted({name for event in held_out for name in event.values}))
+        panels.insert(1, _panel(held_out, "Held-out loss", "In all and by role.", names, "lines"))
+    alarms = [f"step {event.step}: {event.note}" for event in _measured(events, "alarm")]
+    notes = [f"step {event.step}: {event.note}" for event in steps if event.note]
+    more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
+    what = "Reinforcement learning" if kind == "rl" else "Supervised fine-tuning"
+    return Page(
+        title=f"{what}: {folder.resolve().name}",
+        facts=_facts(events, steps),
+        warnings=alarms,
+        tables=[_compared(steps), _stages(steps)] if kind == "rl" and steps else [_compared(steps)] if steps else [],
+        panels=[panel for panel in panels if panel.lines],
+        notes=[*notes[:MOST_NOTES], *more],
+    )
+
+
+def _measured(events: Sequence[Event], kind: str) -> list[Measured]:
+    return [event for event in events if isinstance(event, Measured) and event.key.startswith(f"{kind}/")]
+
+
+def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str], kind: str) -> Panel:
+    """A name with a star stands for all that fit it."""
+    known = sorted({name for event in steps for name in event.values})
+    wanted: list[str] = []
+    for name in names:
+        before, star, after = name.partition("*")
+        wanted += (
+            [each for each in known if each.startswith(before) and each.endswith(after)] if star else [name] * (name in known)
+        )
+    lines = [_line(steps, name) for name in dict.fromkeys(wanted)]
+    return Panel(title, told, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
+
+
+def _line(steps: Sequence[Measured], name: str) -> Line:
+    found = [(event.step, event.values[name]) for event in steps if name in event.values]
+    return Line(name, [step for step, _ in found], [value for _, value in found])
+
+
+def _facts(events: Sequence[Event], steps: Sequence[Measured]) -> list[tuple[str, str]]:
+    started = next((event for event in events if isinstance(event, RunStarted)), None)
+    ended = next((event for event in reversed(events) if isinstance(event, RunEnded)), None)
+    kept = [event for event in events if isinstance(event, Checkpointed)]
+    facts: list[tuple[str, str]] = []
+    if started is not None:
+        facts.append(("begun", time.strftime("%Y-%m-%d %H:%M", time.gmtime(started.at)) + " UTC"))
+        config = checked(started.settings, "the run's settings")
+        facts += [("model", config.model.name), ("tasks", ", ".join(config.data.tasks))]
+        differing = [f"{key}={_at(config, key)}" for key in changed(Config(), config)]
+        facts.append(("settings", ", ".join(differing) or "all as they come"))
+        machine = [f"{name} {value}" for name, value in started.fingerprint.items() if isinstance(value, str | int | float)]
+        facts.append(("where", ", ".join(machine)))
+    facts += [("steps", str(steps[-1].step if steps else 0)), ("time", clock(seconds_of(events)))]
+    facts.append(("ended", ended.ended if ended is not None else "still running, or killed; `--resume` goes on"))
+    facts.append(("last checkpoint", kept[-1].folder if kept else "none"))
+    return facts
+
+
+def _at(config: Config, key: str) -> object:
+    found: object = config.model_dump()
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _compared(steps: Sequence[Measured]) -> Rows:
+    rows = []
+    for name in COMPARED:
+        values = _line(steps, name).values
+        if values:
+            count = min(WINDOW, max(1, len(values) // 2))
+            first, last = sum(values[:count]) / count, sum(values[-count:]) / count
+            rows.append((name, f"{first:.4g}", f"{last:.4g}", f"{last - first:+.4g}"))
+    return Rows("Beginning and end", ("", "first steps", "last steps", "change"), rows)
+
+
+def _stages(steps: Sequence[Measured]) -> Rows:
+    rows = []
+    for name in ("seconds/step", "seconds/rollout", "seconds/gate", "seconds/training", "busy/generator", "busy/judge", "busy/trainer",
+                 "tokens_per_second", "training_tokens_per_second", "memory_gib"):  # fmt: skip
+        values = sorted(_line(steps, name).values)
+        if values:
+            rows.append((name, f"{values[len(values) // 2]:.4g}", f"{values[0]:.4g}", f"{values[-1]:.4g}"))
+    return Rows("Time and memory of a step", ("", "median", "least", "most"), rows)

@@ -1,0 +1,66 @@
+"""`bottega train`: options in, exit code out. The work is done in `bottega.learn.rl`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega.core.errors import UsageError
+
+STOPPED = 130
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+
+@app.command("train")
+def train_command(
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-train"),
+    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")] = False,
+) -> None:
+    """Train the one backbone in all three roles by reinforcement: select skills, write kernels, summarise what worked.
+
+        bottega train --preset cpu-quickstart --out run
+        bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'
+        bottega report run
+
+    A step draws `rollout.tasks` tasks; for each `rollout.schemes` selections of skills beside the empty one, `rollout.samples` rollouts of each,
+    `rollout.turns` kernels in a rollout. The judge's verdicts are the reward; winning traces are summarised into cards, and a card whose gain the
+    gate has measured enters the run's own library together with the weights that earned it.
+
+    Ablations are settings: `ablations.skills=false`, `ablations.selector=bm25`, `ablations.frozen_library=true`,
+    `ablations.roles='["write"]'`, `reward.name=kevin`, `advantage.name=grpo`. A key that does not exist is an error that names the nearest one.
+
+    Ctrl-C ends the run after the current step with a checkpoint, and so do SIGTERM and, with `log.stop_on_alarm=true`, an alarm for collapse.
+    `--resume` goes on; also after a kill, and then nothing is drawn or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
+    or training cannot go on.
+    """
+    from bottega.app.sft_command import asked_to_stop
+    from bottega.app.train_display import display_for
+    from bottega.learn.config import read_config
+    from bottega.learn.rl import train
+    from bottega.learn.run_directory import resumed_config
+
+    if resume:
+        if preset or config:
+            raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
+        settings = resumed_config(out, overrides or ())
+    else:
+        settings = read_config("rl", preset, config, overrides or ())
+    with display_for(f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
+        finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
+    if finished.stopped:
+        typer.echo(
+            f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
+            err=True,
+        )
+        raise typer.Exit(STOPPED)
+    told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
+    typer.echo(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")

@@ -1,0 +1,79 @@
+"""A learning run's folder: what kind of run it holds, its settings, and whether it may go on with others.
+
+config.json      kind and settings
+events.jsonl     every figure; reports and displays read this
+steps/000001/    one step's own log: every answer with its tokens, every verdict
+library/         the run's copy of the skill library
+proofs/          every proposal that the gate tried, with its evidence
+checkpoints/     weights, optimiser, random states, and the cards that became visible with them
+model/           the finished model
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bottega.core.errors import UsageError
+from bottega.core.event import RunStarted
+from bottega.episodes.deliver.files import json_text, write
+from bottega.episodes.journal import FILE, read_events
+from bottega.learn.config import changed, checked, overridden
+from bottega.learn.settings import Config
+
+CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
+FREE_TO_CHANGE = ("checkpoint.", "log.", "rollout.judge_workers", "rollout.slots", "rollout.cache_tokens", "skills.at_once")
+"""What a resumed run may be told otherwise without becoming another run."""
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    folder: Path
+
+    def step(self, number: int) -> Path:
+        return self.folder / STEPS / f"{number:06}"
+
+    def begin(self, kind: str, config: Config) -> None:
+        write(self.folder / CONFIG, json_text({"stage": kind, "config": config.model_dump(mode="json")}))
+
+
+def kind_of(folder: Path) -> str:
+    """`rl`, `sft`, `bench`, …: as its config says, or else the command that began it. Raises `UsageError` where no run is."""
+    if (folder / CONFIG).exists():
+        return str(_content(folder).get("stage", ""))
+    if not (folder / FILE).exists():
+        raise UsageError(f"{folder}: holds no run (neither {CONFIG} nor {FILE})")
+    started = next((event for event in read_events(folder) if isinstance(event, RunStarted)), None)
+    words = started.command.split() if started is not None else []
+    return next((word for word in words if word in ("optimize", "sft", "train", "bench")), "unknown")
+
+
+def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> Config:
+    """The settings of the RL run in a folder. Overrides may change how it is logged, kept and spread over the machine."""
+    content = _content(folder)
+    if content.get("stage") != "rl":
+        raise UsageError(f"{folder}: holds a run of `{content.get('stage')}`, not of RL; go on with it by its own command")
+    try:
+        kept = checked(content["config"], str(folder / CONFIG))
+    except KeyError:
+        raise UsageError(f"{folder / CONFIG}: holds no settings") from None
+    wanted = checked(overridden(content["config"], overrides), "overrides")
+    other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
+    if other:
+        raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")
+    return wanted
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: no run to resume there (it has no {CONFIG})") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{folder / CONFIG}: cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{folder / CONFIG}: is no object")
+    return content

@@ -1,0 +1,152 @@
+"""`bottega train` and `bottega report` as a user calls them: real judge, a model with random weights, and files to look at."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers", reason="a model in this process needs transformers")
+sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
+
+from tiny import saved_tiny
+from typer.testing import CliRunner
+
+from bottega.app.report_command import app as report_app
+from bottega.app.report_curves import smoothed
+from bottega.app.train_command import app as train_app
+from bottega.app.train_display import Training
+from bottega.core.errors import UsageError
+from bottega.core.event import Measured, RunStarted
+from bottega.episodes.journal import Journal
+from bottega.learn.settings import Config
+
+SETTINGS = [
+    "data.tasks=[\"builtin:star_relu\"]", "data.steps=1", "data.longest=4096", "data.pack_tokens=8192", "data.batch_tokens=8192",
+    "rollout.samples=2", "rollout.turns=1", "rollout.max_tokens=4", "rollout.schemes=1", "rollout.cache_tokens=16384", "model.device=cpu",
+    "skills.unproved=true", "log.tensorboard=false",
+]  # fmt: skip
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    model = saved_tiny(tmp_path / "tiny", max_position_embeddings=4096)
+    out = tmp_path / "run"
+    done = CliRunner().invoke(train_app, ["--out", str(out), f"model.name={model}", *SETTINGS])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "1 steps" in done.output
+    return out
+
+
+def test_a_run_is_trained_and_drawn(trained: Path) -> None:
+    assert (trained / "model" / "config.json").exists()
+    assert (trained / "checkpoints" / "step-00000001").is_dir()
+    done = CliRunner().invoke(report_app, [str(trained)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    page = (trained / "report.html").read_text()
+    assert "Reinforcement learning: run" in page
+    assert "<script" not in page
+    assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
+    charts = re.findall(r"<svg .*?</svg>", page, re.S)
+    assert len(charts) >= 8
+    for chart in charts:
+        ElementTree.fromstring(chart)
+    ids = re.findall(r'id="([^"]+)"', "".join(charts))
+    assert len(ids) == len(set(ids)), "figures of one page must not share ids"
+    text = (trained / "report.md").read_text()
+    assert "| reward |" in text
+    told = CliRunner().invoke(report_app, [str(trained), "--markdown"])
+    assert told.output == text
+    with pytest.raises(UsageError, match="holds a run already"):
+        CliRunner().invoke(train_app, ["--out", str(trained), *SETTINGS], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rollout.task=3"], "did you mean rollout.tasks?"),
+        (["rollout.tasks=0"], "rollout.tasks = 0"),
+        (["skills.least_rounds=9"], "must not be above rounds"),
+        (["--preset", "one-cpu"], "no preset is called"),
+        (["--resume"], "no run to resume"),
+        (["--resume", "--preset", "paper"], "takes its settings from the run"),
+        (["data.tasks=[\"nowhere.py\"]", "model.device=cpu"], "no such file"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_leaves_no_run(arguments: list[str], told: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(train_app, ["--out", str(tmp_path / "run"), *arguments])
+    assert isinstance(done.exception, UsageError), done.output
+    assert told in str(done.exception)
+    assert not (tmp_path / "run").exists()
+
+
+def events(folder: Path, stage: str, count: int) -> None:
+    """A run's log as the loop writes it."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"stage": stage}))
+    with Journal(folder) as journal:
+        journal.write(RunStarted(f"bottega {stage}", Config().model_dump(mode="json"), {"cpu": "<b>a cpu</b>"}))
+        for step in range(1, count + 1):
+            values = {
+                "reward": step / count,
+                "nll": 3 - step / count,
+                "turn1/reward": 0.1,
+                "turn2/reward": 0.2,
+                "seconds/rollout": 2.0,
+            }
+            journal.write(Measured(f"train/{step}", step, values, "<i>left out</i>" if step == 2 else ""))
+        journal.write(Measured(f"eval/{count}", count, {"nll": 2.5, "nll/write": 2.4}))
+        journal.write(Measured(f"alarm/0/{count}", count, {}, "entropy fell"))
+
+
+@pytest.mark.parametrize("stage", ["rl", "sft"])
+def test_each_kind_of_run_has_its_report(stage: str, tmp_path: Path) -> None:
+    events(tmp_path / "run", stage, 60)
+    place = tmp_path / "elsewhere.html"
+    done = CliRunner().invoke(report_app, [str(tmp_path / "run"), "--output", str(place)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    page = place.read_text()
+    assert "entropy fell" in page
+    assert "<i>" not in page, "what a log holds is never taken for HTML"
+    assert "<b>" not in page
+    assert ("Held-out loss" in page) is (stage == "sft")
+    assert ("Reward by turn" in page) is (stage == "rl")
+
+
+def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
+    for arguments, told in (([str(tmp_path)], "holds no run"), ([str(tmp_path / "search")], "writes its own report")):
+        if told.startswith("writes"):
+            with Journal(tmp_path / "search") as journal:
+                journal.write(RunStarted("bottega optimize module.py", {}, {}))
+        done = CliRunner().invoke(report_app, arguments)
+        assert isinstance(done.exception, UsageError)
+        assert told in str(done.exception)
+    events(tmp_path / "new", "dance", 1)
+    assert "kind 'dance'" in str(CliRunner().invoke(report_app, [str(tmp_path / "new")]).exception)
+
+
+def test_a_run_without_a_finished_step_has_a_report(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"stage": "rl"}')
+    with Journal(tmp_path / "run") as journal:
+        journal.write(RunStarted("bottega train", Config().model_dump(mode="json"), {}))
+    assert CliRunner().invoke(report_app, [str(tmp_path / "run")]).exit_code == 0
+    assert "No step is finished yet" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_smoothing_keeps_a_constant_and_the_ends() -> None:
+    assert smoothed([2.0] * 7, 3) == [2.0] * 7
+    assert smoothed([0.0, 3.0, 6.0], 1) == [1.5, 3.0, 4.5]
+
+
+def test_the_display_tells_steps_alarms_and_cards() -> None:
+    training = Training()
+    assert "reward 0.500" in training.hear(Measured("train/1", 1, {"reward": 0.5}, ""))
+    assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
+    assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
+    assert training.cards["admitted"] == 2
