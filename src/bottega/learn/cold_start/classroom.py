@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -217,12 +218,14 @@ class _Seat:
         """One that waits for a question leaves by itself when there is nobody to ask it; any other is killed."""
         self._alive.discard(self)
         if not self._busy:
-            self._pipe.close()
+            with suppress(OSError):
+                self._pipe.close()
             self._process.join(2)
         if self._process.is_alive():
             self._process.kill()
         self._process.join(5)
-        self._pipe.close()
+        with suppress(OSError):  # a thread that still waited for an answer may have met the end of the pipe first
+            self._pipe.close()
 
 
 def _teach(pipe: Connection, parent: int, appointment: Appointment, memory: int) -> None:
