@@ -107,8 +107,8 @@ def _value(text: str) -> int | float | str | bool:
     return text
 
 
-def a_third_is_quick(found: Sequence[Specimen]) -> list[Any]:
-    """The corpus for a parametrised test. A verdict takes seconds, so `make test` takes every third one by name and
+def a_fourth_is_quick(found: Sequence[Specimen]) -> list[Any]:
+    """The corpus for a parametrised test. A verdict takes seconds, so `make test` takes every fourth one by name and
     `make test-all` takes them all."""
-    marks = (pytest.mark.slow if number % 3 else () for number in range(len(found)))
+    marks = (pytest.mark.slow if number % 4 else () for number in range(len(found)))
     return [pytest.param(specimen, id=specimen.id, marks=mark) for specimen, mark in zip(found, marks)]

@@ -70,6 +70,7 @@ def mean(values: list[bool]) -> float:
     return sum(values) / max(1, len(values))
 
 
+@pytest.mark.slow
 def test_writer_and_selector_get_better_in_a_few_steps(tmp_path: Path) -> None:
     """Without summaries and with a looser rein it takes seconds."""
     first, last = run(tmp_path, 0, "rollout.summaries=0", "loss.kl=0.05", steps=16)

@@ -112,6 +112,7 @@ def test_cpu_size_is_judgeable(name: str) -> None:
     assert distance(outputs, forward(exact_model.double(), exact_inputs)) < (2e-2 if half else 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_cpu_size_depends_on_everything(name: str) -> None:
     model, inputs = built(name)
