@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from bottega.app.learning_display import spark
 from bottega.app.report_curves import Panel, drawn
-from bottega.app.sft_display import spark
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #b3261e; }

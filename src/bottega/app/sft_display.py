@@ -1,37 +1,19 @@
-"""What a person sees while a model is being taught: a panel on a terminal, a line now and then elsewhere."""
+"""What a person sees while a model is being taught: its steps, its loss, the held-out loss."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from types import TracebackType
 
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.panel import Panel
+from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
 from bottega.core.event import Checkpointed, Event, Measured
 from bottega.learn.sft import Begun
-
-SPARKS = "▁▂▃▄▅▆▇█"
-
-
-class Quiet:
-    def __enter__(self) -> Quiet:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        pass
-
-    def hear(self, event: Event | Begun) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
 
 
 class Lesson:
@@ -83,69 +65,20 @@ class Lesson:
         each = (self.times[-1][0] - self.times[0][0]) / (self.times[-1][1] - self.times[0][1])
         return clock(each * (self.begun.steps - self.step))
 
-
-class Plain(Quiet):
-    def __init__(self, console: Console) -> None:
-        self.console, self.lesson = console, Lesson()
-
-    def hear(self, event: Event | Begun) -> None:
-        line = self.lesson.hear(event)
-        if line:
-            self.say(line)
-
-    def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class Panelled(Quiet):
-    def __init__(self, console: Console, title: str) -> None:
-        self.title, self.lesson = title, Lesson()
-        self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Panelled:
-        self.live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.live.stop()
-
-    def hear(self, event: Event | Begun) -> None:
-        self.lesson.hear(event)
-
-    def say(self, text: str) -> None:
-        self.live.console.print(text, markup=False, highlight=False)
-
     def render(self) -> RenderableType:
-        lesson, grid = self.lesson, Table.grid(padding=(0, 2))
-        if lesson.begun is None:
-            return Panel(Text("reading the model and the rows", "dim"), title=self.title, title_align="left")
-        left = f", {lesson.left} left" if lesson.left else ""
-        grid.add_row("steps", Text(f"{lesson.step} of {lesson.begun.steps}{left}"))
-        grid.add_row("", ProgressBar(total=lesson.begun.steps, completed=lesson.step, width=60))
-        grid.add_row("now", Text(lesson.figures() or "the first step"))
-        if lesson.losses:
-            grid.add_row("loss", Text(spark(list(lesson.losses), 60), "green"))
-        if lesson.held_out:
-            told = ", ".join(f"{loss:.4f} at {step}" for step, loss in lesson.held_out[-4:])
+        grid = Table.grid(padding=(0, 2))
+        if self.begun is None:
+            return Text("reading the model and the rows", "dim")
+        left = f", {self.left} left" if self.left else ""
+        grid.add_row("steps", Text(f"{self.step} of {self.begun.steps}{left}"))
+        grid.add_row("", ProgressBar(total=self.begun.steps, completed=self.step, width=60))
+        grid.add_row("now", Text(self.figures() or "the first step"))
+        if self.losses:
+            grid.add_row("loss", Text(spark(list(self.losses), 60), "green"))
+        if self.held_out:
+            told = ", ".join(f"{loss:.4f} at {step}" for step, loss in self.held_out[-4:])
             grid.add_row("held out", Text(told))
-        grid.add_row("data", Text(str(lesson.begun.lessons), "dim"))
-        for note in lesson.notes:
+        grid.add_row("data", Text(str(self.begun.lessons), "dim"))
+        for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
-        return Panel(grid, title=self.title, title_align="left")
-
-
-def spark(values: list[float], width: int) -> str:
-    """A curve in one line of text: each letter the mean of its share of the values."""
-    count = min(width, len(values))
-    parts = [values[len(values) * place // count : len(values) * (place + 1) // count] for place in range(count)]
-    means = [sum(part) / len(part) for part in parts]
-    low, high = min(means), max(means)
-    scale = (len(SPARKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(SPARKS[round((mean - low) * scale)] for mean in means)
-
-
-def display_for(title: str, quiet: bool) -> Quiet:
-    console = Console(stderr=True)
-    if quiet:
-        return Quiet()
-    return Panelled(console, title) if console.is_terminal and not console.is_dumb_terminal else Plain(console)
+        return grid

@@ -42,8 +42,9 @@ def train_command(
     `--resume` goes on; also after a kill, and then nothing is drawn or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
     or training cannot go on.
     """
+    from bottega.app.learning_display import display_for
     from bottega.app.sft_command import asked_to_stop
-    from bottega.app.train_display import display_for
+    from bottega.app.train_display import Training
     from bottega.learn.config import read_config
     from bottega.learn.rl import train
     from bottega.learn.run_directory import resumed_config
@@ -54,7 +55,7 @@ def train_command(
         settings = resumed_config(out, overrides or ())
     else:
         settings = read_config("rl", preset, config, overrides or ())
-    with display_for(f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(Training(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         typer.echo(

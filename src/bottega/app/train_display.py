@@ -1,20 +1,17 @@
-"""What a person sees while the backbone learns by reinforcement: a panel on a terminal, a line for each step elsewhere."""
+"""What a person sees while the backbone learns by reinforcement: rewards, outcomes, cards, and who is busy."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from types import TracebackType
 
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.panel import Panel
+from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
-from bottega.app.sft_display import spark
 from bottega.core.event import Event, Judged, Measured, Selected, Summarised, Wrote
 from bottega.learn.rl import Begun
 
@@ -88,76 +85,23 @@ class Training:
         each = (self.times[-1][0] - self.times[0][0]) / max(1, self.times[-1][1] - self.times[0][1])
         return clock(each * (self.begun.steps - self.step))
 
-
-class Quiet:
-    def __enter__(self) -> Quiet:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        pass
-
-    def hear(self, event: Event | Begun) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
-
-
-class Plain(Quiet):
-    def __init__(self, console: Console) -> None:
-        self.console, self.training = console, Training()
-
-    def hear(self, event: Event | Begun) -> None:
-        line = self.training.hear(event)
-        if line:
-            self.say(line)
-
-    def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class Panelled(Quiet):
-    def __init__(self, console: Console, title: str) -> None:
-        self.title, self.training = title, Training()
-        self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Panelled:
-        self.live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.live.stop()
-
-    def hear(self, event: Event | Begun) -> None:
-        self.training.hear(event)
-
-    def say(self, text: str) -> None:
-        self.live.console.print(text, markup=False, highlight=False)
-
     def render(self) -> RenderableType:
-        training, grid = self.training, Table.grid(padding=(0, 2))
-        if training.begun is None:
-            return Panel(Text("reading the model and the tasks", "dim"), title=self.title, title_align="left")
-        left = f", {training.left} left" if training.left else ""
-        grid.add_row("steps", Text(f"{training.step} of {training.begun.steps}{left}"))
-        grid.add_row("", ProgressBar(total=training.begun.steps, completed=training.step, width=60))
-        grid.add_row("last step", Text(training.figures() or "none yet"))
-        now = ", ".join(f"{count} {what}" for what, count in training.now.items())
-        outcomes = ", ".join(f"{count} {what}" for what, count in training.outcomes.most_common(6))
+        grid = Table.grid(padding=(0, 2))
+        if self.begun is None:
+            return Text("reading the model and the tasks", "dim")
+        left = f", {self.left} left" if self.left else ""
+        grid.add_row("steps", Text(f"{self.step} of {self.begun.steps}{left}"))
+        grid.add_row("", ProgressBar(total=self.begun.steps, completed=self.step, width=60))
+        grid.add_row("last step", Text(self.figures() or "none yet"))
+        now = ", ".join(f"{count} {what}" for what, count in self.now.items())
+        outcomes = ", ".join(f"{count} {what}" for what, count in self.outcomes.most_common(6))
         grid.add_row("this step", Text(f"{now}{': ' if outcomes else ''}{outcomes}" or "beginning"))
-        for name, curve in training.curves.items():
+        for name, curve in self.curves.items():
             if len(curve) > 1:
                 grid.add_row(name, Text(spark(list(curve), 50), "green") + Text(f" {curve[-1]:.3g}", "dim"))
-        busy = "  ".join(f"{who} {training.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
+        busy = "  ".join(f"{who} {self.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
         grid.add_row("busy", Text(busy, "dim"))
-        grid.add_row("cards", Text(f"{training.cards['admitted']} admitted, {training.cards['retired']} retired", "dim"))
-        for note in training.notes:
+        grid.add_row("cards", Text(f"{self.cards['admitted']} admitted, {self.cards['retired']} retired", "dim"))
+        for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
-        return Panel(grid, title=self.title, title_align="left")
-
-
-def display_for(title: str, quiet: bool) -> Quiet:
-    console = Console(stderr=True)
-    if quiet:
-        return Quiet()
-    return Panelled(console, title) if console.is_terminal and not console.is_dumb_terminal else Plain(console)
+        return grid

@@ -23,7 +23,6 @@ T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
 SMALL_OUTPUT = 64
 """Outputs with no more elements than this may cancel to almost nothing in one draw."""
-SHORT_CALLS, SHORTEST_NS, SHORT_NS = 24, 80_000, 600_000
 TIMED_CALLS = 4
 
 
@@ -149,10 +148,7 @@ def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[list[
     """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them."""
     times: list[int] = []
     sizes: list[list[float]] = []
-    # A neighbour makes short calls look long, never the other way round: on a CPU a few more of them find a quiet moment.
-    while len(times) < TIMED_CALLS or (
-        reference.device == "cpu" and len(times) < SHORT_CALLS and SHORTEST_NS < min(times) < SHORT_NS
-    ):
+    for _ in range(TIMED_CALLS):
         turn = _turn(eager, reference.draw(), terms)
         times.append(turn.inner_ns)
         views = eager.output_views(turn.specs)

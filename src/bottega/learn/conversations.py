@@ -104,7 +104,8 @@ def read_lessons(
             (found.held_out if _is_held_out(conversation.split, lesson, held_out, seed) else found.train).append(lesson)
     found.digest = digest.hexdigest()[:16]
     if not found.train:
-        raise UsageError(f"{source}: nothing to learn from: {found if counted else 'no rows'}")
+        longer = "; a larger data.longest takes longer rows" if found.too_long else ""
+        raise UsageError(f"{source}: nothing to learn from: {found if counted else 'no rows'}{longer}")
     return found
 
 
