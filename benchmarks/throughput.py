@@ -1,26 +1,35 @@
 """How long a verdict takes, stage by stage, and how many there are in a minute, by language.
 
 Every candidate has a text of its own and is built anew. Tasks are brought up before the clock starts, once for every
-worker, as in training, where many candidates are judged on each; what that costs is told beside it.
+worker, as where many candidates are judged on one task; what that costs is told beside it.
 
     PYTHONPATH=src python3 benchmarks/throughput.py --device cuda --workers 6 --candidates 60
+
+With `--tasks` it is as in training: so many tasks, each new to the judge, a few candidates for each, and bringing tasks up counts.
+
+    PYTHONPATH=src python3 benchmarks/throughput.py --device cuda --workers 12 --tasks 100 --each 4
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
-from figure import Device, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, where
+from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, where
 from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
 
-STAGES = ("spawn", "build", "trials", "waiting", "timing", "coverage")
+STAGES = ("opening", "build", "trials", "waiting", "timing", "coverage")
+ALONE = ("timing",)
+"""Stages in which a verdict has a GPU to itself."""
 REST = "rest"
 """Getting a fresh process where none stood ready, ending it, and passing messages: the total less the stages."""
 
@@ -32,38 +41,35 @@ def main(
     languages: Annotated[
         str, typer.Option(help="Separated by commas; cpp on a CPU, triton and cuda on a GPU if left out.")
     ] = "",
+    tasks: Annotated[
+        int, typer.Option(min=0, help="As in training: so many tasks for each language, brought up as they come.")
+    ] = 0,
+    each: Annotated[int, typer.Option(min=1, help="With --tasks: candidates for each task.")] = 4,
     quick: Quick = True,
     raw: Raw = None,
 ) -> None:
     chosen = [name.strip() for name in languages.split(",") if name.strip()] or LANGUAGES[device.partition(":")[0]]
-    tasks = [builtin(name, device) for name in KERNEL_TASKS]
     whole, summary, rows, remarks = Run(), {}, [], [where(device)]
     with Judge(device, workers=workers, quick=quick) as judge:
         begun = time.monotonic()
         for language in chosen:
-            run, warming = Run(), 0.0
-            for place, task in enumerate(tasks):
-                share = range(place, candidates, len(tasks))
-                jobs = [Job(f"{language} {task.name}", task, kernel(task.name, language, 1 + number)) for number in share]
-                extra = [
-                    Job(f"{language} {task.name} warm-up", task, kernel(task.name, language, -1 - n)) for n in range(workers)
-                ]
-                before = Run()
-                if jobs and not run.interrupted:
-                    print(f"bringing up {task.name} for {workers} workers", file=sys.stderr)
-                    judge_all(judge, extra, before)
-                    warming += before.seconds
-                    run.interrupted |= before.interrupted
-                if jobs and not run.interrupted:
-                    judge_all(judge, jobs, run)
+            if tasks:
+                (run, late), warming = as_in_training(judge, language, device, tasks, each), 0.0
+            else:
+                run, warming = brought_up_before(judge, language, device, candidates)
             found = summarise([done.verdict for done in run.done if done.verdict], run.seconds)
             found |= {"outcomes": dict(Counter(done.word for done in run.done)), "warming_s": round(warming, 2)}
             summary[language] = found
             rows += _rows(language, found)
             outcomes = ", ".join(f"{count} {word}" for word, count in found["outcomes"].items())
+            up = (
+                f"bringing tasks up is part of it, starting the judge too; in the second half of the time {late:.1f} a minute"
+                if tasks
+                else f"bringing the tasks up took {warming:.1f} s more, with {workers} verdicts for each"
+            )
             remarks.append(
                 f"{language}: {found['per_minute']:.1f} verdicts a minute ({found['verdicts']} in {run.seconds:.1f} s: {outcomes}); "
-                f"bringing the tasks up took {warming:.1f} s more, with {workers} verdicts for each"
+                f"{up}; for {found['alone']:.0%} of the time a verdict had the device to itself"
             )
             whole.done += run.done
             whole.interrupted |= run.interrupted
@@ -76,7 +82,64 @@ def main(
     show(
         title, columns, [[row[0], row[1], *(row[2].get(name, "") for name in (*names, REST, "total"))] for row in rows], remarks
     )
-    keep(raw, "throughput", device, whole, summary, quick=quick, workers=workers, candidates=candidates)
+    keep(raw, "throughput", device, whole, summary, quick=quick, workers=workers, candidates=candidates, tasks=tasks, each=each)
+
+
+def brought_up_before(judge: Judge, language: str, device: str, candidates: int) -> tuple[Run, float]:
+    """Candidates spread over a few tasks, and the seconds that bringing these up took before."""
+    run, warming = Run(), 0.0
+    tasks = [builtin(name, device) for name in KERNEL_TASKS]
+    for place, task in enumerate(tasks):
+        share = range(place, candidates, len(tasks))
+        jobs = [Job(f"{language} {task.name}", task, kernel(task.name, language, 1 + number)) for number in share]
+        extra = [
+            Job(f"{language} {task.name} warm-up", task, kernel(task.name, language, -1 - n)) for n in range(judge.workers)
+        ]
+        before = Run()
+        if jobs and not run.interrupted:
+            print(f"bringing up {task.name} for {judge.workers} workers", file=sys.stderr)
+            judge_all(judge, extra, before)
+            warming += before.seconds
+            run.interrupted |= before.interrupted
+        if jobs and not run.interrupted:
+            judge_all(judge, jobs, run)
+    return run, warming
+
+
+def as_in_training(judge: Judge, language: str, device: str, tasks: int, each: int) -> tuple[Run, float]:
+    """`tasks` tasks that the judge has not seen, `each` candidates for each, as many tasks at a time as there are workers.
+
+    Also how many verdicts a minute there were in the second half of the time, when everything has started.
+    """
+    run, begun = Run(), time.monotonic()
+    ended: list[float] = []
+
+    def judge_one(number: int) -> None:
+        name = KERNEL_TASKS[number % len(KERNEL_TASKS)]
+        task = builtin(name, device)
+        task = replace(task, source=f"{task.source}\n\nNUMBER = {number}  # of {language}\n")
+        for place in range(each):
+            job = Job(f"{language} {name}", task, kernel(name, language, 1 + each * number + place))
+            run.done.append(Done(job, judge.judge(task, job.candidate)))
+            ended.append(time.monotonic() - begun)
+
+    pool = ThreadPoolExecutor(judge.workers)
+    pending = {pool.submit(judge_one, number) for number in range(tasks)}
+    try:
+        while pending:
+            finished, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            print(f"[{len(run.done)}/{tasks * each} {time.monotonic() - begun:.1f} s]", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in judge_all
+        run.interrupted = True
+    finally:
+        run.seconds = time.monotonic() - begun
+        run.done = list(run.done)  # what comes later does not count
+        pool.shutdown(wait=False, cancel_futures=True)
+    late = sum(run.seconds / 2 < moment <= run.seconds for moment in ended)
+    return run, 120 * late / run.seconds
 
 
 def summarise(verdicts: list[Verdict], seconds: float) -> dict[str, Any]:
@@ -86,8 +149,10 @@ def summarise(verdicts: list[Verdict], seconds: float) -> dict[str, Any]:
         total = verdict.stages_s["total"]
         for name, value in {**known, REST: total - sum(known.values()), "total": total}.items():
             stages.setdefault(name, []).append(value)
+    alone = sum(verdict.stages_s.get(name, 0.0) for verdict in verdicts for name in ALONE)
     return {
         "verdicts": len(verdicts),
+        "alone": alone / seconds if seconds else 0.0,
         "per_minute": 60 * len(verdicts) / seconds if seconds else 0.0,
         "stages": {name: {"p50": percentile(values, 0.5), "p95": percentile(values, 0.95)} for name, values in stages.items()},
     }

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bottega.core.verdict import Outcome
-from bottega.judge.clocks import FLOOR_NS, Pair, combine, outer_interval, overhead
-from bottega.judge.statistics import speed_outcome
+from bottega.judge.clocks import FLOOR_NS, Pair, combine, floor_width, outer_interval, overhead
+from bottega.judge.statistics import speed_outcome, width
 
 MILLISECOND = 1_000_000
 ROUNDS = 24
@@ -198,3 +198,11 @@ def test_absurd_claims_are_survived(claimed: int) -> None:
 
 def test_few_pairs_accuse_nobody() -> None:
     assert combine(rounds(2.0, 2.0, claim=0.1, count=5), 0.02).forged == ""
+
+
+@pytest.mark.parametrize(("baseline_ms", "candidate_ms"), [(2.0, 2.0), (2.0, 0.5), (0.05, 0.02)])
+def test_the_floor_s_width_is_what_is_left_when_rounds_are_alike(baseline_ms: float, candidate_ms: float) -> None:
+    noisy = rounds(baseline_ms, candidate_ms)
+    still = rounds(baseline_ms, candidate_ms, noise=0.0, jitter_ms=0.0)
+    assert width(combine(still, 0.02).speedup) == pytest.approx(floor_width(still, 0.02), rel=1e-6)
+    assert 0.04 < floor_width(noisy, 0.02) <= width(combine(noisy, 0.02).speedup) + 1e-9

@@ -84,6 +84,15 @@ def test_a_verdict_is_whole(judge: Judge) -> None:
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
 
 
+def test_many_candidates_of_a_task_share_what_was_brought_up(judge: Judge) -> None:
+    before = len(judge._idle)
+    candidates = [library_only(2), library_only(3), Candidate.from_source("")]
+    verdicts = judge.judge_many(task(), candidates, quick=True, timed=False)
+    assert [verdict.candidate_id for verdict in verdicts] == [candidate.id for candidate in candidates]
+    assert [verdict.correct for verdict in verdicts] == [True, False, False]
+    assert len(judge._idle) <= max(before, 1)
+
+
 def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
     kernel = judge.judge(task(), Candidate.from_source(KERNEL), quick=True, require_kernel=0.8)
     assert kernel.outcome.accepted, kernel.diagnosis

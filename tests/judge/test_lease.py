@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.judge.lease import open_lease
+from bottega.judge.lease import Lease, open_lease
 
 HOLDER = """
 import sys
@@ -101,6 +101,33 @@ def test_a_waiting_timer_goes_before_sharers_that_come_later(hold) -> None:
     assert late.word(20) == "held"
 
 
+def test_a_process_that_comes_up_and_a_timer_wait_for_each_other(hold) -> None:
+    comer = hold("coming_or_going")
+    assert comer.word(20) == "held"
+    timer = hold("exclusive")
+    assert timer.word(0.2) == ""
+    comer.release()
+    assert timer.word(20) == "held"
+    late = hold("coming_or_going")
+    assert late.word(0.2) == ""
+    timer.release()
+    assert late.word(20) == "held"
+
+
+def test_who_shares_can_let_a_timer_in_and_goes_on_afterwards(hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    lease = Lease(open_lease("cpu"))
+    with lease.shared():
+        timer = hold("exclusive")
+        assert timer.word(0.2) == ""
+        with lease.apart():
+            assert timer.word(20) == "held"
+            timer.release()
+        second = hold("exclusive")
+        assert second.word(0.2) == ""
+    assert second.word(20) == "held"
+
+
 def test_other_devices_do_not_wait(hold) -> None:
     assert hold("exclusive", "cuda:0").word(20) == "held"
     assert hold("exclusive", "cuda:1").word(20) == "held"
@@ -113,4 +140,4 @@ def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.Monk
         os.close(descriptor)
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
-    assert sorted(file.name for file in folder.iterdir()) == ["cuda-0.gate", "cuda-0.room"]
+    assert sorted(file.name for file in folder.iterdir() if "door" not in file.name) == ["cuda-0.gate", "cuda-0.room"]

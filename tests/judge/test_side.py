@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from bottega.judge.fence import Overdue
 from bottega.judge.glance import Glance
 from bottega.judge.side import MOST_GAPS, Side, SideFailed
+from bottega.judge.terms import Terms, nothing
 from bottega.judge.wire import Channel, channel_pair, word
 
 NONCE = 77
@@ -41,12 +43,26 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
         yield Channel(ours), theirs
 
 
-def waiting(channel: Channel, fence: Any, what: str = "returned") -> Any:
+def waiting(channel: Channel, fence: Any, what: str = "returned", terms: Terms | None = None) -> Any:
     reins: Any = SimpleNamespace(freeze=lambda: True)
     side = Side("candidate", channel, reins, "cuda")
     side.fence = fence
     target = Glance([torch.zeros(64, dtype=torch.uint8)])
-    return side._over(target, what, NONCE, 0, time.monotonic() + 5)
+    return side._over(target, what, NONCE, 0, terms or patient())
+
+
+def patient(**options: Any) -> Terms:
+    return Terms(
+        precision="fp32",
+        state="loaded",
+        mutates=frozenset(),
+        reference_aliases=False,
+        deadline=lambda: time.monotonic() + 5,
+        settle=nothing,
+        hold_call=nothing,
+        delivery_hold_ns=0,
+        **options,
+    )
 
 
 def test_the_device_s_word_is_enough(ends: tuple[Channel, socket.socket]) -> None:
@@ -73,6 +89,38 @@ def test_a_side_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[Ch
     assert waiting(ends[0], fence) == {"returned": NONCE}
     assert len(fence.words) == MOST_GAPS + 1
     later.join()
+
+
+def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, socket.socket]) -> None:
+    player, apart = Channel(ends[1]), []
+
+    @contextmanager
+    def lent() -> Iterator[None]:
+        apart.append("lent")
+        yield
+        apart.append("back")
+
+    def compile_and_return() -> None:
+        player.send({"compiled": NONCE})
+        assert player.receive(time.monotonic() + 5) == {"on": NONCE}
+        apart.append("on")
+        player.send({"returned": NONCE})
+
+    player.send({"compiling": NONCE})
+    thread = threading.Thread(target=compile_and_return)
+    thread.start()
+    assert waiting(ends[0], Answers(False, True), terms=patient(apart=lent)) == {"returned": NONCE}
+    thread.join()
+    assert apart == ["lent", "back", "on"]
+
+
+@pytest.mark.parametrize("second", [{"compiled": 1}, {"returned": NONCE}, {"compiling": NONCE}])
+def test_who_speaks_while_it_compiles_is_no_honest_player(ends: tuple[Channel, socket.socket], second: dict[str, Any]) -> None:
+    Channel(ends[1]).send({"compiling": NONCE})
+    Channel(ends[1]).send(second)
+    with pytest.raises(SideFailed) as caught:
+        waiting(ends[0], Answers(*[False] * 9))
+    assert caught.value.kind == "forged"
 
 
 def test_a_message_without_the_word_is_a_lie(ends: tuple[Channel, socket.socket]) -> None:

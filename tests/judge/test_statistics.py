@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from bottega.core.verdict import Outcome, Speedup
-from bottega.judge.statistics import decided, hodges_lehmann, interval, speed_outcome
+from bottega.judge.statistics import decided, hodges_lehmann, interval, narrow, speed_outcome, width
 
 
 def test_centre_is_the_median_of_pairwise_averages() -> None:
@@ -136,3 +136,12 @@ def test_decided_when_narrow_or_clear() -> None:
     assert decided(Speedup(2.0, 1.9, 2.1))
     assert not decided(Speedup(1.0, 0.9, 1.1))
     assert not decided(Speedup(2.0, 1.2, 3.0))
+
+
+def test_narrow_against_what_no_sample_takes_away() -> None:
+    speedup = Speedup(1.0, math.exp(-0.03), math.exp(0.03))
+    assert width(speedup) == pytest.approx(0.06)
+    assert narrow(speedup, 0.04)
+    assert not narrow(speedup, 0.02)
+    assert not narrow(Speedup(1.0, 0.0, 2.0), 0.04)
+    assert not narrow(Speedup(1.0, 0.5, math.inf), 0.04)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
@@ -15,9 +16,10 @@ from bottega.judge.device import DELIVERY_HOLD_NS, DeviceCare
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
+from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
 from bottega.judge.side import SHIFTS, Side, SideFailed, Turn
-from bottega.judge.terms import Terms
+from bottega.judge.terms import Terms, nothing
 
 T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
@@ -48,6 +50,8 @@ class Acquaintance:
         deadline: Callable[[], float],
         care: DeviceCare,
         timed: bool = False,
+        breathe: Callable[[], None] = nothing,
+        apart: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> Terms:
         return Terms(
             precision=precision,
@@ -56,8 +60,10 @@ class Acquaintance:
             reference_aliases=self.aliases,
             deadline=deadline,
             settle=care.settle if timed else care.quiet,
-            hold_call=care.hold_call if timed else care.nothing,
+            hold_call=care.hold_call if timed else nothing,
             delivery_hold_ns=DELIVERY_HOLD_NS if timed else 0,
+            breathe=breathe,
+            apart=apart,
             typical=self.typical,
         )
 
@@ -74,14 +80,62 @@ class Acquaintance:
 
 
 def get_acquainted(
-    reference: Reference, baselines: dict[str, Side], care: DeviceCare, precision: str, deadline: float
+    reference: Reference, baselines: dict[str, Side], care: DeviceCare, lease: Lease, precision: str, deadline: float
 ) -> Acquaintance:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
     known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first turn tells
-    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
+    with lease.shared():
+        drawn, first = _first_calls(known, reference, baselines, care, lease, precision, deadline)
+    with lease.exclusive():
+        care.calibrate()
+        timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
+        times, known.typical = _first_times(reference, baselines["eager"], timed)
+        rates = care.rates()
+    known.alone_ms = median(times) / 1e6
+    with lease.shared():
+        # The oracle takes its memory now, so that what is left belongs to the candidates.
+        terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
+        turn = _turn(baselines["eager"], drawn, terms)
+        for _ in reference.truth(drawn, "loaded", baselines["eager"].output_views(turn.specs)):
+            pass
+    known.facts = {
+        "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
+        "output_bytes": sum(spec.extent for spec in first.specs),
+        "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
+        "reference_ms": known.alone_ms,
+        "quickest_ms": min(times) / 1e6,
+        "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
+        "mutates_inputs": sorted(known.mutates),
+        **rates,
+    }
+    return known
+
+
+def _first_calls(
+    known: Acquaintance,
+    reference: Reference,
+    baselines: dict[str, Side],
+    care: DeviceCare,
+    lease: Lease,
+    precision: str,
+    deadline: float,
+) -> tuple[Drawn, Turn]:
+    """Find out how much room inputs and outputs take, what a call does to its inputs, and whether it repeats itself."""
+
+    def terms(timed: bool = False) -> Terms:
+        return known.terms(
+            precision=precision,
+            state="loaded",
+            deadline=lambda: deadline,
+            care=care,
+            timed=timed,
+            breathe=nothing if reference.device == "cpu" else lease.breathe,
+            apart=lease.apart,
+        )
+
     eager, device = baselines["eager"], reference.device
     drawn = reference.draw()
-    _must_vary(drawn, reference.draw())
+    must_vary(drawn, reference.draw())
     known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
     eager.attach(Arena.create(device, known.input_room), Arena.create(device, ALIGNMENT), deadline)
     survey = of_reference(eager, lambda: eager.survey(drawn, deadline))
@@ -95,34 +149,16 @@ def get_acquainted(
     for arena in surveyed:
         if arena is not None:
             arena.close()
-    first = _turn(eager, drawn, terms)
+    first = _turn(eager, drawn, terms())
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
-    terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     for side in baselines.values():
         if side is not eager:
-            _turn(side, drawn, terms)
-    _must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms).specs))
-    del outputs
-    timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
-    times, known.typical = _first_times(reference, eager, timed)
-    known.alone_ms = median(times) / 1e6
-    # The oracle takes its memory now, so that what is left belongs to the candidates.
-    turn = _turn(eager, drawn, terms)
-    for _ in reference.truth(drawn, "loaded", eager.output_views(turn.specs)):
-        pass
-    known.facts = {
-        "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
-        "output_bytes": sum(spec.extent for spec in first.specs),
-        "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
-        "reference_ms": known.alone_ms,
-        "quickest_ms": min(times) / 1e6,
-        "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
-        "mutates_inputs": sorted(known.mutates),
-        **care.rates(),
-    }
-    return known
+            _turn(side, drawn, terms())
+    must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms()).specs))
+    _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone
+    return drawn, first
 
 
 def of_reference(side: Side, call: Callable[[], T]) -> T:
@@ -156,7 +192,7 @@ def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[list[
     return times, tuple(max(column) for column in zip(*sizes))
 
 
-def _must_vary(one: Drawn, two: Drawn) -> None:
+def must_vary(one: Drawn, two: Drawn) -> None:
     """Inputs that never change could be recognised, and their answers kept."""
     if all(a.shape == b.shape and same_bytes(a, b) for a, b in zip(one.tensors, two.tensors)):
         raise InvalidTask(
@@ -164,7 +200,7 @@ def _must_vary(one: Drawn, two: Drawn) -> None:
         )
 
 
-def _must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
+def must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
     for one, two in zip(before, after):
         if one.shape != two.shape or _differs(one, two):
             raise InvalidTask(

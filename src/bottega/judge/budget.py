@@ -24,6 +24,21 @@ class Budget:
             yield
 
     @contextmanager
+    def apart(self, lease: Lease) -> Iterator[None]:
+        """Inside `sharing`: others may have the device meanwhile. What is done there is the candidate's time; waiting for the device
+        again is not."""
+        with lease.apart():
+            yield
+            waiting = time.monotonic()
+        self.end += time.monotonic() - waiting
+
+    def breathe(self, lease: Lease) -> None:
+        """Inside `sharing`: let a timer in that waits."""
+        waiting = time.monotonic()
+        lease.breathe()
+        self.end += time.monotonic() - waiting
+
+    @contextmanager
     def alone(self, lease: Lease) -> Iterator[None]:
         waiting = time.monotonic()
         with lease.exclusive():

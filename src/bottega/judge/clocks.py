@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from statistics import median
 
 from bottega.core.verdict import Speedup
-from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter
+from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter, width
 
 GROSS = 0.4
 """A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
@@ -78,6 +78,12 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     point = min(inner.point, outer.point) if outer.point < inner.low else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, claimed_ms, "", "inner")
+
+
+def floor_width(pairs: Sequence[Pair], floor: float) -> float:
+    """How wide the interval would be if all rounds had been alike."""
+    typical = Pair(*(round(median(values)) for values in zip(*map(astuple, pairs))))
+    return width(combine([typical] * len(pairs), floor).speedup)
 
 
 def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:

@@ -11,6 +11,7 @@ import glob
 import os
 import sys
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 _CONCURRENT_KERNEL = 10
@@ -28,11 +29,11 @@ class ProfilerMissing(Exception):
     """CUPTI is not here or refuses to start."""
 
 
-def kernel_times(run: Callable[[], None], synchronize: Callable[[], None]) -> dict[str, tuple[float, int]]:
-    """Microseconds and launches by demangled kernel name, over whatever `run` launches."""
+def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls: int = 1) -> dict[str, tuple[float, int]]:
+    """Microseconds and launches by demangled kernel name, over whatever `run` launches in so many equal calls."""
     library = _library()
     buffers: dict[int, Any] = {}
-    records: list[tuple[str, float]] = []
+    records: list[tuple[int, str, float]] = []
 
     def request(buffer: Any, size: Any, most: Any) -> None:
         memory = ctypes.create_string_buffer(_BUFFER_BYTES + 8)
@@ -46,7 +47,8 @@ def kernel_times(run: Callable[[], None], synchronize: Callable[[], None]) -> di
             data = ctypes.string_at(record.value or 0, _RECORD_BYTES)
             if _word(data, 0, 4) == _CONCURRENT_KERNEL:
                 name = ctypes.string_at(_word(data, _NAME)).decode(errors="replace")
-                records.append((name, (_word(data, _END) - _word(data, _START)) / 1e3))
+                begun = _word(data, _START)
+                records.append((begun, name, (_word(data, _END) - begun) / 1e3))
 
     callbacks = _Request(request), _Completed(completed)
     _check(library.cuptiActivityRegisterCallbacks(*callbacks))
@@ -59,10 +61,21 @@ def kernel_times(run: Callable[[], None], synchronize: Callable[[], None]) -> di
         library.cuptiActivityDisable(_CONCURRENT_KERNEL)
         library.cuptiFinalize()
     totals: dict[str, tuple[float, int]] = {}
-    for name, microseconds in records:
+    for name, microseconds in undisturbed([(name, microseconds) for _, name, microseconds in sorted(records)], calls):
         time, count = totals.get(name, (0.0, 0))
         totals[name] = (time + microseconds, count + 1)
     return {demangled(name): total for name, total in totals.items()}
+
+
+def undisturbed(launches: list[tuple[str, float]], calls: int) -> list[tuple[str, float]]:
+    """Names and times of kernels in their order, each time replaced by the median of the same launch in all calls: other processes
+    may have had the device in the middle of one. As they are, where the calls did not launch the same."""
+    each = len(launches) // calls
+    names = [name for name, _ in launches[:each]]
+    if each * calls != len(launches) or names * calls != [name for name, _ in launches]:
+        return launches
+    middle = [median(launches[place + each * call][1] for call in range(calls)) for place in range(each)]
+    return list(zip(names, middle)) * calls
 
 
 def demangled(name: str) -> str:

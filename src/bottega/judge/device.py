@@ -10,11 +10,27 @@ import torch
 from bottega.judge.nvml import gpu_conditions
 
 CALL_HOLD_SECONDS = 0.001
+NOMINAL_CYCLES = 2_000_000
+"""About as long on recent GPUs, and longer on slow ones: never less, for a hold that is too short counts what it should hide."""
 DELIVERY_HOLD_NS = 500_000
 """The device is held once more, right behind a call (`fence`), while the player learns where its outputs go: otherwise whoever put
 work off until then could do it for nothing while an honest player's host is getting ready. Shorter: the copy is all there is to
 enqueue."""
 SPIN_SECONDS = 0.002
+
+
+def wake(device: str) -> None:
+    """Make the process's context, and have it load the kernels that every turn needs: each takes milliseconds when it is first used."""
+    if device == "cpu":
+        return
+    torch.cuda._sleep(1)
+    numbers = torch.zeros(1024, device=device)
+    numbers.view(torch.uint8).fill_(255)
+    numbers.view(torch.int64).fill_(1)
+    numbers[::2].copy_(numbers[1::2].clone())
+    torch.equal(numbers, numbers.clone())
+    torch.equal(numbers.view(torch.uint8), numbers.view(torch.uint8).clone())
+    torch.cuda.synchronize()
 
 
 class DeviceCare:
@@ -24,7 +40,13 @@ class DeviceCare:
         self._rates: dict[str, float] = {}
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-            self.hold_cycles = int(CALL_HOLD_SECONDS * _cycles_per_second())
+            self._hold_cycles = NOMINAL_CYCLES
+
+    def calibrate(self) -> None:
+        """Find out how fast the device counts. Only with the device alone: what others do meanwhile would make every hold too short, and
+        then a slow launch counts that should be hidden."""
+        if self.device != "cpu":
+            self._hold_cycles = max(NOMINAL_CYCLES, int(CALL_HOLD_SECONDS * _cycles_per_second()))
 
     def quiet(self) -> None:
         """Wait until the referee's own work is done."""
@@ -50,10 +72,7 @@ class DeviceCare:
         as it is in a program that runs ahead of its device; and nobody starts early.
         """
         if self.device != "cpu":
-            torch.cuda._sleep(self.hold_cycles)
-
-    def nothing(self) -> None:
-        """For turns that are not timed."""
+            torch.cuda._sleep(self._hold_cycles)
 
     def rates(self) -> dict[str, float]:
         """Measured once: bytes a second through memory (read plus written)."""
@@ -79,14 +98,15 @@ class DeviceCare:
 
 
 def _cycles_per_second() -> float:
-    """How fast the device counts, at the clock it runs at now."""
-    cycles = 20_000_000
-    torch.cuda._sleep(cycles)
-    torch.cuda.synchronize()
-    begun = time.perf_counter()
-    torch.cuda._sleep(cycles)
-    torch.cuda.synchronize()
-    return cycles / (time.perf_counter() - begun)
+    """How fast the device counts, at the clock it runs at now: the quickest of some tries, for whatever comes in between slows them."""
+    cycles = 4_000_000
+    seconds = []
+    for _ in range(4):
+        begun = time.perf_counter()
+        torch.cuda._sleep(cycles)
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - begun)
+    return cycles / min(seconds)
 
 
 def reset_persisting_l2() -> None:

@@ -6,7 +6,9 @@ What is found goes into one plain dictionary that the judge turns into a verdict
 from __future__ import annotations
 
 import os
+import secrets
 import time
+from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,16 +23,19 @@ from bottega.judge.clocks import combine
 from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
 from bottega.judge.diagnosis import printable
+from bottega.judge.inputs import Drawn
 from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
-from bottega.judge.terms import Terms
+from bottega.judge.terms import Terms, nothing
 from bottega.judge.trials import CROWDED, roundings, run_trial
 
 WARM_UP_ROUNDS = 2
-PROFILED_CALLS = 4
+QUICK_WARM_UP_ROUNDS = 1
+PROFILED_CALLS = 5
+DRAWN_AHEAD_BYTES = 1 << 30
 SAMPLING_SECONDS = 0.2
 SAMPLING_WINDOWS = 15
 WINDOWS_WITHOUT_CLAIM = 3
@@ -85,18 +90,26 @@ class Examination:
         stages.mark("build")
         with self.budget.sharing(self.bench.lease):
             settled = self._trials()
+            ahead = [] if settled or not self.settings.timed else self._draw_ahead()
         stages.mark("trials")
         if settled or not self.settings.timed:
             return
         with self.budget.alone(self.bench.lease):
             stages.mark("waiting")
-            settled = self._rounds()
+            settled = self._rounds(ahead)
             stages.mark("timing")
             if settled:
                 return
-            self.found["coverage"] = self._coverage().to_json()
-            stages.mark("coverage")
-            self.found["conditions"] = self.bench.care.conditions()
+            if self.bench.device == "cpu":
+                self._cover(stages)
+        self.found["conditions"] = self.bench.care.conditions()
+        if self.bench.device != "cpu":
+            with self.budget.sharing(self.bench.lease):
+                self._cover(stages)
+
+    def _cover(self, stages: Stages) -> None:
+        self.found["coverage"] = self._coverage().to_json()
+        stages.mark("coverage")
 
     def _build(self) -> None:
         bench, end = self.bench, self.budget.end
@@ -126,17 +139,40 @@ class Examination:
                 return True
         return False
 
-    def _rounds(self) -> bool:
+    def _draw_ahead(self) -> list[Drawn]:
+        """Contents for the warm-up and the fewest rounds there will be, while others may have the GPU: as far as there is room.
+        They are the referee's secret like all others, and each is used for one round."""
+        drawn: list[Drawn] = []
+        if self.bench.device == "cpu":
+            return drawn
+        room = min(DRAWN_AHEAD_BYTES, torch.cuda.mem_get_info()[0] // 8)
+        for number in range(self._warm_up + self.settings.rounds[0]):
+            room -= self.bench.known.input_room
+            if room < 0:
+                break
+            self._breathe()
+            # The last are used first: warm-up rounds, on plain inputs.
+            drawn.append(self.bench.reference.draw("plain" if number < self._warm_up else secrets.choice(self._accepted())))
+        return drawn[::-1]
+
+    @property
+    def _warm_up(self) -> int:
+        return QUICK_WARM_UP_ROUNDS if self.settings.quick and self.bench.device != "cpu" else WARM_UP_ROUNDS
+
+    def _accepted(self) -> list[str]:
+        return [trial["variant"] for trial in self.found["trials"] if not trial["skipped"]]
+
+    def _rounds(self, ahead: list[Drawn]) -> bool:
         """The timed rounds; True when an output in them was wrong."""
         bench, found = self.bench, self.found
         terms = self._terms()
         accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
-        for _ in range(WARM_UP_ROUNDS):
-            drawn = bench.reference.draw()
+        for _ in range(self._warm_up):
+            drawn = ahead.pop() if ahead else bench.reference.draw()
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
         chosen = {name: bench.baselines[name] for name in self.settings.baselines}
-        rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms)
+        rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)
         found["violations"].extend(list(violation) for violation in rounds.violations)
         if rounds.problem:
             found["problem"] = rounds.problem
@@ -171,7 +207,7 @@ class Examination:
 
     def _coverage(self) -> Coverage:
         claimed = claimed_kernels(self.source, self.language)
-        terms = self._terms()
+        terms = self._terms(timed=self.bench.device == "cpu")
         if self.bench.device != "cpu":
             self.side.play(self.bench.reference.draw(), terms)
             reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
@@ -204,7 +240,12 @@ class Examination:
             deadline=self.budget.deadline,
             care=self.bench.care,
             timed=timed,
+            breathe=nothing if timed or self.bench.device == "cpu" else self._breathe,
+            apart=nullcontext if timed else lambda: self.budget.apart(self.bench.lease),
         )
+
+    def _breathe(self) -> None:
+        self.budget.breathe(self.bench.lease)
 
     def _restore(self, archive: Path, deadline: float) -> None:
         descriptor = os.open(archive, os.O_RDONLY)

@@ -18,9 +18,10 @@ class Glance:
     """Places count words from here: from the beginning of all memory, for the regions lie in more than one arena."""
 
     def __init__(self, regions: Sequence[torch.Tensor]):
-        words = [region[: region.numel() // 8 * 8].view(torch.int64) for region in regions]
-        self._parts = [(each, torch.randint(each.numel(), (GLANCES,)).to(each.device)) for each in words if each.numel()]
-        starts = [torch.zeros(0, dtype=torch.int64)] + [places.cpu() + each.data_ptr() // 8 for each, places in self._parts]
+        filled = [each for each in (region[: region.numel() // 8 * 8].view(torch.int64) for region in regions) if each.numel()]
+        chosen = [torch.randint(each.numel(), (GLANCES,)) for each in filled]
+        self._parts = [(each, places.to(each.device)) for each, places in zip(filled, chosen)]
+        starts = [torch.zeros(0, dtype=torch.int64)] + [places + each.data_ptr() // 8 for each, places in zip(filled, chosen)]
         self.places = torch.cat(starts).to(regions[0].device)
         self.kept = torch.empty_like(self.places)
 

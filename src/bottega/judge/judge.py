@@ -7,12 +7,10 @@ them, and turns the referee's reports into verdicts.
 from __future__ import annotations
 
 import asyncio
-import os
-import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,9 +22,9 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.decide import decide
 from bottega.judge.fingerprint import fingerprint
-from bottega.judge.forkserver import ForkServer
-from bottega.judge.sandbox.limits import Limits
-from bottega.judge.session import Machine, Player, Session, session_key
+from bottega.judge.invalid import out_of_memory
+from bottega.judge.machine import Machine, start_machine
+from bottega.judge.session import ENDING_SECONDS, Player, Session, session_key
 from bottega.judge.settings import Settings
 
 SOURCE_LIMIT = 1 << 20
@@ -51,6 +49,8 @@ class Judge:
         self._machine: Machine | None = None
         self._lock = threading.Lock()
         self._idle: list[Session] = []
+        self._in_use = 0
+        """Sessions that are up for a verdict under way."""
         self._spares: deque[Player] = deque()
         self._refills: set[threading.Thread] = set()
         self._slots = threading.BoundedSemaphore(workers)
@@ -67,18 +67,22 @@ class Judge:
         """One verdict. Raises only for wrong usage, a sandbox that was required and is missing, or a broken judge."""
         settings = self._settings(candidate, options)
         with self._slots:
-            begun = time.monotonic()
-            try:
-                task.validate()
-                verdict = self._judge(task, candidate, settings)
-            except TaskError as error:
-                verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), task_id=_id_of(task), candidate_id=candidate.id)
-            stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
-        return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": _plain(settings)}, stages_s=stages)
+            return self._verdict(task, candidate, settings)
+
+    def judge_many(self, task: Task, candidates: Sequence[Candidate], **options: Any) -> list[Verdict]:
+        """Candidates of one task, one after the other: the task is brought up once, where `judge` from several threads would bring it
+        up for each of them. Tasks in parallel, one call for each, keep a device busier than candidates of one task could."""
+        chosen = [(candidate, self._settings(candidate, options)) for candidate in candidates]
+        with self._slots:
+            return [self._verdict(task, candidate, settings) for candidate, settings in chosen]
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         """The same without blocking the event loop; at most `workers` run at a time."""
         work: Callable[[], Verdict] = lambda: self.judge(task, candidate, **options)  # noqa: E731
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    async def judge_many_async(self, task: Task, candidates: Sequence[Candidate], **options: Any) -> list[Verdict]:
+        work: Callable[[], list[Verdict]] = lambda: self.judge_many(task, candidates, **options)  # noqa: E731
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def fitness(self, task: Task, **options: Any) -> dict[str, Any]:
@@ -90,7 +94,7 @@ class Judge:
             try:
                 report = session.fitness()
             except BaseException:
-                session.close()
+                self._drop(session)
                 raise
             self._return(session)
         return report
@@ -106,19 +110,36 @@ class Judge:
         for thread in refills:
             thread.join(10)
         for session in idle:
-            session.close()
+            session.close(at_once=True)
         for spare in [*spares, *self._spares]:
-            spare.stop()
+            spare.stop(at_once=True)
         if self._machine is not None:
             self._machine.server.close()
         self._executor.shutdown(wait=False)
+
+    def _verdict(self, task: Task, candidate: Candidate, settings: Settings) -> Verdict:
+        begun = time.monotonic()
+        try:
+            task.validate()
+            verdict = self._judge(task, candidate, settings)
+        except TaskError as error:
+            verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), task_id=_id_of(task), candidate_id=candidate.id)
+        stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
+        return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": _plain(settings)}, stages_s=stages)
 
     def _judge(self, task: Task, candidate: Candidate, settings: Settings) -> Verdict:
         refused = _refusal(candidate)
         if refused:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=refused, task_id=task.id, candidate_id=candidate.id)
         for attempt in (1, 2):
-            session = self._checkout(task, settings, fresh=attempt > 1)
+            begun = time.monotonic()
+            try:
+                session = self._checkout(task, settings, fresh=attempt > 1)
+            except TaskError as error:
+                if attempt == 1 and out_of_memory(str(error)) and self._make_room():
+                    continue
+                raise
+            opening = round(time.monotonic() - begun, 4)
             player = self._player()
             sandbox = player.cell.sandbox.to_json()
             report: dict[str, Any] | None = None
@@ -132,14 +153,17 @@ class Judge:
                 if attempt == 2:
                     raise
             finally:
-                ended = player.stop()
+                ended = player.stop(ENDING_SECONDS if _died(report) else 0.0)
                 if report is None:
-                    session.close()
+                    self._drop(session)
                 else:
                     self._return(session)
+            if attempt == 1 and report is not None and _short_of_memory(report) and self._make_room():
+                continue
             if report is not None:
                 ending = {} if ended is None else asdict(ended)
-                return replace(decide(task, candidate, settings, report, ending), sandbox=sandbox)
+                verdict = decide(task, candidate, settings, report, ending)
+                return replace(verdict, sandbox=sandbox, stages_s={"opening": opening, **verdict.stages_s})
         raise JudgeError("unreachable")
 
     def _settings(self, candidate: Candidate | None, options: dict[str, Any]) -> Settings:
@@ -156,24 +180,44 @@ class Judge:
         key = session_key(task, settings)
         machine = self._start()
         with self._lock:
+            self._in_use += 1
             for session in self._idle:
                 if session.key == key and not fresh:
                     self._idle.remove(session)
                     return session
-            evicted = sorted(self._idle, key=lambda s: s.last_used)[
-                : max(0, len(self._idle) + 1 - self.workers - SPARE_SESSIONS)
-            ]
+            surplus = max(0, len(self._idle) + self._in_use - self.workers - SPARE_SESSIONS)
+            evicted = sorted(self._idle, key=lambda s: s.last_used)[:surplus]
             self._idle = [session for session in self._idle if session not in evicted]
-        for session in evicted:
-            session.close()
-        return Session(machine, task, settings)
+        if evicted:  # nobody waits for processes that end
+            threading.Thread(target=_close_all, args=(evicted,), daemon=True).start()
+        try:
+            return Session(machine, task, settings)
+        except BaseException:
+            with self._lock:
+                self._in_use -= 1
+            raise
 
     def _return(self, session: Session) -> None:
         with self._lock:
             if not self._closed:
+                self._in_use -= 1
                 self._idle.append(session)
                 return
+        self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        with self._lock:
+            self._in_use -= 1
         session.close()
+
+    def _make_room(self) -> bool:
+        """End the tasks that wait for candidates on a GPU. Whether there were any: then it is worth trying again what found no memory."""
+        if self.settings.device == "cpu":
+            return False
+        with self._lock:
+            idle, self._idle = self._idle, []
+        _close_all(idle)
+        return bool(idle)
 
     def _player(self) -> Player:
         """A fresh process for one candidate; the next one is started while this one works."""
@@ -206,45 +250,8 @@ class Judge:
             if self._closed:
                 raise JudgeError("this judge was closed")
             if self._machine is None:
-                self._machine = _machine(self.settings, self.require_sandbox)
+                self._machine = start_machine(self.settings, self.require_sandbox)
             return self._machine
-
-
-def _machine(settings: Settings, require_sandbox: bool) -> Machine:
-    kind, _, index = settings.device.partition(":")
-    environment = {
-        "TRITON_CACHE_DIR": "/tmp/triton",
-        "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
-        "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
-        "BOTTEGA_BUILD_DIR": "/tmp/build",
-    }
-    if kind == "cpu":
-        server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
-    else:
-        server_environment = {"CUDA_VISIBLE_DEVICES": index or "0"}
-    server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
-    server.start()
-    memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()
-    limits = Limits(memory_bytes=memory, scratch_bytes=2 << 30, processes=1024)
-    return Machine(server, kind, f"{kind}:{index or 0}" if kind != "cpu" else "cpu", limits, environment, _cache_folder())
-
-
-def _three_quarters_of_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
-
-
-def _cache_folder() -> str:
-    """Compiled baselines are kept between runs; whoever runs the task may write there, candidates never see it."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega"
-    try:
-        root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        root.chmod(0o700)
-        folder = root / "baselines"
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o1777)  # the sandbox's user writes here; the folder above keeps everyone else out
-    except OSError:
-        return tempfile.mkdtemp(prefix="bottega-baselines-")
-    return str(folder)
 
 
 def _refusal(candidate: Candidate) -> str:
@@ -260,6 +267,21 @@ def _refusal(candidate: Candidate) -> str:
     except UnicodeEncodeError:
         return "The candidate's source is not valid Unicode."
     return ""
+
+
+def _close_all(sessions: list[Session]) -> None:
+    for session in sessions:
+        session.close()
+
+
+def _died(report: dict[str, Any] | None) -> bool:
+    """Whether a candidate's process may be about to end by itself: how it ended then belongs into the verdict."""
+    return report is None or (report.get("failure") or {}).get("kind") == "died"
+
+
+def _short_of_memory(report: dict[str, Any]) -> bool:
+    """Whether a candidate failed for want of device memory, which other tasks may have taken."""
+    return out_of_memory(str((report.get("failure") or {}).get("text", "")))
 
 
 def _id_of(task: Task) -> str:

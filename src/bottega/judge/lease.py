@@ -1,31 +1,40 @@
 """One device, one timer: a fair readers-writer lock over files, held by whoever uses the device.
 
 Timing takes it alone; running without timing shares it. It is made of flock, so a killed process lets go of it at
-once, and of two files, so that a stream of sharers cannot starve a timer.
+once, and of two files, so that a stream of sharers cannot starve a timer. Others are doors, for processes that come and go.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import random
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+DOORS = 3
+"""How many processes may come or go at the same time."""
+LONG_SECONDS = 0.03
+"""As long as a timer may well wait for one who shares."""
+
 
 def open_lease(device: str) -> list[int]:
-    """Descriptors of the gate and the room for a device; pass them to `Lease`, in this process or another."""
+    """Descriptors of the gate, the room and a door for a device; pass them to `Lease`, in this process or another."""
     folder = Path(tempfile.gettempdir()) / f"bottega-leases-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     name = device.replace(":", "-") if ":" in device or device == "cpu" else f"{device}-0"
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("gate", "room")]
+    door = f"door{random.randrange(DOORS)}"
+    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("gate", "room", door)]
 
 
 class Lease:
     def __init__(self, descriptors: list[int]):
-        self.gate, self.room = descriptors
+        self.gate, self.room, self.door = descriptors
+        self._entered = 0.0
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -36,6 +45,17 @@ class Lease:
             fcntl.flock(self.room, fcntl.LOCK_UN)
 
     @contextmanager
+    def coming_or_going(self) -> Iterator[None]:
+        """Shared, by a few at a time. A GPU's driver makes and ends the contexts of processes one after the other, and slows down what
+        runs beside; many at once would keep a timer waiting for all of them. Not for whoever shares the lease already."""
+        fcntl.flock(self.door, fcntl.LOCK_EX)
+        try:
+            with self.shared():
+                yield
+        finally:
+            fcntl.flock(self.door, fcntl.LOCK_UN)
+
+    @contextmanager
     def exclusive(self) -> Iterator[None]:
         self._enter(fcntl.LOCK_EX)
         try:
@@ -43,9 +63,25 @@ class Lease:
         finally:
             fcntl.flock(self.room, fcntl.LOCK_UN)
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """For whoever shares it: let go for a while, and share it again afterwards."""
+        fcntl.flock(self.room, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            self._enter(fcntl.LOCK_SH)
+
+    def breathe(self) -> None:
+        """For whoever shares it: let a timer in that waits, if it was shared for long."""
+        if time.monotonic() - self._entered > LONG_SECONDS:
+            with self.apart():
+                pass
+
     def _enter(self, how: int) -> None:
         fcntl.flock(self.gate, fcntl.LOCK_EX)
         try:
             fcntl.flock(self.room, how)
         finally:
             fcntl.flock(self.gate, fcntl.LOCK_UN)
+        self._entered = time.monotonic()

@@ -20,7 +20,9 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.build_cache import pack, unpack
+from bottega.judge.compiling import Compiling
 from bottega.judge.cupti import ProfilerMissing, kernel_times
+from bottega.judge.device import wake
 from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
@@ -97,12 +99,12 @@ class Player:
         self.outputs: Arena | None = None
         self.word: Arena | None = None
         self.steady = False
+        self.compiling = Compiling(channel.send, channel.receive)
         self.autocast: AbstractContextManager[Any] = nullcontext()
 
     def serve(self) -> None:
-        if self.device != "cpu":
-            torch.cuda.synchronize()  # the context is made here, before the clock of any stage runs
         handlers = {
+            "wake": self.wake,
             "load": self.load,
             "state": self.state,
             "arenas": self.arenas,
@@ -112,10 +114,12 @@ class Player:
             "harvest": self.harvest,
             "profile": self.profile,
         }
-        self.channel.send({"ready": True})
+        self.channel.send({"up": True})
         while True:
             message = self.channel.receive()
             if "go" in message:
+                if "specs" in message:
+                    self.prepare(message)
                 self.play(message["go"])
                 continue
             try:
@@ -125,6 +129,13 @@ class Player:
             except BaseException as error:
                 reply = {"failure": describe(str(message.get("do")), error, self.source_path)}
             self.channel.send(reply)
+
+    def wake(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Make the device's context: apart from everything else, before the clock of any stage runs."""
+        wake(self.device)
+        if self.device != "cpu":
+            self.compiling.watch_triton()
+        return {"ready": True}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
         """Import the source, build the class with the given seed, load the state strictly if its names fit."""
@@ -203,13 +214,16 @@ class Player:
         clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
         try:
             with torch.no_grad(), self.autocast:
+                self.compiling.begin(nonce)
                 clock.start()
                 result = self.module(*self.arguments)
                 clock.stop()
+                self.compiling.end()
                 early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
                 self._write_word("returned", nonce)
             self._finish()
         except BaseException as error:
+            self.compiling.end()
             self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
             return
         self.channel.send({"returned": nonce})
@@ -241,7 +255,7 @@ class Player:
                     self.module(*self.arguments)
 
         try:
-            times = kernel_times(run, torch.cuda.synchronize)
+            times = kernel_times(run, torch.cuda.synchronize, calls)
         except ProfilerMissing as error:
             return {"kernels": [], "missing": str(error)}
         ranked = sorted(times.items(), key=lambda item: -item[1][0])[:64]

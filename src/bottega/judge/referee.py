@@ -12,14 +12,14 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 
 from bottega.judge.acquaintance import Acquaintance, get_acquainted, of_reference
 from bottega.judge.arena import Arena
-from bottega.judge.device import DeviceCare
+from bottega.judge.device import DeviceCare, wake
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
 from bottega.judge.invalid import InvalidTask
@@ -30,10 +30,13 @@ from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
 from bottega.judge.wire import SPINS, Channel, Departed, payload_descriptor, read_payload
 
+KEPT_BYTES = 1 << 30
+"""Device memory that a referee keeps for the next candidate."""
+
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
-    channel, lease = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:3])
+    channel, lease = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4])
     referee = Referee(channel, lease, str(arguments["device"]), str(arguments.get("cache", "")))
     try:
         referee.serve()
@@ -63,7 +66,7 @@ class Referee:
         self.device = device
         self.cache = cache
         """A folder for what may be kept between runs; empty when there is none."""
-        self.care = DeviceCare(device)
+        self.care: DeviceCare
         self.settings = Settings()
         self.baselines: dict[str, Side] = {}
         self.known = Acquaintance()
@@ -101,12 +104,22 @@ class Referee:
         for number, name in enumerate(message["baselines"]):
             self.baselines[name] = self._side(name, *descriptors[1 + 2 * number : 3 + 2 * number])
         with alarm(self.settings.task_timeout + 1):
-            self.reference = Reference(payload["source"], self.device, self.settings.training)
-            with self.lease.shared():
+            for side in self.baselines.values():
+                side.listen(deadline)
+            with self.lease.coming_or_going():
+                for side in self.baselines.values():
+                    side.tell({"do": "wake"})
+                wake(self.device)
+                self.care = DeviceCare(self.device)
                 for side in self.baselines.values():
                     side.listen(deadline)
+            self.reference = Reference(payload["source"], self.device, self.settings.training)
+            with self.lease.shared() if self.device == "cpu" else nullcontext():  # loading hardly touches a GPU
+                for side in self.baselines.values():
                     self._load_reference(side, payload["source"], deadline)
-                self.known = get_acquainted(self.reference, self.baselines, self.care, self.settings.precision, deadline)
+            self.known = get_acquainted(
+                self.reference, self.baselines, self.care, self.lease, self.settings.precision, deadline
+            )
         return {"opened": True, "facts": self.known.facts}
 
     def examine(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +130,13 @@ class Referee:
             found = Examination(self, side, payload["source"], payload["language"], payload["settings"]).run()
         finally:
             side.close()
+            self._tidy()
         return {"examination": found}
+
+    def _tidy(self) -> None:
+        """Give back what the last candidate's examination took of the device: other tasks are up beside this one."""
+        if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
+            torch.cuda.empty_cache()
 
     def fitness(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"fitness": inspect_task(self.reference, self.known.facts)}

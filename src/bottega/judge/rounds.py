@@ -9,18 +9,19 @@ from statistics import median
 
 import torch
 
-from bottega.judge.clocks import Pair, combine
+from bottega.judge.clocks import Pair, combine, floor_width
 from bottega.judge.compare import index_text
 from bottega.judge.inputs import Drawn
 from bottega.judge.reference import Reference
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, Turn
-from bottega.judge.statistics import decided
+from bottega.judge.statistics import decided, narrow
 from bottega.judge.terms import Terms
 from bottega.judge.trials import Held, conduct, hold, matched_outputs
 
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
-"""Timed outputs with more elements than this are compared at as many random places instead of everywhere."""
+QUICKLY_SAMPLED = 1 << 20
+"""Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
 
 
 @dataclass
@@ -41,11 +42,12 @@ def run_rounds(
     *,
     settings: Settings,
     terms: Terms,
+    ahead: list[Drawn],
 ) -> Rounds:
     """Play rounds until the interval is decided, the time is used up, or an output is wrong.
 
-    Each draws one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
-    what the reference itself is off by on it.
+    Each takes one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
+    what the reference itself is off by on it. Contents that were drawn `ahead` are used up first.
     """
     fewest, most = settings.rounds
     result = Rounds(pairs={name: [] for name in baselines})
@@ -57,15 +59,15 @@ def run_rounds(
     next_look = fewest
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
-        variant = secrets.choice(list(accepted))
-        drawn = reference.draw(variant)
+        drawn = ahead.pop() if ahead else reference.draw(secrets.choice(list(accepted)))
         turns: dict[str, Turn] = {}
         for name in order:
             turns[name] = sides[name].play(drawn, terms)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
-        problem = _inspect(reference, result, baselines, candidate, turns, drawn, accepted[variant], terms)
+        sampled = min(SAMPLED_ABOVE[candidate.device], QUICKLY_SAMPLED if settings.quick else 1 << 62)
+        problem = _inspect(reference, result, baselines, candidate, turns, drawn, accepted[drawn.variant], terms, sampled)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
@@ -87,9 +89,14 @@ def run_rounds(
         if number + 1 < next_look:
             continue
         next_look *= 2  # few looks, few chances to stop on luck
-        if all(decided(combine(pairs, settings.floor).speedup) for pairs in result.pairs.values()):
+        if all(_enough(pairs, settings) for pairs in result.pairs.values()):
             break
     return result
+
+
+def _enough(pairs: list[Pair], settings: Settings) -> bool:
+    speedup = combine(pairs, settings.floor).speedup
+    return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
 
 
 def left_behind(rounds: Rounds) -> str:
@@ -104,10 +111,9 @@ def left_behind(rounds: Rounds) -> str:
     return ""
 
 
-def _sampled(held: Held) -> Held:
+def _sampled(held: Held, most: int) -> Held:
     """The pair as flat tensors: all of it, or as many random places as can be looked at between two timed calls."""
     got, want = held.got.reshape(-1), held.want.reshape(-1)
-    most = SAMPLED_ABOVE[got.device.type]
     if got.numel() > most:
         places = torch.randint(got.numel(), (most,), device=got.device)
         got, want = got[places], want[places]
@@ -136,6 +142,7 @@ def _inspect(
     drawn: Drawn,
     rounding: list[tuple[float, float]],
     terms: Terms,
+    sampled: int,
 ) -> str:
     """Hold the timed outputs of the candidate against those of a baseline on the same contents."""
     name, baseline = next(iter(baselines.items()))
@@ -148,7 +155,7 @@ def _inspect(
     changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(terms.mutates)]
     held += [Held("an input that is changed in place", got, want) for got, want in changed]
     for each, off in zip(held, rounding):
-        looked_at = _sampled(each)
+        looked_at = _sampled(each, sampled)
         comparison = looked_at.comparison(terms.precision, off)
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):

@@ -10,17 +10,21 @@ import os
 import pickle
 import socket
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.judge.forkserver import Cell, CellExit, ForkServer
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.forkserver import Cell, CellExit
+from bottega.judge.lease import open_lease
+from bottega.judge.machine import Machine, end_cells, using
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
+ENDING_SECONDS = 0.2
+"""From a process's last word to its end, when it ends by itself."""
 GRACE_SECONDS = 3.0
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time when it is brought up."""
@@ -30,36 +34,26 @@ TASK_SHARE_SECONDS = 240.0
 
 
 @dataclass
-class Machine:
-    """Where sessions and candidates are started."""
-
-    server: ForkServer
-    device: str
-    """As processes see it: `cpu` or `cuda`."""
-    lease_name: str
-    limits: Limits
-    environment: dict[str, str] = field(default_factory=dict)
-    cache: str = ""
-    """A folder that trusted processes may keep compiled baselines in."""
-
-
-@dataclass
 class Player:
     """A fresh process for a candidate, and the ends by which it is driven."""
 
+    machine: Machine
     cell: Cell
     end: socket.socket
 
     @classmethod
     def start(cls, machine: Machine) -> Player:
-        """Start one and wait until it is ready: a process that comes up shares the device, so it never does so beside a timer."""
-        lease = open_lease(machine.lease_name)
-        try:
-            with Lease(lease).shared():
-                return cls._start(machine)
-        finally:
-            for descriptor in lease:
-                os.close(descriptor)
+        """Start one and wait until it is ready. On a CPU a process that comes up takes the timer's cores, on a GPU its context disturbs
+        the timer: so it does not do so beside one."""
+        if machine.device != "cpu":
+            player = cls._start(machine)
+            with using(machine, "coming_or_going"):
+                player._wake()
+            return player
+        with using(machine, "shared"):
+            player = cls._start(machine)
+            player._wake()
+            return player
 
     @classmethod
     def _start(cls, machine: Machine) -> Player:
@@ -77,19 +71,31 @@ class Player:
             raise
         finally:
             theirs.close()
-        player = cls(cell, ours)
-        try:
-            Channel(ours).receive(time.monotonic() + START_SECONDS)
-        except (Departed, DeadlinePassed, ProtocolBroken):
-            ended = player.stop()
-            last = (ended.output if ended else "").strip().splitlines()[-1:]
-            raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
+        player = cls(machine, cell, ours)
+        player._hear()
         return player
 
-    def stop(self) -> CellExit | None:
-        """How it ended, if it ended by itself; whatever is left of it is killed."""
-        ended = self.cell.wait(0.2)
-        self.cell.kill()
+    def _wake(self) -> None:
+        with suppress(Departed):  # then nothing is heard either
+            Channel(self.end).send({"do": "wake"})
+        self._hear()
+
+    def _hear(self) -> None:
+        try:
+            Channel(self.end).receive(time.monotonic() + START_SECONDS)
+        except (Departed, DeadlinePassed, ProtocolBroken):
+            self.end.close()
+            ended = self.cell.wait(ENDING_SECONDS)
+            self.cell.kill()
+            self.cell.reins.close()
+            last = (ended.output if ended else "").strip().splitlines()[-1:]
+            raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
+
+    def stop(self, patience: float = 0.0, *, at_once: bool = False) -> CellExit | None:
+        """How it ended, if it ended by itself, for which there is some patience; whatever is left of it is killed."""
+        ended = self.cell.wait(patience)
+        if ended is None:
+            end_cells(self.machine, [self.cell], at_once)
         self.end.close()
         self.cell.reins.close()
         return ended
@@ -135,9 +141,9 @@ class Session:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
         return dict(reply["fitness"])
 
-    def close(self) -> None:
+    def close(self, *, at_once: bool = False) -> None:
+        end_cells(self.machine, self.cells, at_once)
         for cell in self.cells:
-            cell.kill()
             cell.reins.close()
         self.cells = []
         if hasattr(self, "channel"):

@@ -61,7 +61,9 @@ class Settings:
 
     @property
     def timing_seconds(self) -> float:
-        return 0.6 if self.quick else 2.5
+        if self.quick:
+            return 0.6 if self.device == "cpu" else 0.25
+        return 2.5
 
     @property
     def floor(self) -> float:

@@ -37,6 +37,11 @@ GAP_SECONDS, MOST_GAPS = 0.001, 3
 """A try that comes back sooner than a time slice met a gap: the side's device waits for its host. It costs such a call a change to
 and fro, a few tenths of a millisecond, so after a few of them (the first ends with the hold) the side's message is waited for."""
 LONGEST_CALL_NS = 10**15
+MOST_COMPILATIONS = 256
+"""In one call; a kernel with many variants is compiled for each."""
+MOST_TENSORS_WITH_GO = 8
+"""Views of so few inputs are made well within the time for which a GPU is held as a call begins. Of more they are made beforehand, as
+on a CPU, so that nobody gains by making them quicker."""
 
 
 class SideFailed(Exception):
@@ -88,6 +93,10 @@ class Side:
             raise SideFailed("failure", bounded(reply["failure"]))
         return reply
 
+    def tell(self, message: Message) -> None:
+        """Send a request to a player that was never frozen; `listen` for its answer."""
+        self._send(message)
+
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
         self.inputs, self.outputs = inputs, outputs
         message = {"do": "arenas", "inputs": inputs.capacity, "outputs": outputs.capacity}
@@ -98,18 +107,19 @@ class Side:
             descriptors += (self.fence.word.descriptor,)
         self.ask(message, deadline, descriptors)
 
-    def prepare(self, drawn: Drawn, deadline: float) -> list[TensorSpec]:
-        """Tell the player where its next inputs will lie: somewhere else than the last."""
+    def place(self, drawn: Drawn) -> tuple[list[TensorSpec], Message]:
+        """Where the next inputs will lie, somewhere else than the last, and how the player is told."""
         specs, end = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
         if self.inputs is None or end > self.inputs.capacity:
             raise InvalidTask("get_inputs() draws another shape every time; a task has one shape")
-        self.ask({"do": "prepare", "skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}, deadline)
-        return specs
+        return specs, {"skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}
 
     def survey(self, drawn: Drawn, deadline: float) -> Message:
         """How much room the outputs need, found by a call whose outputs nobody looks at."""
         assert self.inputs is not None
-        for spec, tensor in zip(self.prepare(drawn, deadline), drawn.tensors):
+        specs, told = self.place(drawn)
+        self.ask({"do": "prepare", **told}, deadline)
+        for spec, tensor in zip(specs, drawn.tensors):
             spec.view(self.inputs.base).copy_(tensor)
         if self.device != "cpu":
             torch.cuda.synchronize()
@@ -123,8 +133,12 @@ class Side:
         place, finds the inputs spoiled.
         """
         assert self.inputs is not None and self.outputs is not None
+        terms.breathe()
         deadline = terms.deadline()
-        specs = self.prepare(drawn, deadline)
+        specs, told = self.place(drawn)
+        if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
+            self.ask({"do": "prepare", **told}, deadline)
+            told = {}
         settling = time.perf_counter_ns()
         for spec, tensor in zip(specs, drawn.tensors):
             spec.view(self.inputs.base).copy_(tensor)
@@ -145,16 +159,17 @@ class Side:
         begun = time.perf_counter_ns()
         terms.hold_call()
         self.thaw()
-        self._send({"go": nonce})
-        returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, deadline)
+        self._send({"go": nonce, **told})
+        returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, terms)
         struck = time.perf_counter_ns()
         self._send({"deliver": shift})
         if returned is None:
-            self._hear("returned", nonce, deadline)
-        done = self._over(glance, "done", nonce, 0, deadline)
+            self._hear("returned", nonce, terms)
+        done = self._over(glance, "done", nonce, 0, terms)
         ended = time.perf_counter_ns()
-        done = done or self._hear("done", nonce, deadline)
+        done = done or self._hear("done", nonce, terms)
 
+        deadline = terms.deadline()
         if sampled:
             self.reins.sample_pause()
         report = self.listen(deadline)
@@ -182,36 +197,45 @@ class Side:
             input_specs=specs,
         )
 
-    def _hear(self, what: str, nonce: int, deadline: float) -> Message:
+    def _hear(self, what: str, nonce: int, terms: Terms) -> Message:
         """The message that a side's call has returned, or its delivery is done, or either has failed."""
-        message = self.listen(deadline)
+        message = self.listen(terms.deadline())
+        for _ in range(MOST_COMPILATIONS):
+            if message.get("compiling") != nonce:
+                break
+            with terms.apart():
+                compiled = self.listen(terms.deadline())
+            if compiled.get("compiled") != nonce:
+                raise SideFailed("forged", text="the candidate's process spoke while it was compiling")
+            self._send({"on": nonce})
+            message = self.listen(terms.deadline())
         if message.get(what) != nonce:
             raise SideFailed("forged", text="the candidate's process answered a call that was not made")
         if "failure" in message:
-            self.freeze(deadline)
+            self.freeze(terms.deadline())
             raise SideFailed("failure", bounded(message["failure"]))
         return message
 
-    def _over(self, target: Spoil | Glance, what: str, nonce: int, hold_ns: int, deadline: float) -> Message | None:
+    def _over(self, target: Spoil | Glance, what: str, nonce: int, hold_ns: int, terms: Terms) -> Message | None:
         """Wait until a call has returned, or a delivery is done, and strike. Returns the side's message, if it came before that.
 
         On a GPU the side's device writes a word, and what counts is that the word is there and the device free. A message without
         the word tells of a failure, or is a lie: honest sides wait for the device before they send it.
         """
         if self.fence is None:
-            message: Message | None = self._hear(what, nonce, deadline)
+            message: Message | None = self._hear(what, nonce, terms)
             target.strike()
             return message
         message, gaps, begun = None, 0, time.monotonic()
         launched = begun
         try:
-            while not self.fence.strike(target, word(what, nonce), hold_ns, deadline):
+            while not self.fence.strike(target, word(what, nonce), hold_ns, terms.deadline()):
                 if message is not None:
                     raise SideFailed("forged", text="the candidate's process says that something is over that is not")
                 now = time.monotonic()
                 gaps += now - launched < GAP_SECONDS
                 if self.channel.has_unread() or gaps >= MOST_GAPS or now - begun > WATCHED_SECONDS:
-                    message = self._hear(what, nonce, deadline)
+                    message = self._hear(what, nonce, terms)
                 launched = time.monotonic()
         except Overdue:
             raise SideFailed("timeout") from None

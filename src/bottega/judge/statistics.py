@@ -16,6 +16,7 @@ from statistics import NormalDist, median
 from bottega.core.verdict import Outcome, Speedup
 
 CONFIDENCE = 0.99
+NARROW = 2.0
 SAME_WITHIN = 0.05
 """An interval that lies within this of one, and holds one, says `same`."""
 
@@ -61,7 +62,17 @@ def speed_outcome(speedup: Speedup) -> Outcome:
     return Outcome.AMBIGUOUS
 
 
+def width(speedup: Speedup) -> float:
+    """Of the interval, on a logarithmic scale."""
+    bounded = speedup.low > 0 and math.isfinite(speedup.high)
+    return math.log(speedup.high / speedup.low) if bounded else math.inf
+
+
 def decided(speedup: Speedup) -> bool:
     """Whether more samples would hardly change what is said."""
-    narrow = math.log(speedup.high / speedup.low) < 0.04 if speedup.low > 0 and math.isfinite(speedup.high) else False
-    return narrow or (speed_outcome(speedup) in (Outcome.FASTER, Outcome.SLOWER) and math.log(speedup.high / speedup.low) < 0.2)
+    return width(speedup) < 0.04 or (speed_outcome(speedup) in (Outcome.FASTER, Outcome.SLOWER) and width(speedup) < 0.2)
+
+
+def narrow(speedup: Speedup, least: float) -> bool:
+    """Whether most of the interval is the floor, `least`, which more samples would not take away."""
+    return width(speedup) < NARROW * least

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+
+
+def nothing() -> None:
+    """For what is not asked for."""
 
 
 @dataclass(frozen=True)
@@ -22,5 +27,9 @@ class Terms:
     """Called as a turn begins: keeps the device busy while the player wakes up and enqueues its work."""
     delivery_hold_ns: int
     """For how long the device is kept busy when the call has ended, while the player enqueues the copy of its outputs."""
+    breathe: Callable[[], None] = nothing
+    """Called before each turn: lets a timer have the device that waits for it."""
+    apart: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered while a player compiles in the middle of a call: the device is not used then, and others may have it."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""

@@ -1,0 +1,94 @@
+"""Where sessions and candidates are started: the fork server of a device, its limits and environment, and the device's lease."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bottega.judge.forkserver import Cell, ForkServer
+from bottega.judge.lease import Lease, open_lease
+from bottega.judge.sandbox.limits import Limits
+from bottega.judge.settings import Settings
+
+QUICK_CONNECTIONS = "1"
+"""Queues between a process and the GPU, of a judge that is quick by default. With the driver's own number, eight, a context takes 127 ms
+to make and 52 to end, with one 46 and 19, by one process at a time: more than all else that a quick verdict needs. A module that runs
+kernels on several streams at once may gain less by it; a full verdict shows what it gains."""
+
+
+@dataclass
+class Machine:
+    """Where sessions and candidates are started."""
+
+    server: ForkServer
+    device: str
+    """As processes see it: `cpu` or `cuda`."""
+    lease_name: str
+    limits: Limits
+    environment: dict[str, str] = field(default_factory=dict)
+    cache: str = ""
+    """A folder that trusted processes may keep compiled baselines in."""
+
+
+def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
+    kind, _, index = settings.device.partition(":")
+    environment = {
+        "TRITON_CACHE_DIR": "/tmp/triton",
+        "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
+        "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
+        "BOTTEGA_BUILD_DIR": "/tmp/build",
+    }
+    if kind == "cpu":
+        server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    else:
+        server_environment = {"CUDA_VISIBLE_DEVICES": index or "0"}
+        if settings.quick and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:
+            server_environment["CUDA_DEVICE_MAX_CONNECTIONS"] = QUICK_CONNECTIONS
+    server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
+    server.start()
+    memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()
+    limits = Limits(memory_bytes=memory, scratch_bytes=2 << 30, processes=1024)
+    return Machine(server, kind, f"{kind}:{index or 0}" if kind != "cpu" else "cpu", limits, environment, _cache_folder())
+
+
+def _three_quarters_of_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+
+
+def _cache_folder() -> str:
+    """Compiled baselines are kept between runs; whoever runs the task may write there, candidates never see it."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega"
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root.chmod(0o700)
+        folder = root / "baselines"
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o1777)  # the sandbox's user writes here; the folder above keeps everyone else out
+    except OSError:
+        return tempfile.mkdtemp(prefix="bottega-baselines-")
+    return str(folder)
+
+
+@contextmanager
+def using(machine: Machine, how: str) -> Iterator[None]:
+    """The machine's device, as `Lease` has it."""
+    descriptors = open_lease(machine.lease_name)
+    try:
+        with getattr(Lease(descriptors), how)():
+            yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def end_cells(machine: Machine, cells: Sequence[Cell], at_once: bool = False) -> None:
+    """Ending a process that has a GPU's context disturbs whoever is timed there, as making one does: unless `at_once`, it waits."""
+    if not cells:
+        return
+    with nullcontext() if at_once or machine.device == "cpu" else using(machine, "coming_or_going"):
+        for cell in cells:
+            cell.kill()
