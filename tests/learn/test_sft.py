@@ -100,6 +100,23 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
     assert asyncio.run(answer()).split()[:1] == ["w7"]
 
 
+def test_what_is_frozen_stays_to_the_last_bit(school: tuple[Path, list[str]], tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    data, settings = school
+    sft(read_config("sft", overrides=[*settings, "data.epochs=1", 'model.freeze=["embed_tokens"]']), data, tmp_path / "run")
+    before, after = load_file(tmp_path / "tiny" / "model.safetensors"), load_file(tmp_path / "run" / "model" / "model.safetensors")
+    same = {name for name, value in after.items() if torch.equal(value, before[name])}
+    assert same == {"model.embed_tokens.weight"}
+
+
+@pytest.mark.parametrize(("pieces", "told"), [('["nose"]', "no parameter that is trained has 'nose'"), ('["model"]', "nothing to train")])
+def test_freezing_nothing_or_everything_is_told(school: tuple[Path, list[str]], pieces: str, told: str, tmp_path: Path) -> None:
+    data, settings = school
+    with pytest.raises(UsageError, match=told):
+        sft(read_config("sft", overrides=[*settings, f"model.freeze={pieces}"]), data, tmp_path / "run")
+
+
 def test_a_stopped_run_goes_on_to_the_same_end(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     data, settings = school
     config = read_config("sft", None, None, [*settings, "model.lora.rank=4", "model.lora.dropout=0.2"])

@@ -20,7 +20,7 @@ from bottega.core.errors import UsageError
 from bottega.core.skill import LANGUAGES
 from bottega.core.turn import Role
 
-Style = Literal["compact", "full"]
+Style = Literal["terse", "compact", "full"]
 
 SHIPPED = Path(__file__).parent / "prompts"
 
@@ -48,7 +48,7 @@ Paragraphs = tuple[tuple[tuple[Template, frozenset[str]], ...], ...]
 @dataclass(frozen=True)
 class Prompts:
     style: Style = "compact"
-    """`compact` for small models that are trained on these very strings; `full` for large ones."""
+    """`terse` for models that were trained on these very strings and need no rules; `compact` for small ones, `full` for large ones."""
     folder: Path | None = None
     """Files here overrule the shipped ones of the same name, one by one."""
     _parts: dict[tuple[str, str], Paragraphs] = field(init=False, repr=False, compare=False)

@@ -9,11 +9,12 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
 
+from bottega.agents.prompts import Style
 from bottega.app.optimize_display import Display, display_for
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
@@ -92,7 +93,7 @@ def optimize_command(
     prompts: Annotated[
         Path | None, _in(MODEL, "--prompts", metavar="DIR", help="Prompt files that overrule the shipped ones.")
     ] = None,
-    style: Annotated[str | None, _in(MODEL, "--style", help="compact for small models, full for large ones.")] = None,
+    style: Annotated[str | None, _in(MODEL, "--style", help="terse for models trained on it, compact for small ones, full for large ones.")] = None,
     out: Annotated[
         Path | None, _in(OUTPUT, "--out", metavar="DIR", help="The run's folder; ./bottega-MODULE-N if left out.")
     ] = None,
@@ -144,7 +145,7 @@ def optimize_command(
             unproved=not proved_only,
             temperature=temperature,
             max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
-            style=cast(Literal["compact", "full"], style or ("full" if is_server else "compact")),
+            style=cast(Style, style or ("full" if is_server else "compact")),
             summaries=0 if no_skills else summaries,
             seed=seed,
             stopping=Stopping(target=target, patience=patience),

@@ -42,7 +42,7 @@ class EpisodeSettings:
     """Children of one node in a beam."""
     temperature: float = 1.0
     max_tokens: int = 2048
-    style: Literal["compact", "full"] = "compact"
+    style: Literal["terse", "compact", "full"] = "compact"
     summaries: int = 0
     """Summaries drawn from a winning trace; 0 proposes nothing."""
     margin: float = 1.2

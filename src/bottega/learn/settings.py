@@ -36,6 +36,8 @@ class ModelSettings(Section):
     """An adapter instead of all weights."""
     adapter: str | None = None
     """A folder with an adapter to go on with."""
+    freeze: tuple[str, ...] = ()
+    """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
     context: Positive | None = None
     compile: bool | None = None
     """Compile the forward pass; none does so on a GPU."""
@@ -90,7 +92,7 @@ class RolloutSettings(Section):
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Positive = 2048
     language: Literal["cpp", "triton", "cuda"] | None = None
-    style: Literal["compact", "full"] = "compact"
+    style: Literal["terse", "compact", "full"] = "compact"
     judge_workers: Positive = 1
     slots: Positive | None = None
     """Answers that are drawn side by side."""

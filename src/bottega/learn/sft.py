@@ -174,10 +174,23 @@ def load_for_training(config: Config) -> Loaded:
     loaded = load(
         model.name, device=model.device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
     )  # fmt: skip
+    _freeze(loaded.model, model.freeze)
     for parameter in loaded.model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
     return loaded
+
+
+def _freeze(model: Any, pieces: Sequence[str]) -> None:
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    for piece in pieces:
+        if not any(piece in name for name in names):
+            raise UsageError(f"model.freeze: no parameter that is trained has {piece!r} in its name; there are {names[0]}, …, {names[-1]}")
+    for name, parameter in model.named_parameters():
+        if any(piece in name for piece in pieces):
+            parameter.requires_grad_(False)
+    if names and not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
 
 
 def policy_for(config: Config, loaded: Loaded) -> Policy:

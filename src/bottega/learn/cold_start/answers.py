@@ -1,6 +1,6 @@
 """Answers in the words that the prompts ask for, each read back with the parser that reads a model's: what it does not get back is a bug.
 
-The compact style is for small models, which learn these very strings; the full style is what a large model was asked for.
+The terse and compact styles are for small models, which learn these very strings; the full style is what a large model was asked for.
 """
 
 from __future__ import annotations
