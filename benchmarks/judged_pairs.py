@@ -4,6 +4,7 @@ A pair is a task and a kernel with its verdict. Teaching, compiling and judging 
 the clock stops when the tasks are done or the time is up. Mistakes count as pairs, and not among the speedups.
 
     PYTHONPATH=src python3 benchmarks/judged_pairs.py builtin --device cpu --workers 2 --seconds 600
+    PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --trust-teacher --workers 14 --seconds 540 --out TAUGHT
     PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --workers 16 --teachers 12 --baseline both --seconds 600
 """
 
@@ -21,6 +22,7 @@ from typing import Annotated, Any
 import typer
 from figure import Device, launch, percentile, show, where
 
+from bottega.app.data_display import trusted_words
 from bottega.learn.cold_start.build import judge_stage
 from bottega.learn.cold_start.classroom import Appointment, Classrooms
 from bottega.learn.cold_start.judge_stage import Progress
@@ -29,6 +31,8 @@ from bottega.learn.cold_start.material import best_of
 from bottega.learn.cold_start.settings import JudgeStage
 from bottega.learn.cold_start.store import Store
 from bottega.learn.cold_start.subjects import load_subjects
+from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
+from bottega.learn.cold_start.trusted.trust import trusted_bench_of
 
 BUILDER = "bottega.learn.teachers.builder.course:Builder"
 BASELINES = {"eager": ("eager",), "both": ("eager", "compile")}
@@ -44,6 +48,11 @@ def main(
     mistakes: Annotated[int, typer.Option(help="Wrong variants of a chosen kernel.")] = 3,
     limit: Annotated[int, typer.Option(help="At most this many tasks; 0 for all.")] = 0,
     seconds: Annotated[float, typer.Option(help="Stop after this long; 0 never.")] = 0.0,
+    trust_teacher: Annotated[bool, typer.Option("--trust-teacher", help="The bench that trusts the builder.")] = False,
+    audit: Annotated[
+        float, typer.Option(help="Share of its verdicts that the judge gives again, after the clock has stopped.")
+    ] = 0.02,
+    steps: Annotated[str, typer.Option(help="Kernels of a course that are judged: all, ends, or a number.")] = "all",
     out: Annotated[
         Path | None, typer.Option(help="Keep the material here; it must be new for the rate to mean anything.")
     ] = None,
@@ -60,6 +69,11 @@ def main(
         baselines=BASELINES[baseline],
         mistakes=mistakes,
         proofs=0,
+        steps=steps,
+        trusted=trust_teacher,
+        seconds=seconds if trust_teacher else 0.0,
+        audit=audit,
+        timeout=LIMIT_SECONDS if trust_teacher else 60.0,
     )
     subjects, problems = load_subjects(tasks, device)
     subjects = subjects[: limit or len(subjects)]
@@ -68,7 +82,7 @@ def main(
         progress = Progress()
         took, ended = _timed(folder, subjects, stage, progress, seconds)
         rows, summary = _families(folder, stage)
-    pairs = progress.judged
+    pairs, took = progress.judged, progress.judging_s if trust_teacher else took
     summary |= {"pairs": pairs, "seconds": round(took, 1), "pairs_per_minute": round(60 * pairs / took, 1), "ended": ended}
     summary |= {
         "tasks": progress.tasks_done,
@@ -80,6 +94,12 @@ def main(
         "outcomes": dict(progress.outcomes),
         "device": where(device),
         "refusals": dict(progress.refusals.most_common(15)),
+        "left": progress.left,
+        "spent_s": dict(progress.spent),
+        "replaced": dict(progress.replaced),
+        "audit": progress.audit,
+        "faults": progress.faults,
+        "troubles": progress.troubles,
     }
     remarks = [
         where(device),
@@ -87,6 +107,8 @@ def main(
         + ", ".join(f"{count} {name}" for name, count in progress.outcomes.most_common()),
         f"{progress.courses} courses on {progress.tasks_done} tasks; {progress.refused} refused, {progress.failed} failed, "
         f"{len(problems)} tasks not loaded",
+        *trusted_words(progress),
+        *(f"own fault: {fault}" for fault in progress.faults[:3]),
     ]
     columns = (
         "family",
@@ -117,10 +139,10 @@ def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, s
     async def run() -> str:
         work = judge_stage(folder, subjects, classroom, stage, {"command": " ".join(sys.argv), "tasks": []}, progress=progress)
         try:
-            await asyncio.wait_for(work, seconds or None)
+            await asyncio.wait_for(work, None if stage.trusted else seconds or None)
         except TimeoutError:
             return "the time was up"
-        return "all tasks done"
+        return f"the time was up, {progress.left} tasks left" if progress.time_up else "all tasks done"
 
     begun = time.monotonic()
     progress.changed = say
@@ -136,7 +158,7 @@ def _families(folder: Path, stage: JudgeStage) -> tuple[list[list[str]], dict[st
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Store(folder, create=False, write=False) as store:
-        for lesson in store.lessons(bench_of(stage)):
+        for lesson in store.lessons(trusted_bench_of(stage) if stage.trusted else bench_of(stage)):
             attempts = [attempt for course in lesson.courses for attempt in course]
             if not attempts:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import sys
 from collections import Counter
@@ -14,19 +15,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bottega.app.data_display import watching
-from bottega.app.data_teachers import TEACHERS, classroom_for
+from bottega.app.data_display import trusted_words, watching
+from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for
 from bottega.app.judging import strict
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
-from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage
+from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage, teach_stage
 from bottega.learn.cold_start.data_card import changed_files, read_card, text_of
 from bottega.learn.cold_start.data_files import read_rows
 from bottega.learn.cold_start.judge_stage import Progress
 from bottega.learn.cold_start.settings import Caps, ExampleStage, JudgeStage
 from bottega.learn.cold_start.subjects import load_subjects
+from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
+from bottega.learn.cold_start.trusted.trust import must_be_trusted
 
-STAGES = ("judge", "examples", "all")
+STAGES = ("teach", "judge", "examples", "all")
 BASELINES = {"eager": ("eager",), "compile": ("compile",), "both": ("eager", "compile")}
 WHAT, MATERIAL, EXAMPLES, OUTPUT = "What is taught", "Judging", "Examples", "Output"
 
@@ -58,20 +61,43 @@ def build_command(
     limit: Annotated[int, _in(WHAT, "--limit", help="At most this many tasks, the first; 0 for all.")] = 0,
     seeds: Annotated[str, _in(WHAT, "--seeds", help="Seeds of the teacher: a number of them, or a list with commas.")] = "1",
     device: Annotated[str, _in(MATERIAL, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
-    workers: Annotated[int, _in(MATERIAL, "--workers", help="Kernels judged side by side.")] = 2,
+    workers: Annotated[
+        int, _in(MATERIAL, "--workers", help="Kernels judged side by side; 0 for 2, or all cores but two with --trust-teacher.")
+    ] = 0,
     teachers: Annotated[int, _in(MATERIAL, "--teachers", help="Processes that teach.")] = 2,
     baseline: Annotated[str, _in(MATERIAL, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
     mistakes: Annotated[int, _in(MATERIAL, "--mistakes", help="Wrong variants of a kernel; 0 for none.")] = 3,
     proofs: Annotated[int, _in(MATERIAL, "--proofs", help="Cards put to the gate; 0 for none, and no summaries.")] = 8,
     rounds: Annotated[int, _in(MATERIAL, "--rounds", help="Pairs of attempts on each task of a proof, at most.")] = 24,
-    timeout: Annotated[float, _in(MATERIAL, "--timeout", help="Seconds of a kernel's own time.")] = 60.0,
+    timeout: Annotated[
+        float, _in(MATERIAL, "--timeout", help="Seconds of a kernel's own time; 0 for 60, or 20 with --trust-teacher.")
+    ] = 0.0,
+    trust_teacher: Annotated[
+        bool,
+        _in(
+            MATERIAL, "--trust-teacher", help="Judge on the bench that trusts the builder: ten times as fast, and not isolated."
+        ),
+    ] = False,
+    audit: Annotated[
+        float, _in(MATERIAL, "--audit", metavar="SHARE", help="Of its verdicts, judged again by the judge.")
+    ] = 0.02,
+    steps: Annotated[
+        str, _in(MATERIAL, "--steps", help="Kernels of a course that are judged: all, ends, or a number.")
+    ] = "all",
+    seconds: Annotated[float, _in(MATERIAL, "--seconds", help="Begin no further task after this long; 0 for never.")] = 0.0,
     retry: Annotated[bool, _in(MATERIAL, "--retry", help="Ask again for courses that failed before.")] = False,
-    stage: Annotated[str, _in(OUTPUT, "--stage", help="judge, examples, or all.")] = "all",
-    style: Annotated[str, _in(EXAMPLES, "--style", help="compact for small models, full for large ones.")] = "compact",
+    stage: Annotated[str, _in(OUTPUT, "--stage", help="teach, judge, examples, or all.")] = "all",
+    style: Annotated[
+        str, _in(EXAMPLES, "--style", help="terse for models trained on it, compact for small ones, full for large ones.")
+    ] = "compact",
     tokenizer: Annotated[
         str, _in(EXAMPLES, "--tokenizer", metavar="NAME", help="embedded, or a model's folder or name; estimated if left out.")
     ] = "",
     max_tokens: Annotated[int, _in(EXAMPLES, "--max-tokens", help="Leave out longer examples; 0 for none.")] = 0,
+    concise: Annotated[
+        float,
+        _in(EXAMPLES, "--concise", help="Learn the shortest kernel with this share of the best one's speed; 1: the fastest."),
+    ] = 1.0,
     held_out: Annotated[float, _in(EXAMPLES, "--held-out", help="Share of operator combinations kept for testing.")] = 0.1,
     cap_task: Annotated[int, _in(EXAMPLES, "--cap-task", help="Examples of a kind for one task and language.")] = 4,
     cap_ops: Annotated[int, _in(EXAMPLES, "--cap-ops", help="Examples of a role for one operator combination.")] = 24,
@@ -89,7 +115,8 @@ def build_command(
         bottega data build builtin --languages cpp --seeds 2 --out cold-start
 
     Everything judged is kept at once: after Ctrl-C, a crash or a full disk the same command goes on, and nothing is judged twice.
-    `--stage examples` makes the examples again from what is there, with other options, in seconds.
+    `--stage examples` makes the examples again from what is there, with other options, in seconds. `--stage teach` only has the
+    kernels written, on a machine without the device.
 
     Exit code 0 when data was made, 1 when an answer of ours could not be read back (a bug), 2 for wrong usage, 130 when interrupted.
     """
@@ -98,11 +125,16 @@ def build_command(
             raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
     if teacher not in TEACHERS and ":" not in teacher:
         raise UsageError(f"unknown teacher {teacher!r}; use {' or '.join(TEACHERS)}, or module:Class for one of your own")
+    if trust_teacher:
+        must_be_trusted(teacher)
+    if stage == "teach" and teacher == "llm":
+        raise UsageError("--stage teach is not for the llm teacher: its kernels are judged while it works; use --stage judge")
     caps = Caps(cap_task, cap_ops, cap_technique, cap_structure, share)
     making = ExampleStage(
         style=style,
         baseline=BASELINES[baseline][0],
         max_tokens=max_tokens,
+        concise=concise,
         held_out=held_out,
         caps=caps,
         filtered=not no_filter,
@@ -111,14 +143,18 @@ def build_command(
         device=device,
         languages=languages_of(languages, device),
         seeds=seeds_of(seeds),
-        workers=workers,
+        workers=workers or (max(1, (os.cpu_count() or 3) - 2) if trust_teacher else 2),
         teachers=teachers,
-        timeout=timeout,
+        timeout=timeout or (LIMIT_SECONDS if trust_teacher else 60.0),
         baselines=BASELINES[baseline],
         mistakes=mistakes,
         proofs=proofs,
         rounds=rounds,
         retry=retry,
+        steps=steps,
+        seconds=seconds,
+        trusted=trust_teacher,
+        audit=audit,
     )
     command = shlex.join(["bottega", *sys.argv[1:]])
     told: dict[str, Any] = {"folder": str(out)}
@@ -130,14 +166,19 @@ def build_command(
             typer.echo(f"bottega: {problem}", err=True)
         subjects = subjects[: limit or len(subjects)]
         progress = Progress()
-        run = judge_stage(
-            out,
-            subjects,
-            lambda judge: classroom_for(teacher, backbone, judging, judge, out),
-            judging,
-            {"command": command, "tasks": tasks},
-            splitting=making,
-            progress=progress,
+        facts = {"command": command, "tasks": tasks}
+        run = (
+            teach_stage(out, subjects, lambda: builder_for(teacher, judging), judging, facts, progress=progress)
+            if stage == "teach"
+            else judge_stage(
+                out,
+                subjects,
+                lambda judge: classroom_for(teacher, backbone, judging, judge, out),
+                judging,
+                facts,
+                splitting=making,
+                progress=progress,
+            )
         )
         try:
             with watching(progress, quiet=as_json):
@@ -147,7 +188,7 @@ def build_command(
             if not as_json:
                 _say_judged(progress)
         told |= judged_facts(judged)
-    if stage != "judge":
+    if stage not in ("teach", "judge"):
         outcome, card = examples_stage(out, making, tokenizer=tokenizer, form=form, command=command)
         told |= {"examples": card["examples"], "splits": card["splits"], "left_out": card["left_out"], "counts": card["counts"]}
         told["unreadable"] = outcome.faults
@@ -267,6 +308,12 @@ def judged_facts(judged: Judged) -> dict[str, Any]:
         "outcomes": dict(progress.outcomes),
         "refusals": dict(progress.refusals.most_common(20)),
         "troubles": progress.troubles,
+        "left": progress.left,
+        "spent_s": {name: round(seconds, 1) for name, seconds in progress.spent.most_common()},
+        "replaced": dict(progress.replaced),
+        "faults": progress.faults[:3],
+        "judging_s": round(progress.judging_s, 1),
+        "audit": progress.audit,
         "proofs": judged.proofs,
         "teacher": judged.teacher,
     }
@@ -283,6 +330,10 @@ def _say_judged(progress: Progress) -> None:
         f"failed), {progress.judged} kernels judged now and {progress.known} before: {outcomes or 'none'}",
         err=True,
     )
+    for line in trusted_words(progress):
+        typer.echo(line, err=True)
+    if progress.time_up:
+        typer.echo(f"the time is up: {progress.left} tasks are left to the next run of the same command", err=True)
 
 
 def _show_card(card: dict[str, Any]) -> None:

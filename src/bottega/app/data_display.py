@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from bottega.learn.cold_start.judge_stage import Progress
+from bottega.learn.cold_start.trusted.audit import Audit
 
 OFTEN_S = 0.2
 
@@ -45,4 +46,20 @@ def words(progress: Progress) -> str:
     parts += [f"{progress.refused} refused"] if progress.refused else []
     parts += [f"{len(progress.troubles)} troubles"] if progress.troubles else []
     parts += [f"proof {progress.proofs + 1} of {progress.proofs_planned}"] if progress.proofs_planned else []
+    parts += [f"{progress.audit['audited']} audited"] if progress.audit else []
     return ", ".join(parts)
+
+
+def trusted_words(progress: Progress) -> list[str]:
+    """What the trusting bench did with its time, and how the judge's audit ended; nothing where it was not used."""
+    lines = []
+    total = sum(progress.spent.values())
+    if total:
+        parts = ", ".join(f"{name} {seconds / total:.0%}" for name, seconds in progress.spent.most_common() if seconds > 0)
+        lines.append(f"trusted bench, {total:.0f} s of its workers: {parts}")
+    if progress.replaced:
+        lines.append("workers replaced: " + ", ".join(f"{number} {what}" for what, number in progress.replaced.most_common()))
+    if progress.audit:
+        known = {name: value for name, value in progress.audit.items() if name != "bench"}
+        lines.append(Audit(**known).words())
+    return lines

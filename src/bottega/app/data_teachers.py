@@ -17,11 +17,15 @@ BUILDER = "bottega.learn.teachers.builder.course:Builder"
 EPISODES = "episodes"
 
 
+def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
+    """A teacher that needs no judge while it works."""
+    return Classrooms(Appointment(BUILDER if teacher == "builder" else teacher), stage.teachers, stage.teacher_timeout)
+
+
 def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:
     """Also `module:Class`, a teacher of one's own that takes no arguments."""
     if teacher != "llm":
-        place = BUILDER if teacher == "builder" else teacher
-        return Classrooms(Appointment(place), stage.teachers, stage.teacher_timeout)
+        return builder_for(teacher, stage)
     if not backbone:
         raise UsageError("the llm teacher needs --backbone SPEC: local:PATH, server:MODEL@URL, or embedded")
     from bottega.learn.teachers.llm import LlmTeacher, Model

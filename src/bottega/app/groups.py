@@ -16,6 +16,9 @@ GROUPS = {
     "data": "bottega.app.data_command",
     "sft": "bottega.app.sft_command",
     "train": "bottega.app.train_command",
+    "model": "bottega.app.model_command",
+    "bench": "bottega.app.bench_command",
+    "compare": "bottega.app.compare_command",
     "report": "bottega.app.report_command",
 }
 

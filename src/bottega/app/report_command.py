@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from bottega.app.report_bench import bench_page
 from bottega.app.report_page import Page, html, markdown
 from bottega.app.report_training import training_page
+from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
 from bottega.episodes.deliver.files import write
 from bottega.learn.run_directory import kind_of
@@ -17,6 +19,7 @@ from bottega.learn.run_directory import kind_of
 KINDS: dict[str, Callable[[Path], Page]] = {
     "rl": lambda folder: training_page(folder, "rl"),
     "sft": lambda folder: training_page(folder, "sft"),
+    "bench": bench_page,
 }
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
@@ -27,17 +30,21 @@ def report_command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The HTML file; the Markdown file lies beside it. RUN/report.html if left out."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The HTML file; the Markdown file lies beside it. RUN/report.html if left out. A name in .md gives the Markdown alone.",
+        ),
     ] = None,
     text: Annotated[bool, typer.Option("--markdown", help="Print the Markdown on standard output and write nothing.")] = False,
 ) -> None:
-    """Draw a run: every figure of its event log, as plots in one HTML file that needs nothing else, and as Markdown.
+    """Draw a run of training or of a benchmark: every figure of it, as plots in one HTML file that needs nothing else, and as Markdown.
 
         bottega report run
 
     May be called while the run goes on. The HTML file can be read on a phone and printed; nothing in it is fetched and nothing runs.
     """
-    kind = kind_of(run)
+    kind = "bench" if (run / BENCH).exists() else kind_of(run)
     if kind == "optimize":
         raise UsageError(f"{run}: a search writes its own report, which is {run / 'report.html'}")
     if kind not in KINDS:
@@ -47,6 +54,10 @@ def report_command(
         typer.echo(markdown(page), nl=False)
         return
     place = output or run / "report.html"
+    if place.suffix == ".md":
+        write(place, markdown(page))
+        typer.echo(f"wrote {place}")
+        return
     write(place, html(page))
     write(place.with_suffix(".md"), markdown(page))
     typer.echo(f"wrote {place} and {place.with_suffix('.md')}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bottega.core.errors import UsageError
 
@@ -35,35 +35,35 @@ class Panel:
     scale: Literal["linear", "log"] = "linear"
 
 
-def drawn(panel: Panel, number: int) -> str:
+@dataclass(frozen=True)
+class Chart:
+    """Any other drawing. Small, so that its letters can be read on a phone."""
+
+    title: str
+    told: str
+    paint: Callable[[Any], None]
+    """Draws onto matplotlib's axes."""
+    height: float = 2.9
+    """In inches."""
+
+
+def drawn(panel: Panel | Chart, number: int) -> str:
     """Raises `UsageError` where matplotlib is missing. `number` keeps the ids of several figures in one page apart."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
     except ImportError:
         raise UsageError("a report with charts needs matplotlib: pip install 'bottega[report]'") from None
     with matplotlib.rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": f"bottega-{number}", "font.size": 9, "font.family": "sans-serif"}
     ):
-        figure = Figure(figsize=(5.6, 3.0), layout="constrained")
+        size = (4.2, panel.height) if isinstance(panel, Chart) else (5.6, 3.0)
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
         axes.grid(True, color="#0002", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-        if panel.kind == "stacked":
-            steps = sorted({step for line in panel.lines for step in line.steps})
-            stacks = [[dict(zip(line.steps, line.values)).get(step, 0.0) for step in steps] for line in panel.lines]
-            axes.stackplot(steps, *stacks, labels=[line.name for line in panel.lines], colors=COLOURS, alpha=0.85)
-        else:
-            for place, line in enumerate(panel.lines):
-                _draw(axes, line, COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
-        if panel.scale == "log" and any(value > 0 for line in panel.lines for value in line.values):
-            axes.set_yscale("log")
-        axes.set_xlabel("step")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if len(panel.lines) > 1:
-            axes.legend(fontsize=8, frameon=False, ncols=2 if len(panel.lines) > 4 else 1)
+        panel.paint(axes) if isinstance(panel, Chart) else _curves(axes, panel)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
@@ -71,6 +71,24 @@ def drawn(panel: Panel, number: int) -> str:
     for mark in ('id="', "url(#", 'xlink:href="#'):
         svg = svg.replace(mark, f"{mark}f{number}-")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{_attribute(panel.title)}" ', 1)
+
+
+def _curves(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    if panel.kind == "stacked":
+        steps = sorted({step for line in panel.lines for step in line.steps})
+        stacks = [[dict(zip(line.steps, line.values)).get(step, 0.0) for step in steps] for line in panel.lines]
+        axes.stackplot(steps, *stacks, labels=[line.name for line in panel.lines], colors=COLOURS, alpha=0.85)
+    else:
+        for place, line in enumerate(panel.lines):
+            _draw(axes, line, COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
+    if panel.scale == "log" and any(value > 0 for line in panel.lines for value in line.values):
+        axes.set_yscale("log")
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(panel.lines) > 1:
+        axes.legend(fontsize=8, frameon=False, ncols=2 if len(panel.lines) > 4 else 1)
 
 
 def _draw(axes: object, line: Line, colour: str, dashes: str) -> None:

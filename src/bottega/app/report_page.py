@@ -5,12 +5,13 @@ Whatever kind of run is reported gives a `Page`; nothing here knows what the cur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from bottega.app.learning_display import spark
-from bottega.app.report_curves import Panel, drawn
+from bottega.app.report_curves import Chart, Panel, drawn
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #b3261e; }
@@ -19,15 +20,20 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
+.charts.close { grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); }
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: .85rem; opacity: .8; }
 figure svg { width: 100%; height: auto; background: #fff; border-radius: .4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th:first-child, td:first-child { position: sticky; left: 0; background: Canvas; } td span { white-space: nowrap; opacity: .75; }
 .scroll { overflow-x: auto; } .bad { color: var(--bad); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; } dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 40rem) { table { font-size: .9rem; } td span { display: block; font-size: .8rem; } }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
-@media print { body { max-width: none; font-size: 11px; } .charts { grid-template-columns: 1fr 1fr; } }
+h2 { break-after: avoid; } tr { break-inside: avoid; }
+@media print { body { max-width: none; font-size: 11px; } figcaption { font-size: 10px; } .charts, .charts.close { grid-template-columns: 1fr 1fr; } }
 """
+INTERVAL = re.compile(r"(\S+(?: points)?) (\([^()]+ to [^()]+\),?)(.*)")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Nothing in it runs, and nothing is fetched."""
 
@@ -37,6 +43,8 @@ class Rows:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    told: str = ""
+    """How to read it."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,14 @@ class Page:
     facts: Sequence[tuple[str, str]]
     warnings: Sequence[str] = ()
     tables: Sequence[Rows] = ()
-    panels: Sequence[Panel] = ()
+    panels: Sequence[Panel | Chart] = ()
     notes: Sequence[str] = field(default=())
+    heading: str = "Curves"
+    """Over the panels."""
+    empty: str = "No step is finished yet."
+    """In place of panels where there are none."""
+    later: Sequence[Rows] = ()
+    """Tables that come after the panels."""
 
 
 def html(page: Page) -> str:
@@ -58,9 +72,13 @@ def html(page: Page) -> str:
         f"<figure>{drawn(panel, number)}<figcaption>{escape(panel.told)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
+    close = " close" if page.panels and all(isinstance(panel, Chart) for panel in page.panels) else ""
     parts.append(
-        f'<h2>Curves</h2><div class="charts">{"".join(figures)}</div>' if figures else "<p>No step is finished yet.</p>"
+        f'<h2>{escape(page.heading)}</h2><div class="charts{close}">{"".join(figures)}</div>'
+        if figures
+        else f"<p>{escape(page.empty)}</p>"
     )
+    parts += [f"<h2>{escape(table.title)}</h2>" + _table(table) for table in page.later]
     if page.notes:
         parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(note)}</li>" for note in page.notes) + "</ul>")
     return (
@@ -73,8 +91,18 @@ def html(page: Page) -> str:
 
 def _table(table: Rows) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    told = f"<p>{escape(table.told)}</p>" if table.told else ""
+    return f'{told}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _cell(text: str) -> str:
+    """An interval is set apart from its point, so that a narrow screen can put it below."""
+    found = INTERVAL.fullmatch(text)
+    if found is None:
+        return escape(text)
+    rest = f" <span>{escape(found[3].strip())}</span>" if found[3] else ""
+    return f"{escape(found[1])} <span>{escape(found[2])}</span>{rest}"
 
 
 def markdown(page: Page) -> str:
@@ -82,18 +110,26 @@ def markdown(page: Page) -> str:
     lines += [f"> **{_plain(text)}**\n" for text in page.warnings]
     lines += [f"- {_plain(name)}: {_plain(text)}" for name, text in page.facts]
     for table in page.tables:
-        lines += ["", f"## {_plain(table.title)}", "", *_rows(table.columns, table.rows)]
+        lines += _section(table)
     curves = [
         (panel.title, line.name, f"{line.values[0]:.4g}", f"{line.values[-1]:.4g}", spark(list(line.values), 30))
         for panel in page.panels
+        if isinstance(panel, Panel)
         for line in panel.lines
         if line.values
     ]
     if curves:
         lines += ["", "## Curves", "", *_rows(("", "", "first", "last", "from the first step to the last"), curves)]
+    for table in page.later:
+        lines += _section(table)
     if page.notes:
         lines += ["", "## Notes", "", *(f"- {_plain(note)}" for note in page.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _section(table: Rows) -> list[str]:
+    told = [_plain(table.told), ""] if table.told else []
+    return ["", f"## {_plain(table.title)}", "", *told, *_rows(table.columns, table.rows)]
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -19,6 +19,7 @@ from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.home import default_folder, open_library
 from bottega.skills.library import Library
 from bottega.skills.recover import recover
+from bottega.skills.shipped import add_shipped
 from bottega.skills.starter import read_card, starter_cards
 from bottega.skills.upkeep import Twins, duplicates, merge, restore, retire, retire_tired, tired, twins_of
 
@@ -55,7 +56,8 @@ def add_command(
 
 def import_command(
     source: Annotated[
-        str, typer.Argument(help="A JSONL file, ours or daVinci-kernel's; or `starter` for the cards that we ship.")
+        str,
+        typer.Argument(help="A JSONL file, ours or daVinci-kernel's; or `starter` or `shipped` for the cards that come along."),
     ],
     library: Place = None,
     on_conflict: Annotated[str, typer.Option(help="When another card has the name: rename, skip or error.")] = "rename",
@@ -73,7 +75,8 @@ def import_command(
         if source == "starter":
             added, trials = opened.add_many(starter_cards(), on_conflict, note="starter set"), 0  # type: ignore[arg-type]
         else:
-            report = import_file(opened, Path(source), on_conflict, trust)  # type: ignore[arg-type]
+            shipped = source == "shipped"
+            report = add_shipped(opened, on_conflict) if shipped else import_file(opened, Path(source), on_conflict, trust)  # type: ignore[arg-type]
             added, trials, refused = report.cards, report.trials, report.refused
         if as_json:
             skills_tables.print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})

@@ -47,7 +47,7 @@ def rows_of(folder: Path, stage: ExampleStage = OPEN, **options: Any) -> list[di
     return list(read_rows(folder))
 
 
-@pytest.mark.parametrize("style", ["compact", "full"])
+@pytest.mark.parametrize("style", ["terse", "compact", "full"])
 def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
     tell(tmp_path, points={"slow": 0.4, "fast": 1.9, "both": 1.92})
     assert admit_all(tmp_path) >= 2
@@ -64,6 +64,20 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
             assert [choice.name for choice in selector.parse(answer["content"], 3)] == row["skills"]
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
     assert len({tuple(sorted(row)) for row in rows}) == 1
+
+
+def test_a_shorter_kernel_that_is_nearly_as_fast_is_the_one_to_learn(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",), points={"slow": 1.0, "fast": 1.9, "both": 2.0})
+    sources = [candidate_of("silu_chain", step).source for step in range(3)]
+
+    def learned(concise: float) -> set[int]:
+        stage = ExampleStage(held_out=0.0, filtered=False, concise=concise)
+        return {sources.index(writer.parse(row["messages"][-1]["content"]).source) for row in rows_of(tmp_path, stage) if row["kind"] == "first"}
+
+    assert learned(1.0) == {2}
+    near = [step for step in (1, 2) if len(sources[step]) == min(len(sources[1]), len(sources[2]))]
+    assert learned(0.9) == set(near[:1])
+    assert learned(0.45) == {min(range(3), key=lambda step: len(sources[step]))}
 
 
 def test_no_card_is_named_where_none_helped(tmp_path: Path) -> None:

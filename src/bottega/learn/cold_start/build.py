@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,18 @@ from bottega.learn.cold_start.settings import ExampleStage, JudgeStage
 from bottega.learn.cold_start.splits import splits_of
 from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.tokens import counter
+from bottega.learn.cold_start.trusted.audit import FACT as AUDIT
+from bottega.learn.cold_start.trusted.audit import Audit, audited
+from bottega.learn.cold_start.trusted.bench import TrustedBench
+from bottega.learn.cold_start.trusted.keeping import KeepingBench
+from bottega.learn.cold_start.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
 LIBRARY = "library"
 SHELF_VERSION = "shelf version"
+AUDITING = 8
+"""Workers of the judge that audit the trusting bench: more would wait for each other."""
 
 MakeClassroom = Callable[[KeepingJudge], Classroom]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
@@ -63,34 +71,93 @@ async def judge_stage(
     """Judge everything that is not judged yet. What was done before an error or an interrupt is in the folder."""
     judged = Judged(progress or Progress())
     split = splitting or ExampleStage()
-    with Store(folder) as store, opened_library(folder, store) as library:
+    with Store(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
         store.add_subjects(subjects)
         store.note("device", device_facts(stage.device).to_json())
         store.note("fingerprint", fingerprint(stage.device))
-        bench = bench_of(stage)
-        with Judge(
-            stage.device,
-            workers=stage.workers,
-            quick=True,
-            baselines=stage.baselines,
-            precision=stage.precision,
-            timeout=stage.timeout,
-        ) as judge:
-            keeping = KeepingJudge(judge, store, bench, judged.progress.verdict)
-            classroom = make_classroom(keeping)
-            try:
-                judged.teacher = classroom.teacher
-                store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
-                await judge_all(subjects, classroom, keeping, store, stage, judged.progress)
-                if stage.proofs and classroom.varies:
-                    shelf = Shelf(library, stage.device.partition(":")[0], store.fact(SHELF_VERSION))
-                    gate = Gate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
-                    sides = splits_of(list(store.subjects()), split.held_out, split.salt)
-                    judged.proofs = await prove_all(gate, sides, judged.progress)
-            finally:
-                judge.close()
-                classroom.close()
+        trusted = opened.enter_context(_trusted(stage)) if stage.trusted else None
+        judge = opened.enter_context(
+            Judge(
+                stage.device,
+                workers=min(stage.workers, AUDITING) if stage.trusted else stage.workers,
+                quick=True,
+                baselines=stage.baselines,
+                precision=stage.precision,
+                timeout=stage.timeout,
+            )
+        )
+        keeping = KeepingJudge(judge, store, bench_of(stage), None if stage.trusted else judged.progress.verdict)
+        classroom = make_classroom(keeping)
+        opened.callback(classroom.close)
+        opened.callback(judge.close)
+        judged.teacher = classroom.teacher
+        bench, judging = keeping.bench, _chosen_bench(stage, classroom, keeping, trusted, store, judged.progress)
+        if isinstance(judging, KeepingBench):
+            bench = judging.bench
+        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
+        try:
+            await judge_all(subjects, classroom, judging, store, stage, judged.progress)
+        finally:
+            if trusted is not None:
+                trusted.close()
+                judged.progress.spent, judged.progress.replaced = trusted.spent, +trusted.replaced
+                judged.progress.faults = trusted.faults
+        if trusted is not None and stage.audit:
+            await _audit(stage, store, bench, keeping, judged.progress)
+        if stage.proofs and classroom.varies and not judged.progress.time_up:
+            shelf = Shelf(library, stage.device.partition(":")[0], store.fact(SHELF_VERSION))
+            gate = Gate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
+            sides = splits_of(list(store.subjects()), split.held_out, split.salt)
+            judged.proofs = await prove_all(gate, sides, judged.progress)
     return judged
+
+
+async def teach_stage(
+    folder: Path,
+    subjects: Sequence[Subject],
+    make_classroom: Callable[[], Classroom],
+    stage: JudgeStage,
+    making: dict[str, Any],
+    *,
+    progress: Progress | None = None,
+) -> Judged:
+    """Have everything written that is not written yet, and judge nothing: no device is needed for that."""
+    judged = Judged(progress or Progress())
+    with Store(folder) as store, closing(make_classroom()) as classroom:
+        store.add_subjects(subjects)
+        judged.teacher = classroom.teacher
+        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher, "stage": "teach"})
+        await judge_all(subjects, classroom, None, store, stage, judged.progress)
+    return judged
+
+
+def _trusted(stage: JudgeStage) -> TrustedBench:
+    return TrustedBench(
+        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, limit=stage.timeout
+    )
+
+
+def _chosen_bench(
+    stage: JudgeStage,
+    classroom: Classroom,
+    keeping: KeepingJudge,
+    trusted: TrustedBench | None,
+    store: Store,
+    progress: Progress,
+) -> KeepingJudge | KeepingBench:
+    if trusted is None:
+        return keeping
+    must_be_trusted(classroom.teacher.partition(" ")[0])
+    return KeepingBench(trusted, store, trusted_bench_of(stage), progress.verdict)
+
+
+async def _audit(stage: JudgeStage, store: Store, bench: Bench, keeping: KeepingJudge, progress: Progress) -> None:
+    def changed(audit: Audit) -> None:
+        progress.audit = audit.to_json()
+        progress.changed()
+
+    audit = await audited(store, bench, keeping, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    changed(audit)
 
 
 def examples_stage(
@@ -119,6 +186,7 @@ def examples_stage(
             "teachers": sorted({str(run.get("teacher", "")) for run in runs}),
             "judge": chosen.judge,
             "device": chosen.device,
+            "audit": store.fact(AUDIT) if is_trusted(chosen) else None,
             "fingerprint": store.fact("fingerprint"),
             "tasks_from": sorted({str(one) for run in runs for one in run.get("tasks", ())}),
             "seeds": sorted({int(seed) for run in runs for seed in run["settings"]["seeds"]}),

@@ -231,7 +231,7 @@ class _Seat:
 def _teach(pipe: Connection, parent: int, appointment: Appointment, memory: int) -> None:
     """The life of a teaching process. What the task's code prints is nobody's business."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, sys.stdout.fileno() if sys.stdout else 1)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -253,7 +253,7 @@ def _teach(pipe: Connection, parent: int, appointment: Appointment, memory: int)
         pipe.send(asyncio.run(_taught(teacher, task, language, seed, without)))
 
 
-def _leave_with(parent: int) -> None:
+def leave_with(parent: int) -> None:
     """A parent that was killed closes no pipe that another child has inherited: look whether it is there."""
     while os.path.exists(f"/proc/{parent}"):
         threading.Event().wait(1.0)

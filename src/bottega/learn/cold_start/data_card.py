@@ -82,13 +82,26 @@ def changed_files(folder: Path, card: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _how_judged(card: Mapping[str, Any]) -> str:
+    if "; trusted " not in str(card.get("device", "")):
+        return "Every kernel was judged correct and honest"
+    told = "Every kernel was judged correct by the trusting bench, which does not isolate kernels and takes only those of our own builder"
+    audit = card.get("audit")
+    if not audit:
+        return f"{told}; the judge audited none of them"
+    return (
+        f"{told}. The judge audited {audit['audited']} of its verdicts ({audit['share']:.1%} were drawn): it agrees on "
+        f"{audit['same_class']}, and on the speed of {audit['overlapping']} of {audit['both_timed']}"
+    )
+
+
 def text_of(card: Mapping[str, Any]) -> str:
     """The card for people."""
     lines = ["# Cold-start data", ""]
     lines += [
         f"{card['examples']} examples for the roles of a kernel writer, made {card['made_at']} from judged kernels: "
         f"{card['splits'].get('train', 0)} to train on, {card['splits'].get('test', 0)} held out. Held-out tasks have combinations of "
-        "operators that no training task has. Every kernel was judged correct and honest; speedups are measured, with their intervals.",
+        f"operators that no training task has. {_how_judged(card)}; speedups are measured, with their intervals.",
         "",
     ]
     for axis, counts in card["counts"].items():

@@ -17,7 +17,7 @@ from bottega.core.verdict import Verdict
 from bottega.learn.cold_start.answers import written
 from bottega.learn.cold_start.cards import Shelf
 from bottega.learn.cold_start.example import Example, Kind, with_answer
-from bottega.learn.cold_start.material import Attempt, Lesson, apart, best_of, gain_over
+from bottega.learn.cold_start.material import Attempt, Lesson, apart, best_of, gain_over, worth_learning
 from bottega.learn.cold_start.settings import ExampleStage
 from bottega.learn.teachers.teacher import FIRST_ATTEMPT
 
@@ -44,11 +44,12 @@ def writing_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
 
 def _first(lesson: Lesson, desk: Desk) -> Iterator[Example]:
     baseline = desk.stage.baseline
-    bests = [best for course in lesson.courses if (best := best_of(course, baseline)) is not None]
+    concise = desk.stage.concise
+    bests = [best for course in lesson.courses if (best := worth_learning(course, baseline, concise)) is not None]
     top = max((best.score(baseline) for best in bests), default=0.0)
     seen: set[str] = set()
     for best in bests:
-        if best.id in seen or best.score(baseline) < NEARLY_BEST * top:
+        if best.id in seen or best.score(baseline) < min(NEARLY_BEST, concise) * top:
             continue
         seen.add(best.id)
         yield _write(lesson, desk, "first", best, ())

@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError, JudgeError
+from bottega.core.errors import BottegaError
+from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.learn.cold_start.classroom import Classroom
-from bottega.learn.cold_start.keeping_judge import KeepingJudge
-from bottega.learn.cold_start.material import Lecture, Slip, Subject
+from bottega.learn.cold_start.material import Lecture, Subject
 from bottega.learn.cold_start.mistakes import slips_of
 from bottega.learn.cold_start.settings import JudgeStage
+from bottega.learn.cold_start.steps import chosen_steps
 from bottega.learn.cold_start.store import Store
 from bottega.learn.teachers.teacher import Step
 
 AHEAD = 4
 """Tasks that wait for the judge with their courses ready, for each of its workers."""
+
+
+class Judging(Protocol):
+    """Whoever judges all kernels of a task and remembers what was judged: the judge, or the trusting bench."""
+
+    async def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
+    ) -> list[Verdict | None]: ...
 
 
 @dataclass
@@ -46,6 +57,16 @@ class Progress:
     proofs_planned: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    time_up: bool = False
+    """Whether tasks were left because the time was up."""
+    spent: Counter[str] = field(default_factory=Counter)
+    """Seconds of the trusting bench's workers, all together, by what they did."""
+    replaced: Counter[str] = field(default_factory=Counter)
+    """Its workers that had to be replaced, by what was wrong with them."""
+    faults: list[str] = field(default_factory=list)
+    """Its own errors, as tracebacks: bugs of ours."""
+    judging_s: float = 0.0
+    audit: dict[str, Any] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     """What was skipped, each in a line."""
     changed: Callable[[], None] = lambda: None
@@ -56,18 +77,32 @@ class Progress:
         self.outcomes[verdict.outcome.value] += 1
         self.changed()
 
+    @property
+    def left(self) -> int:
+        return self.tasks - self.tasks_done
+
     def trouble(self, text: str) -> None:
         self.troubles.append(text)
         self.changed()
 
 
 async def judge_all(
-    subjects: Sequence[Subject], classroom: Classroom, judge: KeepingJudge, store: Store, stage: JudgeStage, progress: Progress
+    subjects: Sequence[Subject],
+    classroom: Classroom,
+    judge: Judging | None,
+    store: Store,
+    stage: JudgeStage,
+    progress: Progress,
 ) -> None:
-    """Raises only what ends the run: the store cannot be written, or the judge was closed."""
+    """Without a judge, kernels are only written. Raises only what ends the run: the store cannot be written, or the judge was closed."""
     progress.tasks += len(subjects)
     ready: asyncio.Queue[tuple[Subject, list[Lecture]] | None] = asyncio.Queue(AHEAD * stage.workers)
     places = asyncio.Semaphore(stage.teachers)
+    begun = time.monotonic()
+
+    def late() -> bool:
+        progress.time_up |= bool(stage.seconds) and time.monotonic() - begun >= stage.seconds
+        return progress.time_up
 
     async def one_lecture(subject: Subject, language: str, seed: int) -> Lecture:
         async with places:
@@ -84,6 +119,8 @@ async def judge_all(
 
         async def work() -> None:
             for subject in waiting:
+                if late():
+                    return
                 await teach(subject)
 
         async with asyncio.TaskGroup() as group:
@@ -94,7 +131,10 @@ async def judge_all(
 
     async def judge_some() -> None:
         while (item := await ready.get()) is not None:
-            await _judge_task(*item, judge, store, stage, progress)
+            if judge is not None:
+                if late():
+                    continue
+                await _judge_task(*item, judge, store, stage, progress)
             progress.tasks_done += 1
             progress.changed()
 
@@ -105,6 +145,8 @@ async def judge_all(
                 group.create_task(judge_some())
     except BaseExceptionGroup as several:
         raise _first(several) from None
+    finally:
+        progress.judging_s = time.monotonic() - begun
 
 
 async def _lecture(
@@ -128,33 +170,34 @@ async def _lecture(
 
 
 async def _judge_task(
-    subject: Subject, lectures: Sequence[Lecture], judge: KeepingJudge, store: Store, stage: JudgeStage, progress: Progress
+    subject: Subject, lectures: Sequence[Lecture], judge: Judging, store: Store, stage: JudgeStage, progress: Progress
 ) -> None:
-    steps = [step for lecture in lectures if lecture.course for step in lecture.course.steps]
-    unique = {step.candidate.id: step for step in steps}
+    label = subject.task.label
+    courses = [chosen_steps(lecture.course.steps, stage.steps) for lecture in lectures if lecture.course]
+    unique = {step.candidate.id: step for course in courses for step in course}
+
+    def trouble(text: str) -> None:
+        progress.trouble(f"{label}: {text}")
+
     correct: list[Step] = []
-    for step in unique.values():
-        verdict = await _verdict(subject, step.candidate, judge, progress)
-        if verdict is not None and verdict.outcome is Outcome.INVALID_TASK:
-            progress.trouble(f"{subject.task.label}: cannot be judged and is skipped: {_line(verdict.diagnosis)}")
+    verdicts = await judge.judge_many(subject.task, [step.candidate for step in unique.values()], trouble)
+    for step, verdict in zip(unique.values(), verdicts):
+        if verdict is None:
+            continue
+        if verdict.outcome is Outcome.INVALID_TASK:
+            trouble(f"cannot be judged and is skipped: {_line(verdict.diagnosis)}")
             return
-        if verdict is not None and verdict.outcome.accepted:
+        if verdict.outcome.accepted:
             correct.append(step)
-        elif verdict is not None:
-            progress.trouble(
-                f"{subject.task.label}: a teacher's kernel is {verdict.outcome.value} ({step.technique}): {_line(verdict.diagnosis)}"
-            )
+        else:
+            trouble(f"a teacher's kernel is {verdict.outcome.value} ({step.technique}): {_line(verdict.diagnosis)}")
     slips = [slip for step in _chosen(correct, stage) for slip in slips_of(subject.task, step.candidate, stage.mistakes)]
     slips = [slip for slip in slips if slip.candidate.id not in unique]
     if slips:
         store.add_slips(slips)
         progress.slips += len(slips)
-        await _judge_slips(subject, slips, judge, progress)
-
-
-async def _judge_slips(subject: Subject, slips: Iterable[Slip], judge: KeepingJudge, progress: Progress) -> None:
-    for slip in slips:
-        await _verdict(subject, slip.candidate, judge, progress)
+        drawn = {slip.candidate.id: slip.candidate for slip in slips}
+        await judge.judge_many(subject.task, list(drawn.values()), trouble)
 
 
 def _chosen(correct: Sequence[Step], stage: JudgeStage) -> list[Step]:
@@ -168,16 +211,6 @@ def _chosen(correct: Sequence[Step], stage: JudgeStage) -> list[Step]:
             drawn = min(own, key=lambda step: hashlib.sha256(step.candidate.id.encode()).digest())
             chosen |= {step.candidate.id: step for step in (own[-1], drawn)}
     return list(chosen.values())
-
-
-async def _verdict(subject: Subject, candidate: Candidate, judge: KeepingJudge, progress: Progress) -> Verdict | None:
-    try:
-        return await judge.judge_async(subject.task, candidate)
-    except JudgeError as error:
-        if "closed" in str(error):
-            raise
-        progress.trouble(f"{subject.task.label}: a kernel has no verdict and is left to the next run: {_line(str(error))}")
-        return None
 
 
 def _line(text: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
@@ -48,6 +49,24 @@ class KeepingJudge:
             del self._under_way[key]
         self._say(verdict, False)
         return verdict
+
+    async def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
+    ) -> list[Verdict | None]:
+        """A verdict for each, in order; None where the judge failed, which is told, and after a word that the task cannot be judged."""
+        found: list[Verdict | None] = []
+        for candidate in candidates:
+            try:
+                found.append(await self.judge_async(task, candidate))
+            except JudgeError as error:
+                if "closed" in str(error):
+                    raise
+                trouble(f"a kernel has no verdict and is left to the next run: {' '.join(str(error).split())[:200]}")
+                found.append(None)
+                continue
+            if found[-1] is not None and found[-1].outcome is Outcome.INVALID_TASK:
+                break
+        return [*found, *[None] * (len(candidates) - len(found))]
 
     def _say(self, verdict: Verdict, known: bool) -> None:
         if self._told is not None:

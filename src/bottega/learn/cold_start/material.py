@@ -185,6 +185,15 @@ def best_of(attempts: Iterable[Attempt], baseline: str) -> Attempt | None:
     return best
 
 
+def worth_learning(attempts: Iterable[Attempt], baseline: str, share: float = 1.0) -> Attempt | None:
+    """The shortest right kernel that has at least this share of the best one's speed."""
+    right = [attempt for attempt in attempts if attempt.accepted]
+    best = best_of(right, baseline)
+    if best is None or share >= 1:
+        return best
+    return min((one for one in right if one.score(baseline) >= share * best.score(baseline)), key=lambda one: len(one.source))
+
+
 def apart(better: Verdict, worse: Verdict, baseline: str) -> bool:
     """Whether one is surely the faster of two: their intervals do not touch."""
     one, other = better.speedup.get(baseline), worse.speedup.get(baseline)

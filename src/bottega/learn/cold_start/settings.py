@@ -7,6 +7,7 @@ from typing import Any
 
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
+from bottega.learn.cold_start.steps import ALL, checked_steps
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class JudgeStage:
     """Pairs of attempts on each task of a proof, at most."""
     retry: bool = False
     """Whether courses that failed before are asked for again."""
+    steps: str = ALL
+    """Which kernels of a course are judged: all, its ends, or a number."""
+    seconds: float = 0.0
+    """After so long no further task is begun; 0 for never."""
+    trusted: bool = False
+    """Whether the trusting bench judges, which it does only for teachers that are programs of ours."""
+    audit: float = 0.02
+    """The share of its verdicts that the judge gives again."""
 
     def __post_init__(self) -> None:
         if not self.languages or not self.seeds:
@@ -42,6 +51,9 @@ class JudgeStage:
             raise UsageError("workers, teachers and rounds are at least 1; mistakes and proofs are not negative")
         if self.teacher_timeout <= 0:
             raise UsageError("a course needs more than 0 seconds")
+        checked_steps(self.steps)
+        if self.seconds < 0 or not 0 <= self.audit <= 1:
+            raise UsageError("seconds are not negative, and the audited share lies between 0 and 1")
 
     @property
     def baseline(self) -> str:
@@ -86,6 +98,8 @@ class ExampleStage:
     """What a kernel must have gained before there is something to summarise."""
     max_tokens: int = 0
     """Of a whole example; 0 for any number."""
+    concise: float = 1.0
+    """The shortest kernel with this share of the best one's speed is the one to learn: a small model slips less often on it."""
     held_out: float = 0.1
     """Share of operator combinations that training never sees."""
     salt: str = "bottega"
@@ -96,6 +110,8 @@ class ExampleStage:
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
             raise UsageError("the held-out share lies between 0 and 1")
+        if not 0 < self.concise <= 1:
+            raise UsageError("concise is a share of the best speed: above 0, at most 1")
         if self.retrieved < 1 or self.skills < 1 or self.max_tokens < 0 or self.margin < 1:
             raise UsageError("retrieved and skills are at least 1, a margin too, and max tokens are not negative")
 

@@ -209,6 +209,11 @@ class Store:
         )
         return Verdict.from_json(json.loads(rows[0][0])) if rows else None
 
+    def judged(self, bench: Bench) -> list[tuple[str, str]]:
+        """Tasks and candidates that have a verdict of this bench."""
+        rows = self._rows("SELECT task, candidate FROM verdicts WHERE judge = ? AND device = ?", bench.judge, bench.device)
+        return [(task, candidate) for task, candidate in rows]
+
     def benches(self) -> dict[Bench, int]:
         rows = self._rows("SELECT judge, device, count(*) FROM verdicts GROUP BY judge, device ORDER BY count(*) DESC, device")
         return {Bench(judge, device): number for judge, device, number in rows}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bottega.backbone.chat import Message
+from bottega.backbone.loading import is_embedded
 from bottega.backbone.pricing import MESSAGE_TOKENS
 from bottega.core.errors import BackboneError, UsageError
 
@@ -21,7 +22,7 @@ def counter(name: str) -> tuple[Count, str]:
             lambda text: int(len(text.encode(errors="replace")) / BYTES_PER_TOKEN) + 1
         ), "an estimate from the text's length"
     try:
-        if name == "embedded":
+        if is_embedded(name):
             from bottega.backbone.embedded import _tokenizer, require_embedded_file
             from bottega.backbone.gguf import Gguf
 

@@ -12,6 +12,8 @@ from bottega.core.candidate import Candidate, Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.frame import Frame, frame_of
 from bottega.learn.teachers.builder.kernel import Call
+from bottega.learn.teachers.builder.layers.steps import layer_steps
+from bottega.learn.teachers.builder.layers.techniques import CAPTURED, LAYERS
 from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
 from bottega.learn.teachers.builder.plan import Plan
 from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, TECHNIQUES, make_plan
@@ -25,6 +27,8 @@ from bottega.learn.teachers.teacher import FIRST_ATTEMPT, Course, Refusal, Step
 VERSION = "1"
 LANGUAGES: tuple[Language, ...] = ("cpp", "triton", "cuda")
 GPU_LANGUAGES: tuple[Language, ...] = ("triton", "cuda")
+LONGEST_UNROLLED = 9_000
+"""Characters from which on a network is taught by its layers alone."""
 Write = Callable[[Plan, Frame, frozenset[str], Style], str]
 
 
@@ -50,7 +54,8 @@ def techniques_of(language: Language) -> tuple[Technique, ...]:
     writer = writer_of(language)
     own = [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES]
     light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
-    found = (*light, *own, *writer.techniques, *((REPLAY,) if language in GPU_LANGUAGES else ()))
+    network = (CAPTURED, *LAYERS) if language == "triton" else ()
+    found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if language in GPU_LANGUAGES else ()))
     return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
 
 
@@ -136,16 +141,34 @@ class Builder:
     def build(self, task: Task, language: Language, without: Iterable[str] = (), seed: int = 0) -> Course:
         """The course for a task, never using the techniques in `without`. Raises `Refusal`."""
         style, writer, barred = Style(seed), writer_of(language), frozenset(without)
+        layered = layer_steps(task, style, barred) if language == "triton" else []
+        try:
+            own = any(step.technique != CAPTURED.name for step in layered)
+            steps = self._unrolled(task, writer, style, barred, LONGEST_UNROLLED if own else None)
+        except Refusal:
+            if not layered:
+                raise
+            steps = ()
+        return Course(task.id, language, self.name, (*steps, *layered))
+
+    def _unrolled(
+        self, task: Task, writer: Writer, style: Style, barred: frozenset[str], longest: int | None
+    ) -> tuple[Step, ...]:
+        """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
         bench = _Bench(understand(task, style), writer, style, barred)
         fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
+        if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
+            return ()
         # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
         bench.take(bench.take(fused, writer.techniques), bench.whole)
         own = bench.take(fused, [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES])
         if own is not fused:
             bench.take(bench.take(own, writer.techniques), bench.whole)
         if not bench.steps:
-            raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
-        return Course(task.id, language, self.name, tuple(bench.steps))
+            raise Refusal(f"{task.label}: no kernel of ours is left to write in {writer.language}")
+        if longest and max(len(step.candidate.source) for step in bench.steps) > longest:
+            return ()
+        return tuple(bench.steps)
 
 
 @dataclass(frozen=True)

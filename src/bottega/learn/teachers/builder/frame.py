@@ -35,7 +35,7 @@ class Frame:
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
     ) -> str:
         """The whole file. `extra` are lines added at the end of the constructor, `after` methods added to the class."""
-        head = _sorted_imports({"import torch", "from torch import nn", *self.imports, *imports}, self)
+        head = sorted_imports({"import torch", "from torch import nn", *self.imports, *imports})
         constructor = self.constructor
         if extra:
             constructor = constructor or "def __init__(self):\n    super().__init__()"
@@ -153,7 +153,7 @@ def _without_forward(statement: ast.stmt) -> ast.stmt:
     return ast.ClassDef(statement.name, statement.bases, statement.keywords, body or [ast.Pass()], statement.decorator_list)
 
 
-def _sorted_imports(lines: set[str], frame: Frame) -> str:
+def sorted_imports(lines: set[str]) -> str:
     """Standard library first, then torch and friends, then Bottega, as a formatter would leave them."""
     used = {"import torch.nn as nn", "from torch import nn"}
     if "import torch.nn as nn" in lines:

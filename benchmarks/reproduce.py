@@ -1,0 +1,279 @@
+"""The whole road on one machine, by the commands that a user would give: tasks, teaching, judging, examples, cold start, RL, packing, evaluation.
+
+Every stage leaves a mark with the hash of its commands when it is done, and every command goes on where it was stopped: the same call goes on.
+Minutes are shared out before anything runs. What they are planned with stands in `Sizes`; where no figure is known, the plan is a guess and says so.
+
+    python benchmarks/reproduce.py --out reproduced --minutes 60              # one GPU
+    python benchmarks/reproduce.py --out reproduced --show                    # the commands, and nothing else
+    python benchmarks/reproduce.py --out dry --device cpu                     # every stage with the smallest counts, to see that it works
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
+SHARES = {"tasks": 0.12, "teach": 0.06, "judge": 0.3, "examples": 0.02, "sft": 0.15, "rl": 0.17, "pack": 0.03, "evaluate": 0.15}
+"""Of the minutes."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything; of a GPU, what fits into the minutes."""
+
+    tasks: int
+    held_out: int
+    workers: int
+    judge_seconds: int
+    sft: tuple[str, ...]
+    rl: tuple[str, ...]
+    data: tuple[str, ...]
+    bench: tuple[str, ...]
+    max_mb: float
+    check_rows: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    name: str
+    minutes: float
+    commands: tuple[tuple[str, ...], ...]
+    known: str
+    """What the minutes rest on."""
+
+    def digest(self, before: str) -> str:
+        """The same for the same commands after the same stages."""
+        return hashlib.sha256(json.dumps([before, self.name, self.commands]).encode()).hexdigest()[:16]
+
+
+def gpu_sizes(minutes: float, workers: int) -> Sizes:
+    share = {name: part * minutes for name, part in SHARES.items()}
+    kernels = 4 * 2 * 2 * 2  # tasks, selections, samples, turns
+    rl_steps = max(2, int(70 * share["rl"] / kernels / 1.5))
+    evaluated = max(6, int(70 * share["evaluate"] / 3 / 4))
+    return Sizes(
+        tasks=max(40, int(60 * share["tasks"])),
+        held_out=max(10, int(6 * share["tasks"])),
+        workers=workers,
+        judge_seconds=int(60 * share["judge"]),
+        sft=("--preset", "one-gpu", "optimiser.warmup=20"),  # three epochs: more minutes bring more data, not more of the same
+        rl=(
+            "--preset", "one-gpu", f"data.steps={rl_steps}", "rollout.tasks=4", "rollout.schemes=1", "rollout.samples=2", "rollout.turns=2",
+            f"rollout.judge_workers={workers}", "skills.unproved=true", "checkpoint.every=5",
+        ),
+        data=("--languages", "triton", "--trust-teacher", "--seeds", "2"),
+        bench=("--limit", str(evaluated), "--samples", "2", "--turns", "2", "--at-once", "32"),
+        max_mb=22.0,
+        check_rows=128,
+    )  # fmt: skip
+
+
+def cpu_sizes() -> Sizes:
+    """To see every stage work. Nothing is learned from so little."""
+    return Sizes(
+        tasks=6,
+        held_out=2,
+        workers=1,
+        judge_seconds=60,
+        sft=("--preset", "cpu-quickstart", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
+        rl=(
+            "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
+            "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048", "data.batch_tokens=2048",
+        ),
+        data=("--languages", "cpp", "--trust-teacher", "--mistakes", "1", "--proofs", "0", "--teachers", "1", "--no-filter"),
+        bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
+        max_mb=22.0,
+        check_rows=2,
+    )  # fmt: skip
+
+
+def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> list[Stage]:
+    train, held_out, data, cold, rl = (str(out / name) for name in ("tasks/train", "tasks/held-out", "data", "sft", "rl"))
+    shipped = out / "shipped" / "bottega.difference"
+    where = ("--device", device)
+    synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
+    build = ("data", "build", train, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
+    bench = ("bench", held_out, *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
+    trained = ("--style", style, "--library", f"{rl}/library")
+    runs = {
+        "base": ("--backbone", "embedded:base"),
+        "sft": ("--backbone", f"local:{cold}/model", "--style", style),
+        "packed": ("--backbone", f"embedded:{shipped}", *trained),
+    }
+    commands: dict[str, tuple[tuple[str, ...], ...]] = {
+        "tasks": (
+            (*synth, "--seed", "1", "--count", str(sizes.held_out), "--out", held_out),
+            (*synth, "--seed", "0", "--count", str(sizes.tasks), "--decontaminate", held_out, "--out", train),
+        ),
+        "teach": ((*build, "--stage", "teach"),),
+        "judge": ((*build, "--stage", "judge", "--steps", "ends", "--seconds", str(sizes.judge_seconds)),),
+        "examples": ((*build, "--stage", "examples"),),
+        "sft": (("sft", "--data", data, "--out", cold, f"model.device={device}", *sizes.sft),),
+        "rl": (
+            (
+                "train", "--out", rl, *sizes.rl, f"model.name={cold}/model", f"model.device={device}", f"rollout.style={style}",
+                f"data.tasks={json.dumps([train])}",
+            ),
+        ),
+        "pack": (
+            (
+                "model", "pack", rl, "--out", str(shipped), "--max-mb", f"{sizes.max_mb:g}", "--check", data,
+                "--rows", str(sizes.check_rows), *where,
+            ),
+            ("skills", "export", str(out / "shipped" / "skills.jsonl"), "--library", f"{rl}/library", "--state", "admitted"),
+        ),
+        "evaluate": tuple((*bench, *how, "--name", name, "--out", str(out / "bench" / name)) for name, how in runs.items()),
+    }  # fmt: skip
+    known = {
+        "sft": "less if there is little data: 268,000 tokens/s were measured on one H200",
+        "rl": "70 verdicts a minute, as the judge had on one H200; half as much again for the gate and the update",
+        "judge": "it ends by itself after its seconds",
+        "evaluate": "70 verdicts a minute",
+    }
+    return [
+        Stage(name, SHARES[name] * minutes, commands[name], known.get(name, "a guess") if device != "cpu" else "a guess")
+        for name in SHARES
+    ]
+
+
+def main(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path("reproduced"),
+    device: Annotated[str, typer.Option(help="cuda, cuda:N; or cpu for a dry run with the smallest counts.")] = "cuda",
+    minutes: Annotated[float, typer.Option(min=5, help="To share out; counts grow with them.")] = 60,
+    style: Annotated[str, typer.Option(help="Of the prompts that are learned: terse, compact or full.")] = "terse",
+    workers: Annotated[int, typer.Option(help="Kernels judged side by side; 0 for all cores but four.")] = 0,
+    stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given often.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Print the commands and end.")] = False,
+    write_results: Annotated[bool, typer.Option("--write-results", help="Put the table into docs/results.md.")] = False,
+) -> None:
+    """Train and evaluate the embedded model from nothing. Started again with the same options, it goes on."""
+    cpu = device == "cpu"
+    minutes = 10.0 if cpu else minutes
+    sizes = cpu_sizes() if cpu else gpu_sizes(minutes, workers or max(2, (os.cpu_count() or 4) - 4))
+    stages = plan(out, device, minutes, style, sizes)
+    unknown = sorted(set(stage or ()) - set(SHARES))
+    if unknown:
+        _end(2, f"there is no stage {', '.join(unknown)}: {', '.join(SHARES)}")
+    if show:
+        for each in stages:
+            print(f"# {each.name}: about {each.minutes:.0f} min ({each.known})")
+            print("\n".join(shlex.join(("bottega", *command)) for command in each.commands))
+        return
+    before = ""
+    for each in stages:
+        digest, mark = each.digest(before), out / "done" / f"{each.name}.json"
+        done = json.loads(mark.read_text()) if mark.is_file() else None
+        if done and done["hash"] != digest:
+            _end(
+                2, f"{each.name} was done with other settings: give another --out, or remove {mark.parent} to begin again there"
+            )
+        if done:
+            print(f"{each.name}: done, {done['seconds'] / 60:.1f} min", flush=True)
+        elif stage and each.name not in stage:
+            if stages.index(each) < min(list(SHARES).index(name) for name in stage):
+                _end(2, f"{each.name} comes first and is not done")
+        else:
+            print(f"{each.name}: about {each.minutes:.0f} min ({each.known})", flush=True)
+            _done(mark, digest, _timed(lambda each=each: _run(each, out)))  # type: ignore[misc]
+        before = digest
+    if (out / "done" / "evaluate.json").is_file():
+        text = _results(out, device, minutes)
+        (out / "results.md").write_text(text)
+        if write_results:
+            RESULTS.write_text(text)
+        print(f"results: {RESULTS if write_results else out / 'results.md'}")
+
+
+def _run(stage: Stage, out: Path) -> None:
+    for command in stage.commands:
+        words = [*command, "--resume"] if command[0] in ("sft", "train") and _begun(command) else list(command)
+        if words[-1] == "--resume":  # a resumed run has its settings
+            words = [command[0], "--out", command[command.index("--out") + 1], "--resume"]
+            if (Path(words[2]) / "model").is_dir():
+                continue
+        print(f"  {shlex.join(('bottega', *words))}", flush=True)
+        (out / "shipped").mkdir(parents=True, exist_ok=True)
+        code = subprocess.run([sys.executable, "-m", "bottega.app.cli", *words], check=False).returncode
+        if code:
+            _end(code if code in (2, 130) else 1, f"{stage.name} ended with exit code {code}; the same call goes on with it")
+
+
+def _begun(command: Sequence[str]) -> bool:
+    """There is something to go on with; a run that was killed before its first checkpoint begins again."""
+    folder = Path(command[command.index("--out") + 1])
+    return (folder / "events.jsonl").is_file()
+
+
+def _timed(work: Callable[[], None]) -> float:
+    begun = time.monotonic()
+    work()
+    return time.monotonic() - begun
+
+
+def _done(mark: Path, digest: str, seconds: float) -> None:
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    draft = mark.with_suffix(".draft")
+    draft.write_text(
+        json.dumps({"hash": digest, "seconds": round(seconds, 1), "at": datetime.now(UTC).isoformat(timespec="seconds")})
+    )
+    os.replace(draft, mark)
+    print(f"  done in {seconds / 60:.1f} min", flush=True)
+
+
+def _results(out: Path, device: str, minutes: float) -> str:
+    runs = [str(out / "bench" / name) for name in ("base", "sft", "packed")]
+    command = [sys.executable, "-m", "bottega.app.cli", "compare", *runs, "--markdown"]
+    told = subprocess.run(command, check=False, capture_output=True, text=True)
+    marks = {
+        name: json.loads((out / "done" / f"{name}.json").read_text())
+        for name in SHARES
+        if (out / "done" / f"{name}.json").is_file()
+    }
+    rows = [f"| {name} | {mark['seconds'] / 60:.1f} | {mark['at']} |" for name, mark in marks.items()]
+    return "\n".join(
+        [
+            "# Results of one reproduction",
+            "",
+            f"`python benchmarks/reproduce.py --device {device} --minutes {minutes:g}`, {_machine(device)}, {datetime.now(UTC):%Y-%m-%d}.",
+            "`base` is the embedded model untrained, `sft` after the cold start, `packed` after RL, as the file that ships,",
+            "with the skills of its own run.",
+            "",
+            told.stdout.strip() if not told.returncode else f"The runs could not be compared: {told.stderr.strip()}",
+            "",
+            "| stage | minutes | finished |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _machine(device: str) -> str:
+    if device == "cpu":
+        return f"{os.cpu_count()} cores ({platform.machine()})"
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
+def _end(code: int, why: str) -> None:
+    print(f"reproduce: {why}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,298 @@
+"""`bottega bench`: options in, exit code out. The work is done in `bottega.bench.sitting` and `bottega.bench.verify`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from bottega.agents.prompts import Style
+from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
+from bottega.app.learning_display import Quiet, display_for
+from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
+from bottega.backbone.loading import trained_style
+from bottega.backbone.speaker import Speaker
+from bottega.bench.attempt import Attempt
+from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
+from bottega.bench.shard import devices_named, kind_of
+from bottega.bench.sitting import STARTER, Finished, Wish, next_folder, sit
+from bottega.bench.verify import verify
+from bottega.core.errors import UsageError
+from bottega.episodes.budget import Caps
+from bottega.episodes.deliver.files import strict
+from bottega.episodes.settings import StrategyName
+
+WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
+WHAT, WRITING, MODEL, FOREIGN, JUDGING, RECORD, OUTPUT = (
+    "The tasks", "How kernels are written", "The model", "Kernels that others wrote", "How they are judged", "Checking a record", "Output",
+)  # fmt: skip
+
+app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+
+
+def _in(panel: str, *names: str, **options: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **options)
+
+
+@app.command("bench")
+def bench_command(
+    tasks: Annotated[
+        list[str] | None,
+        typer.Argument(help="A folder of tasks (KernelBench's level1/ … or any), a data set, kernelbench:level1, builtin."),
+    ] = None,
+    levels: Annotated[str, _in(WHAT, "--levels", metavar="1,2", help="Only tasks of these levels.")] = "",
+    only: Annotated[str, _in(WHAT, "--only", metavar="PATTERN", help="Only tasks whose name fits, such as `*softmax*`.")] = "",
+    limit: Annotated[int | None, _in(WHAT, "--limit", help="So many tasks, at even distances over the whole set.")] = None,
+    backbone: Annotated[
+        str | None,
+        _in(MODEL, "--backbone", metavar="SPEC", help="embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."),
+    ] = None,
+    samples: Annotated[int, _in(WRITING, "--samples", help="Of each task, none of which sees another.")] = 1,
+    turns: Annotated[int, _in(WRITING, "--turns", help="Kernels of a sample in a row, each seeing the ones before it.")] = 1,
+    strategy: Annotated[
+        str,
+        _in(
+            WRITING, "--strategy", help="serial; parallel (samples × turns kernels, all apart); beam or evolve in each sample."
+        ),
+    ] = "serial",
+    width: Annotated[int, _in(WRITING, "--width", help="Of a beam; islands of an evolution.")] = 2,
+    branch: Annotated[int, _in(WRITING, "--branch", help="Children of a kernel in a beam, of an island in evolution.")] = 2,
+    library: Annotated[
+        str, _in(WRITING, "--library", metavar="PATH", help="A skill library, starter for the set that comes along, or none.")
+    ] = "none",
+    selection: Annotated[
+        str, _in(WRITING, "--selection", help="Who picks skills: selector (the backbone), bm25 (the search alone), none.")
+    ] = "selector",
+    proved_only: Annotated[bool, _in(WRITING, "--proved-only", help="Offer admitted skills only, not proposed ones.")] = False,
+    seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
+    at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
+    temperature: Annotated[float, _in(MODEL, "--temperature", help="0 takes the likeliest answer.")] = 1.0,
+    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 2048, and 8192 from a server.")] = None,
+    context: Annotated[int | None, _in(MODEL, "--context", help="Tokens that the model takes, prompt and answer.")] = None,
+    style: Annotated[
+        str | None, _in(MODEL, "--style", help="terse for models trained on it, compact for small ones, full.")
+    ] = None,
+    prompts: Annotated[
+        Path | None, _in(MODEL, "--prompts", metavar="DIR", help="Prompt files that overrule the shipped ones.")
+    ] = None,
+    price_prompt: Annotated[float | None, _in(MODEL, "--price-prompt", help="Price of a million prompt tokens.")] = None,
+    price_output: Annotated[float | None, _in(MODEL, "--price-output", help="Price of a million output tokens.")] = None,
+    money: Annotated[float | None, _in(MODEL, "--money", help="Spend at most this much, over all sittings.")] = None,
+    tokens: Annotated[int | None, _in(MODEL, "--tokens", help="At most this many tokens, over all sittings.")] = None,
+    candidates: Annotated[
+        Path | None,
+        _in(
+            FOREIGN,
+            "--candidates",
+            metavar="DIR",
+            help="Judge these kernels: KernelBench's run folder, or TASK.py, TASK.0.py, TASK/0.py.",
+        ),
+    ] = None,
+    name: Annotated[
+        str, _in(FOREIGN, "--name", help="Who wrote the kernels, for the record; the model or folder if left out.")
+    ] = "",
+    device: Annotated[str, _in(JUDGING, "--device", help="cpu, cuda, cuda:0,cuda:1, or all: one judge on each.")] = "cpu",
+    workers: Annotated[int, _in(JUDGING, "--workers", help="Kernels built and tried side by side on each device.")] = 1,
+    language: Annotated[str | None, _in(JUDGING, "--language", help="To write in: cpp, triton or cuda; by the device.")] = None,
+    baseline: Annotated[str, _in(JUDGING, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
+    precision: Annotated[
+        str, _in(JUDGING, "--precision", help="fp32 (strict), or what both sides may use: tf32, bf16, fp16.")
+    ] = "fp32",
+    mode: Annotated[str, _in(JUDGING, "--mode", help="Judge models in train or eval mode, or as-built.")] = "as-built",
+    quick: Annotated[bool, _in(JUDGING, "--quick", help="Fewer input variants and timed rounds; not for publishing.")] = False,
+    timeout: Annotated[float, _in(JUDGING, "--timeout", help="Seconds of a kernel's own time, compiling included.")] = 120.0,
+    require_kernel: Annotated[
+        float | None, _in(JUDGING, "--require-kernel", metavar="SHARE", help="Reject where own kernels do less of the work.")
+    ] = None,
+    record: Annotated[
+        Path | None,
+        _in(
+            RECORD,
+            "--verify",
+            metavar="RECORD",
+            help="Judge a random part of a record again: a leaderboard.json or its folder.",
+        ),
+    ] = None,
+    share: Annotated[float, _in(RECORD, "--share", help="The part that is judged again.")] = 0.1,
+    count: Annotated[int | None, _in(RECORD, "--count", help="So many kernels, in place of a share.")] = None,
+    out: Annotated[
+        Path | None, _in(OUTPUT, "--out", metavar="DIR", help="The run's folder; ./bottega-bench-N if left out.")
+    ] = None,
+    quiet: Annotated[bool, _in(OUTPUT, "--quiet", help="No progress on standard error.")] = False,
+    as_json: Annotated[
+        bool, _in(OUTPUT, "--json", help="Print the record, or what there is of it, on standard output.")
+    ] = False,
+) -> None:
+    """Measure who writes how good kernels: every kernel of a task set judged, in KernelBench's terms and in stricter ones.
+
+    A model over KernelBench's first two levels, four samples of three turns each, on every GPU of the machine:
+
+        bottega bench KernelBench --levels 1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 --samples 4 --turns 3 --device all --out run
+
+    The same with the skills that come along, or with your own, for `bottega compare`:
+
+        bottega bench KernelBench … --library starter --out run-with-skills
+        bottega compare run run-with-skills
+
+    Kernels that another system wrote, in KernelBench's run folder or as TASK.py files, under the same rules:
+
+        bottega bench KernelBench --candidates runs/their_run --name theirs --device cuda --workers 8 --out theirs
+
+    Is a published record true? Judge a tenth of it again:
+
+        bottega bench --verify theirs/leaderboard.json --device cuda
+
+    **The same command goes on** where a run stopped, however it stopped: give the same --out. Nothing is judged or counted twice.
+    What may change between sittings: --device (of one make), --workers, --at-once, --money, --tokens.
+
+    Tasks that cannot be judged fairly (constant outputs, launch-bound, …) keep their place and are told apart: totals with and without them.
+
+    Exit code 0: all of it is done, or the record holds. 1: the record does not hold. 4: some tasks are not done, which their rows tell
+    (a lost device, a spent budget, a silent model); run it again. 2: wrong usage. 130: interrupted; run it again.
+    """
+    devices = devices_named(device)
+    if baseline not in BASELINES:
+        raise UsageError(f"unknown baseline {baseline!r}; use {', '.join(BASELINES)}")
+    if record is not None:
+        if tasks or backbone or candidates or out:
+            raise UsageError(
+                "--verify takes its tasks and kernels from the record: leave out TASKS, --backbone, --candidates and --out"
+            )
+        raise typer.Exit(_verified(record, devices, share, count, seed, workers, quiet, as_json))
+    if not tasks:
+        raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
+    if (backbone is None) == (candidates is None):
+        raise UsageError("give either --backbone, to have kernels written, or --candidates, to judge kernels that others wrote")
+    judging = Judging(kind_of(devices[0]), BASELINES[baseline], precision, mode, quick, timeout, require_kernel)
+    writing = None
+    if backbone is not None:
+        is_server = backbone.startswith("server:")
+        writing = Writing(
+            backbone=backbone,
+            language=chosen_language(language, kind_of(devices[0])),
+            samples=samples,
+            strategy=cast(StrategyName, strategy),
+            generations=turns,
+            width=width,
+            branch=branch,
+            library=_library(library),
+            selection=cast(Selection, selection),
+            unproved=not proved_only,
+            temperature=temperature,
+            max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
+            context=context,
+            style=cast(Style, style or trained_style(backbone) or ("full" if is_server else "compact")),
+            prompts=str(prompts.resolve()) if prompts is not None else "",
+            seed=seed,
+        )
+    settings = BenchSettings(
+        tuple(tasks), judging, writing, name, _levels(levels), only, limit, "" if candidates is None else str(candidates)
+    )
+    prices = chosen_prices(backbone, price_prompt, price_output, money) if backbone is not None else None
+    caps = Caps(tokens=tokens, money=money)
+    command = shlex.join(["bottega", *sys.argv[1:]])
+    wish = Wish(settings, out if out is not None else next_folder(Path()), devices, workers, at_once, caps, command)
+    display = display_for(BenchProgress(BASELINES[baseline][0]), f"bench on {device}", quiet)
+
+    def speaker(spent: Sequence[Attempt]) -> Speaker:
+        return speaker_for(str(backbone), prices, context, caps, spent)
+
+    finished = asyncio.run(_interruptible(sit(wish, speaker, display.say, display.hear), display))
+    if finished is None:
+        typer.echo(f"bottega: interrupted; the same command with --out {shlex.quote(str(wish.folder))} goes on", err=True)
+        raise typer.Exit(INTERRUPTED)
+    _tell(finished, as_json)
+    raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
+
+
+async def _interruptible(work: Any, display: Quiet) -> Any:
+    """The work's result, or None after a signal. What is under way is left; a second signal ends the process at once."""
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+
+    def ring() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ring)
+    with display:
+        try:
+            return await task
+        except asyncio.CancelledError:
+            return None
+
+
+def _tell(finished: Finished, as_json: bool) -> None:
+    if not as_json:
+        show(finished, summaries_of(finished.run))
+        return
+    from bottega.bench.leaderboard import record_of
+
+    told = {"folder": str(finished.run.folder), "whole": finished.whole, "ended": finished.ended, **record_of(finished.run)}
+    sys.stdout.write(json.dumps(strict(told), ensure_ascii=False) + "\n")
+
+
+def _verified(
+    record: Path, devices: tuple[str, ...], share: float, count: int | None, seed: int, workers: int, quiet: bool, as_json: bool
+) -> int:
+    def watch(one: Any) -> None:
+        if not quiet:
+            typer.echo(checked_line(one), err=True)
+
+    work = verify(record, devices, share=share, count=count, seed=seed, workers=workers, watch=watch)
+    found = asyncio.run(_interruptible(work, Quiet()))
+    if found is None:
+        typer.echo("bottega: interrupted; nothing was concluded", err=True)
+        return INTERRUPTED
+    if as_json:
+        sys.stdout.write(json.dumps(strict(found.to_json()), ensure_ascii=False) + "\n")
+    else:
+        show_verification(found)
+    return REFUTED if found.refuted else WHOLE
+
+
+def speaker_for(
+    backbone: str, prices: tuple[float, float] | None, context: int | None, caps: Caps, spent: Sequence[Attempt]
+) -> Speaker:
+    """What earlier sittings spent counts against the caps."""
+    from bottega.backbone.choose import open_backbone
+
+    if not backbone.startswith("server:"):
+        speaker = open_backbone(backbone)
+        speaker.context = min(speaker.context, context or speaker.context)
+        return speaker
+    from bottega.backbone.chat import Usage
+    from bottega.backbone.ledger import Ledger, Spent
+    from bottega.backbone.pricing import Prices
+
+    usage = Usage(
+        sum(attempt.prompt_tokens for attempt in spent),
+        sum(attempt.output_tokens for attempt in spent),
+        sum(attempt.money for attempt in spent),
+    )
+    ledger = Ledger(
+        Prices(*(prices or (0.0, 0.0))), token_cap=caps.tokens, money_cap=caps.money, spent=Spent(usage, len(spent))
+    )
+    options: dict[str, Any] = {} if context is None else {"context": context}
+    return open_backbone(backbone, ledger=ledger, concurrency=64, **options)
+
+
+def _library(word: str) -> str:
+    if word in ("none", ""):
+        return ""
+    return word if word == STARTER else str(Path(word).resolve())
+
+
+def _levels(words: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(word) for word in words.split(",") if word.strip()}))
+    except ValueError:
+        raise UsageError(f"--levels {words!r}: give numbers with commas, such as 1,2") from None

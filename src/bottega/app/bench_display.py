@@ -1,0 +1,175 @@
+"""What a person sees of a benchmark: how far it is while it runs, its figures when it is over, and whether a record holds."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from bottega.app.bench_figures import counted, share, speed
+from bottega.app.optimize_display import clock
+from bottega.app.skills_tables import console_for
+from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.metrics import Group, Summary, baselines_of, summary
+from bottega.bench.running import Begun, Kept, Noted
+from bottega.bench.sitting import Finished
+from bottega.bench.task_set import NO_CANDIDATE
+from bottega.bench.verify import Checked, Verification
+
+NO_KERNEL = "no kernel"
+COLOURS = {"holds": "bold green", "does not hold": "bold red"}
+
+
+FIGURES: dict[str, Callable[[Group], str]] = {
+    "compiled": lambda group: share(group.compiled),
+    "correct": lambda group: share(group.correct),
+    "fast_1, by the point": lambda group: share(group.fast[1.0]),
+    "fast_1, surely": lambda group: share(group.sure[1.0]),
+    "fast_2, by the point": lambda group: share(group.fast[2.0]),
+    "geometric mean": lambda group: speed(group.speeds.geometric_mean),
+    "median": lambda group: speed(group.speeds.median),
+}
+
+
+class BenchProgress:
+    """The state of a run as its events tell it; `learning_display` draws it."""
+
+    def __init__(self, baseline: str) -> None:
+        self.baseline = baseline
+        self.begun: Begun | None = None
+        self.since = time.monotonic()
+        self.kept = 0
+        """Samples of this sitting."""
+        self.outcomes: Counter[str] = Counter()
+        self.tokens = 0
+        self.money = 0.0
+        self.lines: deque[str] = deque(maxlen=6)
+        self.notes: deque[str] = deque(maxlen=4)
+
+    def hear(self, event: Begun | Kept | Noted) -> str:
+        """A line for whoever has no panel."""
+        if isinstance(event, Begun):
+            self.begun, self.since = event, time.monotonic()
+            earlier = f", {event.done} of them done" if event.done else ""
+            return f"{event.tasks} tasks, {event.samples} samples{earlier}, on {', '.join(event.devices)}"
+        if isinstance(event, Noted):
+            self.notes.append(event.text)
+            return f"! {event.text}"
+        self.kept += 1
+        for attempt in event.attempts:
+            self.outcomes[NO_KERNEL if attempt.verdict is None else attempt.verdict.outcome.value] += 1
+            self.tokens += attempt.prompt_tokens + attempt.output_tokens
+            self.money += attempt.money
+        first = event.attempts[0]
+        line = f"{event.task.name} #{first.sample}: {', '.join(told(attempt, self.baseline) for attempt in event.attempts)}"
+        self.lines.append(line)
+        return f"[{self.done}/{self.whole}{f', {self.left} left' if self.left else ''}] {line}"
+
+    @property
+    def whole(self) -> int:
+        return self.begun.samples if self.begun is not None else 0
+
+    @property
+    def done(self) -> int:
+        return self.kept + (self.begun.done if self.begun is not None else 0)
+
+    @property
+    def left(self) -> str:
+        if not self.kept or self.done >= self.whole:
+            return ""
+        return clock((time.monotonic() - self.since) / self.kept * (self.whole - self.done))
+
+    def render(self) -> RenderableType:
+        if self.begun is None:
+            return Text("reading the tasks and the model", "dim")
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row("samples", Text(f"{self.done} of {self.whole}{f', {self.left} left' if self.left else ''}"))
+        grid.add_row("", ProgressBar(total=max(1, self.whole), completed=self.done, width=60))
+        grid.add_row("outcomes", Text(counted(self.outcomes.most_common())))
+        if self.tokens:
+            grid.add_row("tokens", Text(f"{self.tokens:,}{f', {self.money:.4f} spent' if self.money else ''}"))
+        grid.add_row("time", Text(f"{clock(time.monotonic() - self.since)} on {', '.join(self.begun.devices)}"))
+        for line in self.lines:
+            grid.add_row("", Text(line, "dim", overflow="ellipsis", no_wrap=True))
+        for note in self.notes:
+            grid.add_row("", Text(note, "yellow", overflow="ellipsis", no_wrap=True))
+        return grid
+
+
+def told(attempt: Attempt, baseline: str) -> str:
+    if attempt.verdict is None:
+        return NO_KERNEL
+    speedup = attempt.verdict.speedup.get(baseline)
+    return attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
+
+
+def show(finished: Finished, summaries: Sequence[Summary]) -> None:
+    console = Console()
+    for found in summaries:
+        table = figures(found)
+        console_for(table).print(table)
+    every = summaries[0].every
+    _say(console, f"answers: {counted(every.outcomes.items())}")
+    for note in summaries[0].notes:
+        _say(console, f"note: {note}", "yellow")
+    trouble = Counter(task.trouble for task in finished.run.tasks if task.trouble and task.trouble != NO_CANDIDATE)
+    for why, count in trouble.most_common(5):
+        _say(console, f"{count} {'task is' if count == 1 else 'tasks are'} not done: {why}", "yellow")
+    if finished.unmatched:
+        _say(console, f"{len(finished.unmatched)} files fit no task and were not judged", "yellow")
+    folder = finished.run.folder
+    if finished.record is not None:
+        _say(console, f"{finished.record} is the record; check it with: bottega bench --verify {finished.record}")
+    else:
+        _say(console, f"{finished.ended or 'not all was done'}; the same command with --out {folder} goes on", "bold yellow")
+    _say(console, f"bottega report {folder} tells more; bottega compare {folder} OTHER compares it")
+
+
+def figures(found: Summary) -> Table:
+    """The headline: all tasks, those that can be judged fairly, and each level."""
+    title = (
+        f"{found.samples} × {found.turns} kernels a task against {found.baseline}, the best of each; 95 % intervals over tasks"
+    )
+    table = Table(title=title, title_justify="left")
+    every, fit, *levels = found.groups
+    shown = [every, *([fit] if fit.tasks < every.tasks else []), *(group for group in levels if not group.fit_only)]
+    table.add_column("")
+    for group in shown:
+        table.add_column(
+            "only fair tasks" if group.fit_only else f"{group.name} tasks" if group is every else group.name, justify="right"
+        )
+    table.add_row("tasks", *(str(group.tasks) for group in shown))
+    for name, pick in FIGURES.items():
+        table.add_row(name, *(pick(group) for group in shown))
+    return table
+
+
+def summaries_of(run: BenchRun) -> list[Summary]:
+    return [summary(run, baseline) for baseline in baselines_of(run)]
+
+
+def checked_line(one: Checked) -> str:
+    word = {True: "holds", False: "does not hold", None: "not compared"}[one.holds]
+    return f"{one.task}, {one.candidate}: {word}: {one.then} then, {one.now} now{f' ({one.why})' if one.why else ''}"
+
+
+def show_verification(found: Verification) -> None:
+    console = Console()
+    for one in found.checked:
+        for name, then, now in one.intervals:
+            line = f"  {one.task}, against {name}: {then.low:.3f} to {then.high:.3f} then, {now.low:.3f} to {now.high:.3f} now"
+            _say(console, line)
+    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again")
+    for reason in found.reasons:
+        _say(console, f"! {reason}", "red")
+    console.print(escape(found.conclusion), style=COLOURS.get(found.conclusion, "bold yellow"), highlight=False)
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

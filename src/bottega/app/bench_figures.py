@@ -1,0 +1,93 @@
+"""How figures of a benchmark are written, in terminal, Markdown and HTML alike: a point, and the ends of its interval in brackets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bottega.app.report_page import Page
+from bottega.app.skills_tables import console_for
+from bottega.bench.bootstrap import Estimate
+
+NONE = "–"
+
+
+def share(estimate: Estimate) -> str:
+    """37% (21 to 53)"""
+    if estimate.point is None:
+        return NONE
+    return f"{estimate.point:.0%}{_ends(estimate, lambda value: f'{100 * value:.0f}')}"
+
+
+def speed(estimate: Estimate, over: bool = False) -> str:
+    """1.12× (0.98 to 1.31)"""
+    if estimate.point is None:
+        return NONE
+    told = f"{_times(estimate.point)}×{_ends(estimate, _times)}"
+    return f"{told}, {tasks(estimate.over)}" if over else told
+
+
+def tasks(count: int) -> str:
+    return f"{count} task{'' if count == 1 else 's'}"
+
+
+def points(estimate: Estimate) -> str:
+    """A difference of shares: +5 points (−3 to +14)"""
+    if estimate.point is None:
+        return NONE
+    return f"{_signed(estimate.point)} points{_ends(estimate, _signed)}"
+
+
+def span(speedup: tuple[float, float, float] | None, right: bool) -> str:
+    """One kernel's speedup with the judge's own interval."""
+    if speedup is None:
+        return "right, not timed" if right else "not right"
+    point, low, high = speedup
+    return f"{_times(point)}× ({_times(low)} to {_times(high)})"
+
+
+def sure_sign(estimate: Estimate, neutral: float) -> bool:
+    """Whether the whole interval lies on one side."""
+    return estimate.low is not None and estimate.high is not None and (estimate.low > neutral or estimate.high < neutral)
+
+
+def print_page(page: Page) -> None:
+    """A page on a terminal: what stands in its Markdown, in the terminal's own tables."""
+    plain = Console()
+    plain.print(f"[bold]{escape(page.title)}[/]", highlight=False)
+    for warning in page.warnings:
+        plain.print(f"[bold yellow]! {escape(warning)}[/]", highlight=False, soft_wrap=not plain.is_terminal)
+    for name, told in page.facts:
+        plain.print(f"{escape(name)}: {escape(told)}", highlight=False, soft_wrap=not plain.is_terminal)
+    for rows in (*page.tables, *page.later):
+        table = Table(title=escape(rows.title), title_justify="left")
+        for place, column in enumerate(rows.columns):
+            table.add_column(escape(column), overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)
+        for row in rows.rows:
+            table.add_row(*map(escape, row))
+        if rows.told:
+            table.caption, table.caption_justify = escape(rows.told), "left"
+        console_for(table).print(table)
+    for note in page.notes:
+        plain.print(escape(note), highlight=False, soft_wrap=not plain.is_terminal)
+
+
+def counted(counts: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts) or NONE
+
+
+def _ends(estimate: Estimate, told: Callable[[float], str]) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f" ({told(estimate.low)} to {told(estimate.high)})"
+
+
+def _times(value: float) -> str:
+    return f"{value:.3g}" if value < 0.995 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _signed(value: float) -> str:
+    return "0" if abs(value) < 0.005 else f"{100 * value:+.0f}".replace("-", "−")

@@ -1,0 +1,150 @@
+"""What there is to say about a benchmark run: in short, then drawn, then task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bottega.app.bench_figures import NONE, counted, share, speed
+from bottega.app.report_bench_charts import charts
+from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
+from bottega.app.report_page import Page, Rows
+from bottega.bench.attempt import BenchRun
+from bottega.bench.metrics import Group, Summary, baselines_of, summary
+from bottega.bench.run_directory import read_run
+from bottega.bench.scaling import THRESHOLDS
+from bottega.bench.sheet import sheet_of
+from bottega.core.verdict import Outcome
+
+SHOWN = ("model", "backbone", "language", "strategy", "samples", "turns", "library", "selection", "temperature", "precision", "mode", "quick",
+         "candidates", "seed")  # fmt: skip
+CONVENTIONS = (
+    "Shares are taken over all tasks, as KernelBench does; a task without attempts is a failure.",
+    "fast_p: the task's best kernel is right, honest and more than p times as fast. By the point: the estimate alone, KernelBench's sense. "
+    "Surely: the judge's whole interval lies above p. The best of many kernels is partly luck; the second sense suffers less from it.",
+    "Geometric mean and median over tasks with a right kernel say nothing about the others. Kept: over all tasks, where a kernel is used only "
+    "if it is surely faster and the module stays as it is otherwise.",
+    "Intervals are 95%, by drawing tasks with replacement, and speedups within the judge's own intervals (by turns and samples: tasks alone); "
+    "where all tasks came to the same, the binomial bound. Of one task there is none.",
+    "Compiled leaves out timeouts, which may have struck before or after the build.",
+)
+
+
+def bench_page(folder: Path) -> Page:
+    run = read_run(folder)
+    found = [summary(run, baseline) for baseline in baselines_of(run)]
+    sheets = {each.baseline: sheet_of(run, each.baseline) for each in found}
+    first = found[0]
+    return Page(
+        title=f"Benchmark: {run.settings.get('name') or run.settings.get('model') or folder.resolve().name}",
+        facts=_facts(run, first),
+        warnings=[*first.notes, *(note for each in found[1:] for note in each.notes if note not in first.notes)],
+        tables=[_short(found), *_thresholds(found), *_levels(first)],
+        panels=charts(sheets, first),
+        heading="Charts",
+        empty="No attempt is finished yet.",
+        later=[
+            *more_kernels(first),
+            *passes(first),
+            _endings(first),
+            *in_families(first),
+            *used_cards(first),
+            spent(first),
+            *unfair(run, first),
+            by_task(run, sheets),
+        ],
+        notes=CONVENTIONS,
+    )
+
+
+def _facts(run: BenchRun, found: Summary) -> list[tuple[str, str]]:
+    every = found.every
+    settings = [f"{name} {_word(run.settings[name])}" for name in SHOWN if run.settings.get(name) not in (None, "", False)]
+    where = [
+        f"{name} {value}" for name, value in run.fingerprint.items() if isinstance(value, str | int | float) and value != ""
+    ]
+    done = every.tasks - every.unattempted
+    tasks = f"{every.tasks}" + (f", {len(found.unfit)} of them cannot be judged fairly" if found.unfit else "")
+    return [
+        ("tasks", tasks + (f"; {done} attempted" if every.unattempted else "")),
+        ("answers", f"{every.spending.answers}: {found.samples} × {found.turns} for a task (samples × turns)"),
+        ("run", ", ".join(settings) or NONE),
+        ("where", ", ".join(where) or NONE),
+    ]
+
+
+def _word(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _columns(found: Sequence[Summary]) -> list[tuple[str, Group]]:
+    """All tasks against each baseline; and again without unfit ones, where there are any."""
+    columns = [(each.baseline, each.every) for each in found]
+    if found[0].unfit:
+        columns += [(f"{each.baseline}, fit tasks", each.fit) for each in found]
+    return columns
+
+
+def _short(found: Sequence[Summary]) -> Rows:
+    columns = _columns(found)
+    groups = [group for _, group in columns]
+    rows = [
+        ("tasks", *(str(group.tasks) for group in groups)),
+        ("compiled", *(share(group.compiled) for group in groups)),
+        ("correct", *(share(group.correct) for group in groups)),
+        ("fast_1, as KernelBench", *(share(group.fast[1.0]) for group in groups)),
+        ("fast_1, surely", *(share(group.sure[1.0]) for group in groups)),
+        ("geometric mean", *(speed(group.speeds.geometric_mean, over=True) for group in groups)),
+        ("median", *(speed(group.speeds.median, over=True) for group in groups)),
+        ("kept, geometric mean", *(speed(group.speeds.kept, over=True) for group in groups)),
+        ("kept, median", *(speed(group.speeds.kept_median, over=True) for group in groups)),
+        ("mean, wrong as 0", *(speed(group.speeds.mean, over=True) for group in groups)),
+        ("coverage of the best", *(share(group.coverage) for group in groups)),
+    ]
+    return Rows("In short", ("against", *(name for name, _ in columns)), rows, "Of each task the best of all its attempts.")
+
+
+def _thresholds(found: Sequence[Summary]) -> list[Rows]:
+    names = [name for each in found for name in (each.baseline, f"{each.baseline}, surely")]
+    tables = []
+    for title, groups in (("fast_p", [each.every for each in found]), ("fast_p of fit tasks", [each.fit for each in found])):
+        rows = [
+            (f"fast_{p:g}", *(share(figures[p]) for group in groups for figures in (group.fast, group.sure)))
+            for p in THRESHOLDS
+        ]
+        tables.append(Rows(title, ("", *names), rows))
+    return tables if found[0].unfit else tables[:1]
+
+
+def _levels(found: Summary) -> list[Rows]:
+    groups = [group for group in found.groups[2:] if not group.fit_only or found.unfit]
+    if not groups:
+        return []
+    rows = [
+        (
+            group.name + (", fit tasks" if group.fit_only else ""),
+            str(group.tasks),
+            share(group.correct),
+            share(group.fast[1.0]),
+            share(group.sure[1.0]),
+            speed(group.speeds.geometric_mean),
+            speed(group.speeds.median),
+            speed(group.speeds.kept),
+        )
+        for group in groups
+    ]
+    columns = ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
+    return [Rows(f"By level, against {found.baseline}", columns, rows)]
+
+
+def _endings(found: Summary) -> Rows:
+    every, fit = found.every, found.fit
+    rows = [
+        (name.replace("_", " "), str(every.outcomes.get(name, 0)), str(every.task_outcomes.get(name, 0)))
+        for name in dict.fromkeys((*Outcome, *every.outcomes, *every.task_outcomes))
+    ]
+    told = f"Answers, and tasks by their best answer. Speed against {found.baseline}, which the judge's outcome speaks of."
+    if found.unfit:
+        told += f" Tasks without unfit ones: {counted(fit.task_outcomes.items())}."
+    return Rows("How they ended", ("", "answers", "tasks"), rows, told)

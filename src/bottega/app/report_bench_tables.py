@@ -1,0 +1,140 @@
+"""The longer tables of a benchmark's report: by turns and samples, by family, by card, and task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bottega.app.bench_figures import NONE, share, span, speed
+from bottega.app.optimize_display import clock
+from bottega.app.report_page import Rows
+from bottega.bench.attempt import BenchRun
+from bottega.bench.metrics import Summary
+from bottega.bench.scaling import Cell, equal_budgets
+from bottega.bench.sheet import Sheet, task_ending
+from bottega.bench.spending import Amount
+
+CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
+
+
+def more_kernels(found: Summary) -> list[Rows]:
+    """What turns and samples bring; where a run has more than one of both, at equal budgets."""
+    every, tables = found.every, []
+    if found.turns > 1:
+        rows = [(f"turn {place}", *_cell(cell)) for place, cell in enumerate(every.by_turn, 1)]
+        rows += [(f"best by turn {cell.turns}", *_cell(cell)) for cell in every.best_by_turn]
+        tables.append(Rows("By turn", ("", *CELL), rows, "Of one sample: each turn alone, then the best so far."))
+    if found.samples > 1:
+        rows = [(f"best of {cell.samples}", *_cell(cell)) for cell in _spread(every.best_of_n)]
+        tables.append(
+            Rows("By samples", ("", *CELL), rows, "With all turns; expected over every choice among the run's samples.")
+        )
+    same = equal_budgets(every.grid)
+    if found.turns > 1 and found.samples > 1 and same:
+        rows = [
+            (str(kernels), f"{cell.samples} × {cell.turns}", *_cell(cell))
+            for kernels, cells in same.items()
+            if kernels & (kernels - 1) == 0 or kernels == max(same)
+            for cell in cells
+        ]
+        told = (
+            "As many kernels, spent on parallel samples or on serial turns. Speedup with wrong as 0 is what Kevin's table has."
+        )
+        tables.append(Rows("Samples × turns at equal budgets", ("kernels", "samples × turns", *CELL), rows, told))
+    return tables
+
+
+def passes(found: Summary) -> list[Rows]:
+    every = found.every
+    if found.samples < 2:
+        return []
+    rows = [
+        (str(k), share(every.pass_correct[k]), share(every.pass_fast[k]), share(every.pass_sure[k])) for k in every.pass_correct
+    ]
+    told = f"Out of {found.samples} samples, without bias; a sample passes if any of its turns does. Speed against {found.baseline}."
+    return [Rows("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
+
+
+def in_families(found: Summary) -> list[Rows]:
+    rows = [
+        (each.name, str(each.tasks), share(each.correct), share(each.fast), share(each.sure), speed(each.speedup))
+        for each in found.families
+    ]
+    return [Rows("By family", ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean"), rows)] if rows else []
+
+
+def used_cards(found: Summary) -> list[Rows]:
+    if not found.uplifts:
+        return []
+    rows = [
+        (each.skill, str(each.answers), f"{each.correct / each.answers:.0%}", str(each.compared), speed(each.gain))
+        for each in found.uplifts
+    ]
+    told = (
+        "Uplift: what answers with the card were worth over answers without it at the same task and turn. Selections differ for reasons, so it "
+        "is a hint; the gate's own trials prove a card."
+    )
+    return [Rows("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
+
+
+def spent(found: Summary) -> Rows:
+    spending = found.every.spending
+    rows = [
+        _amount("prompt tokens", spending.prompt_tokens, "{:,.0f}"),
+        _amount("output tokens", spending.output_tokens, "{:,.0f}"),
+        _amount("money", spending.money, "{:.4g}"),
+        ("time of answers", *(clock(value) for value in _three(spending.seconds))),
+    ]
+    return Rows("What it took", ("", "mean of a task", "median of a task", "in all"), rows)
+
+
+def unfair(run: BenchRun, found: Summary) -> list[Rows]:
+    """Tasks that are told apart: unfit ones, and ones with trouble."""
+    names = {task.id: task.name or task.id for task in run.tasks}
+    tables = []
+    if found.unfit:
+        rows = [(names[task], reason) for task, reason in found.unfit.items()]
+        tables.append(
+            Rows("Tasks that cannot be judged fairly", ("task", "why"), rows, "In every total that does not say otherwise.")
+        )
+    if found.troubled:
+        rows = [(names[task], reason) for task, reason in found.troubled.items()]
+        tables.append(Rows("Tasks with missing attempts", ("task", "why"), rows, "What is missing counts as failed."))
+    return tables
+
+
+def by_task(run: BenchRun, sheets: dict[str, Sheet]) -> Rows:
+    spans = {name: sheet.surest() for name, sheet in sheets.items()}
+    first = next(iter(sheets))
+    sheet = sheets[first]
+    rows = []
+    for place, task in enumerate(sheet.tasks):
+        attempts = sheet.attempts[place]
+        right = int(sheet.correct[place].sum())
+        told = []
+        for point, low, high in spans.values():
+            known = (float(point[place]), float(low[place]), float(high[place])) if point[place] > 0 else None
+            told.append(span(known, right > 0) if attempts else NONE)
+        level = NONE if task.level is None else str(task.level)
+        ended = task_ending(attempts, first).replace("_", " ")
+        rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *told))
+    columns = ("task", "level", "family", "best ending", "right answers", *(f"against {name}" for name in sheets))
+    return Rows("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
+
+
+def _cell(cell: Cell) -> tuple[str, ...]:
+    return share(cell.correct), share(cell.fast[1.0]), share(cell.sure[1.0]), speed(cell.kept), speed(cell.mean)
+
+
+def _spread(cells: Sequence[Cell], most: int = 12) -> list[Cell]:
+    """All of few; of many those at powers of two, and the last."""
+    if len(cells) <= most:
+        return list(cells)
+    return [cell for cell in cells if cell.samples & (cell.samples - 1) == 0 or cell is cells[-1]]
+
+
+def _amount(name: str, amount: Amount, form: str) -> tuple[str, ...]:
+    return name, *(form.format(value) for value in _three(amount))
+
+
+def _three(amount: Amount) -> tuple[float, float, float]:
+    return amount.mean, amount.median, amount.total

@@ -1,0 +1,104 @@
+"""What a benchmark run holds: its tasks, and every attempt at them. Metrics, comparison, report and record read these and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bottega.core.verdict import Verdict
+
+Key = tuple[str, int, int]
+"""Task, sample and turn: what makes an attempt that one and no other."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One kernel, or one answer without a kernel, of one sample at one turn."""
+
+    task: str
+    """The task's id."""
+    sample: int
+    """From 0; samples are parallel, none sees another."""
+    turn: int
+    """From 0; turns are serial within their sample, each sees the ones before it."""
+    verdict: Verdict | None
+    """None where the answer held no kernel."""
+    candidate: str
+    """The candidate's id, empty where there is none."""
+    language: str
+    prompt_tokens: int
+    output_tokens: int
+    money: float
+    seconds: float
+    """Tokens, money and seconds (writing and judging) of this answer alone; a sample's first answer also has what its selection of
+    skills took. A text that was judged before in its sample, or before among kernels that others wrote, costs no judging."""
+    skills: tuple[str, ...]
+    """Cards that the answer was shown."""
+    junk: str = ""
+    """Why the answer held no kernel."""
+
+    @property
+    def key(self) -> Key:
+        return self.task, self.sample, self.turn
+
+    def to_json(self) -> dict[str, Any]:
+        verdict = None if self.verdict is None else self.verdict.to_json()
+        return {**self.__dict__, "verdict": verdict, "skills": list(self.skills)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Attempt:
+        verdict = None if data["verdict"] is None else Verdict.from_json(data["verdict"])
+        return cls(**{**data, "verdict": verdict, "skills": tuple(data["skills"])})
+
+
+@dataclass(frozen=True)
+class BenchTask:
+    """One task of the run, as it was."""
+
+    id: str
+    name: str
+    level: int | None
+    family: str
+    source: str
+    fitness: str = ""
+    """Why it cannot be judged fairly; empty where it can."""
+    trouble: str = ""
+    """Why it has no attempts, or not all: the device was lost, there was no candidate. A run that is resumed tries it again."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> BenchTask:
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class BenchRun:
+    """A run directory, read; the run may be finished or not."""
+
+    folder: Path
+    settings: dict[str, Any]
+    fingerprint: dict[str, Any]
+    tasks: tuple[BenchTask, ...]
+    attempts: tuple[Attempt, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "folder": str(self.folder),
+            "settings": self.settings,
+            "fingerprint": self.fingerprint,
+            "tasks": [task.to_json() for task in self.tasks],
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> BenchRun:
+        return cls(
+            folder=Path(data["folder"]),
+            settings=data["settings"],
+            fingerprint=data["fingerprint"],
+            tasks=tuple(BenchTask.from_json(task) for task in data["tasks"]),
+            attempts=tuple(Attempt.from_json(attempt) for attempt in data["attempts"]),
+        )

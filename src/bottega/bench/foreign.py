@@ -1,0 +1,139 @@
+"""Kernels that others wrote: which file is whose attempt at which task. Two layouts are known, and nothing that fits neither is passed over.
+
+KernelBench's run folder   level_1_problem_23_sample_0_kernel.py, for the task 23_….py of level 1
+plain                      TASK.py, TASK.0.py, TASK/0.py, each also below level1/, level2/, …
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bottega.bench.attempt import BenchTask
+from bottega.core.candidate import Candidate
+from bottega.core.errors import UsageError
+from bottega.core.task import Task
+from bottega.tasks.files import level_of_folder
+
+_KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel")
+_NUMBERED = re.compile(r"(.+)\.(\d{1,6})")
+LARGEST = 8 << 20
+"""Bytes of a file that is still read; the judge refuses kernels of far less with a verdict."""
+
+
+@dataclass(frozen=True)
+class Foreign:
+    folder: Path
+    kernels: dict[str, dict[int, Candidate]]
+    """By task and sample. Samples are counted from 0 without gaps, in the order of their own numbers."""
+    numbers: tuple[int, ...]
+    """The samples' own numbers, as the files have them."""
+    unmatched: tuple[str, ...]
+    """Files that belong to no task, each with why."""
+    repeated: int
+    """Kernels whose text an earlier sample of the same task has: a sample each, judged once."""
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """What a file's name says."""
+
+    sample: int
+    stem: str = ""
+    level: int | None = None
+    problem: int | None = None
+
+
+def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Task]) -> Foreign:
+    """Raises `UsageError` where there is nothing to judge, or where two files are the same sample of a task."""
+    files = _files(folder)
+    by_number, by_stem = _places(rows, tasks)
+    claimed: dict[tuple[str, int], Path] = {}
+    unmatched = []
+    for file in files:
+        claim = _claim(file, folder)
+        if claim.problem is not None:
+            fits = by_number.get((claim.level, claim.problem), [])
+        else:
+            fits = [id for level, id in by_stem.get(claim.stem, []) if claim.level is None or level == claim.level]
+        if len(fits) != 1:
+            why = "fits no task of this run" if not fits else f"fits {len(fits)} tasks; put it below level1/, level2/, …"
+            unmatched.append(f"{file}: {why}")
+            continue
+        key = fits[0], claim.sample
+        if key in claimed:
+            raise UsageError(f"{file} and {claimed[key]} are both sample {claim.sample} of the same task; remove or rename one")
+        claimed[key] = file
+    if not claimed:
+        raise UsageError(f"{folder}: none of its {len(files)} files fits a task, such as {unmatched[0]}")
+    numbers = sorted({sample for _, sample in claimed})
+    kernels: dict[str, dict[int, Candidate]] = defaultdict(dict)
+    for (task, sample), file in sorted(claimed.items(), key=lambda item: item[0]):
+        kernels[task][numbers.index(sample)] = _read(file)
+    repeated = sum(len(samples) - len({kernel.id for kernel in samples.values()}) for samples in kernels.values())
+    return Foreign(folder, dict(kernels), tuple(numbers), tuple(unmatched), repeated)
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder of candidates")
+    try:
+        files = sorted(file for file in folder.rglob("*.py") if file.is_file() and not _hidden(file.relative_to(folder)))
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+    if not files:
+        raise UsageError(
+            f"{folder}: holds no kernels (.py); name them TASK.py, TASK.0.py or TASK/0.py, "
+            "or level_1_problem_23_sample_0_kernel.py as KernelBench does"
+        )
+    return files
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") or part == "__pycache__" for part in path.parts) or path.name == "__init__.py"
+
+
+def _places(
+    rows: Iterable[BenchTask], tasks: dict[str, Task]
+) -> tuple[dict[tuple[int | None, int], list[str]], dict[str, list[tuple[int | None, str]]]]:
+    """Tasks by level and number, and by the names that a file may call them."""
+    by_number: dict[tuple[int | None, int], list[str]] = defaultdict(list)
+    by_stem: dict[str, list[tuple[int | None, str]]] = defaultdict(list)
+    for row in rows:
+        tags = tasks[row.id].tags if row.id in tasks else ()
+        told = next((tag.partition(":")[2] for tag in tags if tag.startswith("problem:")), None)
+        number = re.match(r"(\d+)(?=_|$)", row.name)
+        problem = int(told) if told is not None else int(number[1]) if number else None
+        if problem is not None:
+            by_number[(row.level, problem)].append(row.id)
+        for name in {row.name, row.id}:
+            by_stem[name].append((row.level, row.id))
+    return by_number, by_stem
+
+
+def _claim(file: Path, folder: Path) -> _Claim:
+    match = _KERNELBENCH.fullmatch(file.stem)
+    if match:
+        return _Claim(int(match[3]), level=int(match[1]), problem=int(match[2]))
+    parents = list(file.relative_to(folder).parts[:-1])
+    level = next((found for part in parents if (found := level_of_folder(Path(part))) is not None), None)
+    if parents and level_of_folder(Path(parents[-1])) is None and file.stem.isdecimal():
+        return _Claim(int(file.stem), parents[-1], level)
+    numbered = _NUMBERED.fullmatch(file.stem)
+    if numbered:
+        return _Claim(int(numbered[2]), numbered[1], level)
+    return _Claim(0, file.stem, level)
+
+
+def _read(file: Path) -> Candidate:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise UsageError(f"{file}: larger than {LARGEST >> 20} MiB; a candidate is a Python source file")
+        # Half a surrogate pair in place of what is no UTF-8: the judge then says of the kernel what is wrong with it.
+        source = file.read_bytes().decode("utf-8", "surrogateescape")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    return Candidate.from_source(source, name=file.stem)

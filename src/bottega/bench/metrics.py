@@ -1,0 +1,219 @@
+"""The figures of a benchmark run, in KernelBench's terms and beside them in ours. Pure functions of attempts: no torch, no files.
+
+Shares are taken over all tasks: one that was never attempted is a failure, and is named. A task's best attempt is the one with the highest
+speedup among those that are right and honest; where an interval decides, the one whose low end is highest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bottega.bench.attempt import BenchRun
+from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
+from bottega.bench.caveats import caveats
+from bottega.bench.families import Family, families, outcomes_of
+from bottega.bench.pass_at_k import chances, usual_k
+from bottega.bench.scaling import THRESHOLDS, Cell, best_by_turn, best_of_n, by_turn, grid
+from bottega.bench.sheet import ENDINGS, Sheet, sheet_of, task_ending, timed, unfit
+from bottega.bench.spending import Spending, spending
+from bottega.bench.uplift import Uplift, uplifts
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Speedups of the best attempt at each task; each estimate says over how many tasks it is taken."""
+
+    geometric_mean: Estimate
+    median: Estimate
+    """Over tasks with a right kernel, as KernelBench has them: failures are left out of them."""
+    mean: Estimate
+    """Over all tasks, with 0 for what is not right: Kevin's. One task can carry it."""
+    kept: Estimate
+    kept_median: Estimate
+    """Geometric mean and median over all tasks, where a kernel is used only if it is surely faster, and else the module stays, at 1."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name).to_json() for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The figures of some tasks: all of them or one level, with those that cannot be judged fairly or without."""
+
+    name: str
+    fit_only: bool
+    tasks: int
+    unattempted: int
+    outcomes: dict[str, int]
+    """Answers by how they ended."""
+    task_outcomes: dict[str, int]
+    """Tasks by their best answer."""
+    compiled: Estimate
+    correct: Estimate
+    fast: dict[float, Estimate]
+    sure: dict[float, Estimate]
+    speeds: Speeds
+    pass_correct: dict[int, Estimate]
+    pass_fast: dict[int, Estimate]
+    pass_sure: dict[int, Estimate]
+    """By k: at least one of k samples is right; faster by the point; surely faster."""
+    coverage: Estimate
+    """Mean share of the work that the best right kernel does itself, where it was measured."""
+    spending: Spending
+    by_turn: tuple[Cell, ...]
+    best_by_turn: tuple[Cell, ...]
+    best_of_n: tuple[Cell, ...]
+    grid: tuple[Cell, ...] = ()
+    """Of the whole run only."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Summary:
+    baseline: str
+    samples: int
+    turns: int
+    resamples: int
+    seed: int
+    groups: tuple[Group, ...]
+    """`all` first, then the levels; each with unfit tasks and then without."""
+    families: tuple[Family, ...]
+    uplifts: tuple[Uplift, ...]
+    unfit: dict[str, str]
+    troubled: dict[str, str]
+    """By the task's id, why."""
+    notes: tuple[str, ...]
+
+    @property
+    def every(self) -> Group:
+        """All tasks."""
+        return self.groups[0]
+
+    @property
+    def fit(self) -> Group:
+        """All tasks that can be judged fairly."""
+        return self.groups[1]
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
+
+
+def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> Summary:
+    """A run without tasks or without attempts has a summary too: it has no figures, and says so."""
+    sheet = sheet_of(run, baseline)
+    reasons = {task.id: reason for task, attempts in zip(sheet.tasks, sheet.attempts) if (reason := unfit(task, attempts))}
+    groups: list[Group] = []
+    for name, places in groupings(sheet).items():
+        whole = not groups
+        every = _group(name, sheet.only(places), baseline, resamples, seed, whole)
+        fit = [place for place in places if sheet.tasks[place].id not in reasons]
+        same = len(fit) == len(places)
+        groups += [
+            every,
+            replace(every if same else _group(name, sheet.only(fit), baseline, resamples, seed, whole), fit_only=True),
+        ]
+    return Summary(
+        baseline=baseline,
+        samples=sheet.samples,
+        turns=sheet.turns,
+        resamples=resamples,
+        seed=seed,
+        groups=tuple(groups),
+        families=families(sheet, resamples, seed),
+        uplifts=uplifts(sheet, baseline, resamples, seed),
+        unfit=reasons,
+        troubled={task.id: task.trouble for task in sheet.tasks if task.trouble},
+        notes=tuple(caveats(run, sheet, baseline, reasons)),
+    )
+
+
+def groupings(sheet: Sheet) -> dict[str, list[int]]:
+    """Places of all tasks, and of each level's where there are several."""
+    found: dict[str, list[int]] = {"all": list(range(len(sheet.tasks)))}
+    levels = sorted({task.level for task in sheet.tasks}, key=lambda level: (level is None, level or 0))
+    for level in levels if len(levels) > 1 or levels[:1] != [None] else []:
+        name = "no level" if level is None else f"level {level}"
+        found[name] = [place for place, task in enumerate(sheet.tasks) if task.level == level]
+    return found
+
+
+def baselines_of(run: BenchRun) -> tuple[str, ...]:
+    """Those that any attempt was timed against, `eager` first."""
+    found = {name for attempt in run.attempts if attempt.verdict is not None for name in attempt.verdict.speedup}
+    return tuple(sorted(found, key=lambda name: (name != "eager", name))) or ("eager",)
+
+
+def _group(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int, whole: bool) -> Group:
+    draws = Draws(len(sheet.tasks), resamples, seed)
+    flags = [sheet.compiled, *(sheet.fast(p) for p in THRESHOLDS), *(sheet.fast(p, sure=True) for p in THRESHOLDS)]
+    shares = draws.shares(np.stack([sheet.ever(flag) for flag in flags], axis=1))
+    fast = dict(zip(THRESHOLDS, shares[1:]))
+    endings = Counter(task_ending(attempts, baseline) for attempts in sheet.attempts)
+    return Group(
+        name=name,
+        fit_only=False,
+        tasks=len(sheet.tasks),
+        unattempted=sum(not attempts for attempts in sheet.attempts),
+        outcomes=outcomes_of(attempts for attempts in sheet.attempts if attempts),
+        task_outcomes={each: endings[each] for each in ENDINGS if endings[each]},
+        compiled=shares[0],
+        correct=fast[0.0],
+        fast=fast,
+        sure=dict(zip(THRESHOLDS, shares[1 + len(THRESHOLDS) :])),
+        speeds=_speeds(sheet, draws),
+        pass_correct=_pass_at(sheet, draws, sheet.correct),
+        pass_fast=_pass_at(sheet, draws, sheet.fast(1.0)),
+        pass_sure=_pass_at(sheet, draws, sheet.fast(1.0, sure=True)),
+        coverage=draws.mean_of_known(_coverage(sheet, baseline)),
+        spending=spending(sheet.attempts),
+        by_turn=by_turn(sheet, draws),
+        best_by_turn=best_by_turn(sheet, draws),
+        best_of_n=best_of_n(sheet, draws),
+        grid=grid(sheet, draws) if whole else (),
+    )
+
+
+def _speeds(sheet: Sheet, draws: Draws) -> Speeds:
+    best, kept = sheet.best_point(), sheet.kept()
+    best_spread, kept_spread = sheet.best_spread(), sheet.kept_spread()
+    return Speeds(
+        geometric_mean=draws.geometric_mean(best, best_spread),
+        median=draws.median(best, best_spread),
+        mean=draws.mean(np.nan_to_num(best)),
+        kept=draws.geometric_mean(kept, kept_spread),
+        kept_median=draws.median(kept, kept_spread),
+    )
+
+
+def _pass_at(sheet: Sheet, draws: Draws, flags: Any) -> dict[int, Estimate]:
+    """A sample passes if any of its turns does."""
+    right = flags.any(axis=2).sum(axis=1)
+    return {k: draws.share(chances(right, sheet.samples, k)) for k in usual_k(sheet.samples)}
+
+
+def _coverage(sheet: Sheet, baseline: str) -> Any:
+    """Of each task's best right kernel; NaN where there is none, or where it could not be measured."""
+    found = []
+    for attempts in sheet.attempts:
+        right = [attempt.verdict for attempt in attempts if attempt.verdict is not None and attempt.verdict.outcome.accepted]
+        timings = [(speed.point if (speed := timed(verdict, baseline)) else 0.0) for verdict in right]
+        share = right[int(np.argmax(timings))].coverage.get("share") if right else None
+        found.append(float(share) if share is not None and math.isfinite(share) else math.nan)
+    return np.array(found, dtype=float)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, dict):
+        return {f"{key:g}" if isinstance(key, float) else str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

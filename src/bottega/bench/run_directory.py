@@ -1,0 +1,226 @@
+"""A benchmark run's folder: append-only, every line on the disk before it is counted, no attempt in it twice.
+
+bench.json         settings, hashes, fingerprint, when it was begun
+tasks.jsonl        a line for each task, and another whenever more is known of it: the last one counts
+attempts.jsonl     a line for each attempt; task, sample and turn are its key
+kernels/ID.py      every kernel that was judged, by the hash of its text
+samples/           the log of each sample that the backbone wrote: every answer and verdict, so that a killed sample goes on
+library/           the starter set of skills, where that was asked for
+leaderboard.json   the record, once the run is whole
+
+Attempts enter `attempts.jsonl` when their sample is whole, so that what is counted are whole samples. What a killed run had written and
+judged of a half sample is in that sample's own log: it is taken from there when the run goes on, neither lost nor counted twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from bottega.bench.attempt import Attempt, BenchRun, BenchTask, Key
+from bottega.core.errors import BottegaError, UsageError
+from bottega.episodes.deliver.files import json_text, strict, write
+
+BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
+    "bench.json",
+    "tasks.jsonl",
+    "attempts.jsonl",
+    "kernels",
+    "samples",
+    "library",
+)
+LEADERBOARD = "leaderboard.json"
+SCHEMA = 1
+Say = Callable[[str], None]
+
+
+def read_run(folder: Path, say: Say | None = None) -> BenchRun:
+    """A run as it is, whole or not. A last line that was cut is left out and said; other damage is a `UsageError` with file and line."""
+    head = read_head(folder)
+    tasks: dict[str, BenchTask] = {}
+    for number, data in _lines(folder / TASKS, say):
+        row = _made(BenchTask.from_json, data, folder / TASKS, number)
+        tasks[row.id] = row
+    attempts: dict[Key, Attempt] = {}
+    seen: dict[Key, int] = {}
+    for number, data in _lines(folder / ATTEMPTS, say):
+        attempt = _made(Attempt.from_json, data, folder / ATTEMPTS, number)
+        where = f"{folder / ATTEMPTS}: line {number}"
+        if attempt.task not in tasks:
+            raise UsageError(f"{where} is an attempt at {attempt.task}, which is no task of this run; remove the line")
+        if attempt.key in seen:
+            raise UsageError(f"{where} holds the same attempt as line {seen[attempt.key]}; remove one of them")
+        seen[attempt.key], attempts[attempt.key] = number, attempt
+    return BenchRun(folder, head["settings"], head["fingerprint"], tuple(tasks.values()), tuple(attempts.values()))
+
+
+def read_head(folder: Path) -> dict[str, Any]:
+    """`bench.json`."""
+    path = folder / BENCH
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"{folder}: no benchmark run is there (it has no {BENCH})") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: is damaged ({error}); put back a copy, or begin another run") from None
+    if not isinstance(head, dict) or not all(
+        isinstance(head.get(part), dict) for part in ("settings", "fingerprint", "hashes")
+    ):
+        raise UsageError(f"{path}: is no head of a benchmark run; put back a copy, or begin another run")
+    if not isinstance(head.get("schema"), int) or head["schema"] > SCHEMA:
+        raise UsageError(f"{path}: written by a newer Bottega (schema {head.get('schema')}; this one knows {SCHEMA})")
+    return head
+
+
+def read_kernel(folder: Path, candidate: str) -> str:
+    """A kernel's text. Raises `UsageError` where it is missing or is not the text that its name says."""
+    path = folder / KERNELS / f"{candidate}.py"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    if hashlib.sha256(content).hexdigest()[:16] != candidate:
+        raise UsageError(f"{path}: is not the kernel that was judged; its text was changed")
+    return content.decode("utf-8", "surrogatepass")
+
+
+class Recorder:
+    """The one process that writes a run. What it holds in memory is what is on the disk."""
+
+    def __init__(self, folder: Path, say: Say | None = None) -> None:
+        self.folder = folder
+        self._tasks = self._attempts = None
+        try:
+            for part in (folder, folder / KERNELS):
+                part.mkdir(parents=True, exist_ok=True)
+            self._tasks, self._attempts = open(folder / TASKS, "ab"), open(folder / ATTEMPTS, "ab")  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
+        try:
+            try:
+                fcntl.flock(self._attempts, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(f"{folder}: another process is writing this run; wait for it, or give another --out") from None
+            run = read_run(folder, say)
+            for name in (TASKS, ATTEMPTS):
+                _mend(folder / name)
+        except BaseException:
+            self.close()
+            raise
+        self.settings, self.fingerprint = run.settings, run.fingerprint
+        self.tasks = {task.id: task for task in run.tasks}
+        self.attempts = {attempt.key: attempt for attempt in run.attempts}
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for file in (self._tasks, self._attempts):
+            if file is not None:
+                file.close()
+
+    @property
+    def run(self) -> BenchRun:
+        return BenchRun(self.folder, self.settings, self.fingerprint, tuple(self.tasks.values()), tuple(self.attempts.values()))
+
+    def add(self, attempt: Attempt, source: str = "") -> bool:
+        """Keep an attempt and its kernel; False where it is there already."""
+        if attempt.key in self.attempts:
+            return False
+        if attempt.candidate:
+            self._keep(attempt.candidate, source)
+        self._append(self._attempts, attempt.to_json())
+        self.attempts[attempt.key] = attempt
+        return True
+
+    def note(self, task: BenchTask) -> None:
+        """What is now known of a task."""
+        if self.tasks.get(task.id) != task:
+            self._append(self._tasks, task.to_json())
+            self.tasks[task.id] = task
+
+    def _keep(self, candidate: str, source: str) -> None:
+        path = self.folder / KERNELS / f"{candidate}.py"
+        if path.exists():
+            return
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(source.encode("utf-8", "surrogatepass"))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
+
+    def _append(self, file: Any, data: dict[str, Any]) -> None:
+        line = json.dumps(strict(data), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+        try:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:
+            raise BottegaError(f"{file.name}: cannot be written ({error.strerror}); {_AGAIN}") from None
+
+
+_AGAIN = "the run stops here, and the same command goes on with it"
+
+
+def begin(folder: Path, head: dict[str, Any]) -> None:
+    """The head of a new run, in a folder that is new or empty."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        filled = any(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
+    if filled:
+        raise UsageError(f"{folder}: is not empty, and holds no benchmark run to go on with; give another --out")
+    write(folder / BENCH, json_text({"schema": SCHEMA, "kind": "bench", **head}))
+
+
+def _lines(path: Path, say: Say | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    *whole, cut = content.split(b"\n")
+    for number, line in enumerate(whole, 1):
+        try:
+            data = json.loads(line.decode("utf-8", "surrogatepass"))
+            if not isinstance(data, dict):
+                raise ValueError("it is no object")
+        except ValueError as error:
+            raise UsageError(_damaged(path, number, error)) from None
+        yield number, data
+    if cut and say is not None:
+        say(f"{path}: its last line was cut by a kill and is left out; it was never counted")
+
+
+def _made(make: Callable[[dict[str, Any]], Any], data: dict[str, Any], path: Path, number: int) -> Any:
+    try:
+        return make(data)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(_damaged(path, number, error)) from None
+
+
+def _damaged(path: Path, number: int, error: Exception) -> str:
+    return f"{path}: line {number} is damaged ({type(error).__name__}: {error}); remove it to go on without what it held"
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that has no end."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)

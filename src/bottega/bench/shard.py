@@ -1,0 +1,157 @@
+"""A device with its judge, and whether it is still there.
+
+A GPU that falls off the bus looks at first like a broken task: the reference fails on it. So whenever a task cannot be judged, or the judge
+itself fails, a tiny task that always works is run; if that fails too, the device is lost, and nothing it said last is believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from bottega.bench.settings import Judging
+from bottega.bench.task_set import CANNOT
+from bottega.core.candidate import Candidate
+from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.deliver.final_judge import RunJudge
+from bottega.judge.fingerprint import fingerprint
+
+PROBE = Task(
+    "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n\n"
+    "def get_inputs():\n    return [torch.randn(1024)]\n\n\ndef get_init_inputs():\n    return []\n",
+    "probe",
+)
+PROBES = 2
+"""A task that was up may have died with the candidate beside it; a fresh one decides."""
+
+
+class DeviceLost(BottegaError):
+    """The device, or the judge on it, is gone. What it had under way has no verdict and may be judged again."""
+
+
+@dataclass(frozen=True)
+class Fitness:
+    runs: bool
+    reason: str = ""
+    """Why the task cannot be judged fairly, or not at all."""
+
+
+class Shard:
+    """One device. Episodes take it for their judge."""
+
+    def __init__(self, device: str, judging: Judging, workers: int = 1) -> None:
+        self.device, self.workers = device, workers
+        self.judge = RunJudge(device, workers=workers, **judging.options)
+        self.lost = ""
+        """Why it is gone; empty while it is there."""
+        self._looking = ThreadPoolExecutor(workers, thread_name_prefix=f"bench-{device}")
+        self._probing = asyncio.Lock()
+
+    def __enter__(self) -> Shard:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.judge.close()
+        self._looking.shutdown(wait=False, cancel_futures=True)
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        """Raises `DeviceLost`, or `JudgeError` where only this kernel could not be judged."""
+        verdict: Verdict = await self._asked(lambda: self.judge.judge_async(task, candidate, **options))
+        if verdict.outcome is Outcome.INVALID_TASK and not await self.alive(verdict.diagnosis):
+            raise DeviceLost(self.lost)
+        return verdict
+
+    async def fitness(self, task: Task) -> Fitness:
+        """Whether a task can be judged fairly here. Raises as `judge_async` does."""
+        loop = asyncio.get_running_loop()
+        try:
+            report = await self._asked(lambda: loop.run_in_executor(self._looking, self.judge.fitness, task))
+        except TaskError as error:
+            if not await self.alive(str(error)):
+                raise DeviceLost(self.lost) from None
+            return Fitness(False, f"{CANNOT}run: {' '.join(str(error).split())[:400]}")
+        return Fitness(True, "; ".join(f"{row['name']}: {row['detail']}" for row in report["problems"]))
+
+    async def alive(self, why: str) -> bool:
+        """Whether the device still does its work. Once it does not, that stands."""
+        async with self._probing:
+            loop = asyncio.get_running_loop()
+            for _ in range(PROBES):
+                if self.lost:
+                    return False
+                try:
+                    await loop.run_in_executor(self._looking, self.judge.fitness, PROBE)
+                    return True
+                except (BottegaError, OSError, RuntimeError) as error:
+                    last = error
+            self.lost = (
+                f"{self.device} is lost: {' '.join(str(last).split())[:200]} (seen first: {' '.join(why.split())[:200]})"
+            )
+            return False
+
+    async def _asked(self, ask: Callable[[], Any]) -> Any:
+        if self.lost:
+            raise DeviceLost(self.lost)
+        try:
+            return await ask()
+        except (JudgeError, SandboxError, OSError, RuntimeError) as error:
+            if not await self.alive(str(error)):
+                raise DeviceLost(self.lost) from None
+            raise JudgeError(str(error)) from None
+
+
+def devices_named(words: str) -> tuple[str, ...]:
+    """`cpu`, `cuda`, `cuda:0,cuda:1`, or `all` for every GPU of the machine. Devices of one kind, each once."""
+    if words == "all":
+        count = _gpus()
+        if not count:
+            raise UsageError("--device all: no NVIDIA GPU is visible here; use --device cpu")
+        return tuple(f"cuda:{number}" for number in range(count))
+    found = tuple(word.strip() for word in words.split(",") if word.strip())
+    named = [device if device != "cuda" else "cuda:0" for device in found]
+    if not found or len(set(named)) < len(named):
+        raise UsageError(f"--device {words!r}: name devices once each, such as cpu, cuda or cuda:0,cuda:1")
+    if len({kind_of(device) for device in found}) > 1:
+        raise UsageError(f"--device {words}: times of a CPU and of a GPU do not belong in one run")
+    return found
+
+
+def kind_of(device: str) -> str:
+    return device.partition(":")[0]
+
+
+def maker_of(found: dict[str, Any]) -> str:
+    """The device's own name, out of a fingerprint: what must be equal for times to be compared."""
+    return str(found.get("gpu") or found.get("cpu") or "").partition(",")[0].strip()
+
+
+def fingerprint_of(devices: Sequence[str]) -> dict[str, Any]:
+    """Of the run: the first device's, with all of them named. Devices of different makes are refused."""
+    prints = {device: fingerprint(device) for device in devices}
+    makes = {device: maker_of(found) for device, found in prints.items()}
+    if len(set(makes.values())) > 1:
+        told = ", ".join(f"{device} is {make}" for device, make in makes.items())
+        raise UsageError(f"the devices differ ({told}); times of different devices do not belong in one run")
+    return {**prints[devices[0]], "device": kind_of(devices[0]), "devices": list(devices)}
+
+
+def _gpus() -> int:
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return sum(line.strip().isdecimal() for line in told.stdout.splitlines()) if told.returncode == 0 else 0

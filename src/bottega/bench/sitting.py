@@ -1,0 +1,238 @@
+"""One sitting at a run: begin it or go on with it, do what is left, and write its record once it is whole.
+
+The same wish in the same folder goes on where the last sitting ended, however that ended; another wish is refused, with what differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.agents.prompts import Prompts
+from bottega.backbone.speaker import Speaker
+from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.foreign import Foreign, read_candidates
+from bottega.bench.leaderboard import disagreements, read_record, write_record
+from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
+from bottega.bench.running import Run, Watch
+from bottega.bench.settings import BenchSettings
+from bottega.bench.shard import Shard, fingerprint_of
+from bottega.bench.task_set import TaskSet, load_task_set
+from bottega.bench.work import Readers, Work, Writers
+from bottega.core.errors import UsageError
+from bottega.core.skill import Skill
+from bottega.episodes.budget import Budget, Caps
+from bottega.episodes.commission import differences
+from bottega.skills.library import Library, content_hash
+from bottega.skills.starter import starter_cards
+
+STARTER = "starter"
+SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
+"""Parts of a fingerprint that must be the same for attempts to stand in one run."""
+
+
+BESIDE = (
+    "the model draws its answers on this machine while kernels are timed here, which widens the intervals; "
+    "for figures to publish, give it a device of its own (local:PATH?device=cuda:1), or serve it elsewhere"
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    settings: BenchSettings
+    folder: Path
+    devices: tuple[str, ...]
+    workers: int = 1
+    """Kernels that each device's judge builds and tries side by side."""
+    at_once: int = 8
+    """Samples that are written at a time, for each device."""
+    caps: Caps = field(default_factory=Caps)
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Finished:
+    run: BenchRun
+    whole: bool
+    ended: str
+    """Why not all of it was done; empty where each task says so itself."""
+    record: Path | None
+    unmatched: tuple[str, ...] = ()
+
+
+async def sit(
+    wish: Wish,
+    open_speaker: Callable[[Sequence[Attempt]], Speaker],
+    say: Callable[[str], None],
+    watch: Watch = lambda event: None,
+) -> Finished:
+    """Whatever can be found to be wrong is found before a folder is made. The speaker is told what earlier sittings spent."""
+    settings = wish.settings
+    size = "cpu" if settings.judging.kind == "cpu" else "gpu"
+    tasks = load_task_set(settings.tasks, size, settings.levels, settings.only, settings.limit)
+    foreign = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
+    if foreign is None and settings.writing is None:
+        raise UsageError("nobody is there to write kernels: give --backbone, or --candidates with kernels that others wrote")
+    for line in (*tasks.repeated, *(foreign.unmatched if foreign is not None else ())):
+        say(line)
+    async with contextlib.AsyncExitStack() as stack:
+        shards = [Shard(device, settings.judging, wish.workers) for device in wish.devices]
+        for shard in shards:
+            stack.callback(shard.close)
+        head = _head(wish, tasks, foreign)
+        there = _is_there(wish.folder, head)
+        speaker = prompts = None
+        if settings.writing is not None:
+            prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
+            speaker = open_speaker(read_run(wish.folder).attempts if there else ())
+            stack.push_async_callback(speaker.close)
+            if settings.writing.in_process:
+                say(BESIDE)
+        if not there:
+            begin(wish.folder, head)
+        recorder = stack.enter_context(Recorder(wish.folder, say))
+        for row in tasks.rows:
+            if row.id not in recorder.tasks:
+                recorder.note(row)
+        if foreign is not None:
+            work: Work = _readers(foreign, recorder)
+        else:
+            assert speaker is not None and prompts is not None
+            work = _writers(wish, recorder, speaker, prompts, stack)
+        say(f"run in {wish.folder}")
+        run = Run(recorder, tasks.tasks, shards, work, watch)
+        whole = await run.go()
+        record = _record(recorder.run) if whole else None
+        return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
+
+
+def _record(run: BenchRun) -> Path:
+    """An earlier sitting's stands while there is nothing new to say."""
+    with contextlib.suppress(UsageError):
+        if not disagreements(run, read_record(run.folder)[1]):
+            return run.folder / LEADERBOARD
+    return write_record(run)
+
+
+def _head(wish: Wish, tasks: TaskSet, foreign: Foreign | None) -> dict[str, Any]:
+    """What a run is, as far as that is known before it begins."""
+    settings = wish.settings
+    facts: dict[str, Any] = {"model": settings.name or _model(settings), "tasks_digest": tasks.digest}
+    hashes = {"tasks": tasks.digest}
+    if foreign is not None:
+        facts |= {"samples": len(foreign.numbers), "sample_numbers": list(foreign.numbers)}
+        hashes["candidates"] = _digest_of(foreign)
+    if settings.writing is not None:
+        facts["model_beside_the_judge"] = settings.writing.in_process
+    if settings.writing is not None and settings.writing.library:
+        facts["library_facts"] = _library_facts(settings.writing.library)
+    return {
+        "command": wish.command,
+        "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "settings": settings.terms(facts),
+        "fingerprint": fingerprint_of(wish.devices),
+        "hashes": hashes,
+    }
+
+
+def _is_there(folder: Path, head: dict[str, Any]) -> bool:
+    """Whether the folder holds this very run; a `UsageError` where it holds another."""
+    if not (folder / BENCH).exists():
+        return False
+    kept = read_head(folder)
+    differing = differences(kept["settings"], head["settings"])
+    if differing:
+        raise UsageError(
+            f"{folder}: was begun with other settings: {'; '.join(differing)}. Go on with those, or give another --out"
+        )
+    moved = differences(kept["fingerprint"], {name: head["fingerprint"].get(name) for name in SAME_MACHINE})
+    if moved:
+        raise UsageError(
+            f"{folder}: was begun on another machine or software: {'; '.join(moved)}. Times of both do not belong in one run"
+        )
+    return True
+
+
+def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
+    """Verdicts of an earlier sitting stand for the same text. A file that was changed since it was judged is an error."""
+    known = {}
+    for (task, sample, _), attempt in recorder.attempts.items():
+        kernel = foreign.kernels.get(task, {}).get(sample)
+        if kernel is not None and kernel.id != attempt.candidate:
+            raise UsageError(
+                f"{foreign.folder}: sample {foreign.numbers[sample]} of {recorder.tasks[task].name} is another kernel than the one "
+                "that was judged; put that back, or give another --out"
+            )
+        if attempt.verdict is not None:
+            known[(task, attempt.candidate)] = attempt.verdict
+    return Readers(foreign.kernels, known)
+
+
+def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, stack: contextlib.AsyncExitStack) -> Writers:
+    settings = wish.settings
+    assert settings.writing is not None
+    library = _open_library(settings.writing.library, wish.folder)
+    if library is not None:
+        stack.enter_context(library)
+    attempts = recorder.attempts.values()
+    budget = Budget(
+        wish.caps,
+        kernels=len(attempts),
+        tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
+        money=sum(attempt.money for attempt in attempts),
+    )
+    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, wish.at_once)
+
+
+def _open_library(named: str, folder: Path) -> Library | None:
+    if not named:
+        return None
+    if named != STARTER:
+        return Library(Path(named), create=False)
+    library = Library(folder / LIBRARY)
+    if library.version == 0:
+        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+    return library
+
+
+def _library_facts(named: str) -> dict[str, Any]:
+    """Which cards there are: a library that has changed is another one."""
+    if named == STARTER:
+        return {"name": STARTER, **_cards(starter_cards())}
+    with Library(Path(named), create=False) as library:
+        return {"name": Path(named).name, "version": library.version, **_cards(library.cards())}
+
+
+def _cards(cards: Iterable[Skill]) -> dict[str, Any]:
+    lines = sorted(f"{card.name} {card.state} {content_hash(card)}" for card in cards)
+    return {"cards": len(lines), "digest": hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]}
+
+
+def _model(settings: BenchSettings) -> str:
+    """Who wrote the kernels, in a word: the model without where it lies, or the folder of candidates."""
+    if settings.writing is None:
+        return Path(settings.candidates).resolve().name
+    form, _, rest = settings.writing.backbone.partition(":")
+    if form == "server":
+        return rest.rpartition("@")[0]
+    return rest.partition("?")[0].rstrip("/").rpartition("/")[2] if rest else form
+
+
+def _digest_of(foreign: Foreign) -> str:
+    lines = sorted(
+        f"{task} {sample} {kernel.id}" for task, kernels in foreign.kernels.items() for sample, kernel in kernels.items()
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def next_folder(parent: Path) -> Path:
+    """`bottega-bench-1`, `-2`, …: the first that is free."""
+    number = 1
+    while (parent / f"bottega-bench-{number}").exists():
+        number += 1
+    return parent / f"bottega-bench-{number}"

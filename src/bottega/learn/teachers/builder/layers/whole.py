@@ -1,0 +1,53 @@
+"""A whole file out of the task's own text: imports, our layers, then the network as it was, and where wanted one CUDA graph around it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+from bottega.learn.teachers.builder.frame import sorted_imports
+from bottega.learn.teachers.builder.layers.convolution import CONVOLUTION
+from bottega.learn.teachers.builder.layers.linear import LINEAR
+from bottega.learn.teachers.builder.layers.normalisation import BATCH_NORM, GROUP_NORM
+from bottega.learn.teachers.builder.layers.observe import Observed
+from bottega.learn.teachers.builder.layers.pattern import names_of, worded
+from bottega.learn.teachers.builder.layers.rewrite import Network, rewritten
+from bottega.learn.teachers.builder.layers.tiles import TILES
+from bottega.learn.teachers.builder.replay import graph_methods
+from bottega.learn.teachers.builder.style import Style
+from bottega.learn.teachers.teacher import Refusal
+
+PATTERNS = (CONVOLUTION, LINEAR, BATCH_NORM, GROUP_NORM)
+KINDS = tuple(kind for pattern in PATTERNS for kind in pattern.classes)
+RUN = ("run", "compute", "body")
+
+
+def written(network: Network, kinds: Sequence[str], observed: Observed, style: Style, graph: bool) -> str:
+    """The candidate's source, with layers of these kinds ours."""
+    names = names_of(kinds, network.names, style)
+    comments = style.chance("task comments", 0.5)
+    if graph:
+        run = style.pick("run", RUN)
+        capture, forward = graph_methods(run, observed.inputs, observed.returns)
+        methods = (capture, f"def forward(self, {', '.join(observed.inputs)}):\n    " + "\n    ".join(forward))
+        body = rewritten(network, names, comments, methods, run)
+    else:
+        body = rewritten(network, names, comments)
+    prelude = prelude_of(kinds, names, style)
+    defined = set(re.findall(r"^(?:def|class) (\w+)", prelude, re.MULTILINE)) | ({"tl", "triton"} if prelude else set())
+    if defined & network.names:
+        raise Refusal(f"{network.label}: the task has a {', '.join(sorted(defined & network.names))} of its own")
+    imports = {ast.unparse(statement) for statement in network.imports} | {"import torch"}
+    if prelude:
+        imports |= {"import triton", "import triton.language as tl", "from torch import nn"}
+    return "\n\n\n".join(part for part in (sorted_imports(imports), prelude, body) if part) + "\n"
+
+
+def prelude_of(kinds: Sequence[str], names: Mapping[str, str], style: Style) -> str:
+    """Kernels and classes for layers of these kinds, each kernel once."""
+    texts = [TILES] if any(kind in pattern.classes for pattern in (CONVOLUTION, LINEAR) for kind in kinds) else []
+    for pattern in PATTERNS:
+        own = [pattern.classes[kind] for kind in pattern.classes if kind in kinds]
+        texts += [pattern.kernel, *own] if own else []
+    return "\n\n\n".join(worded(text, style, names) for text in texts)

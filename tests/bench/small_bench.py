@@ -1,0 +1,151 @@
+"""A small benchmark in KernelBench's layout, kernels for it, and a device whose judge is a fake that reads the speed off the kernel's text.
+
+The fake stands in where control flow is tested: lost devices, budgets, order. The judge itself is used in test_bench_command.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from episodes.decay import answer, kernel, verdict_of
+
+from bottega.backbone.scripted import Script, ScriptedChat
+from bottega.backbone.speaker import ChatSpeaker, Speaker
+from bottega.bench import sitting
+from bottega.bench.attempt import Attempt
+from bottega.bench.settings import BenchSettings, Judging, Writing
+from bottega.bench.shard import PROBE, Shard
+from bottega.bench.sitting import Finished, Wish, sit
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError, TaskError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.budget import Caps
+
+NAMES = ("level1/1_Relu", "level1/2_Double", "level2/1_Negate")
+BODIES = {"1_Relu": "torch.relu(x)", "2_Double": "x * 2", "1_Negate": "-x"}
+CPP = {"1_Relu": "x[i] > 0 ? x[i] : 0", "2_Double": "x[i] * 2", "1_Negate": "-x[i]"}
+
+
+def task_text(body: str, size: int = 65536) -> str:
+    return f"""import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return {body}
+
+
+def get_inputs():
+    return [torch.randn({size})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def cpp_text(expression: str) -> str:
+    return f'''import torch
+from torch import nn
+
+from bottega.runtime import cpp
+
+library = cpp(r"""
+#include <cstdint>
+extern "C" void each(const float* x, float* y, int64_t n) {{
+  for (int64_t i = 0; i < n; ++i) y[i] = {expression};
+}}
+""")
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        library.each(x, y, x.numel())
+        return y
+'''
+
+
+def task_folder(place: Path) -> Path:
+    folder = place / "tasks"
+    for name in NAMES:
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(task_text(BODIES[path.stem]))
+    return folder
+
+
+class FakeJudge:
+    """`dies_at`: from that kernel on, nothing works any more, as on a device that fell off the bus."""
+
+    def __init__(self, dies_at: str = "", unfit: Sequence[str] = (), broken: Sequence[str] = ()) -> None:
+        self.dies_at, self.unfit, self.broken = dies_at, unfit, broken
+        self.judged: list[tuple[str, str]] = []
+        self.dead = False
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        await asyncio.sleep(0)
+        if self.dies_at and self.dies_at in candidate.source:
+            self.dead = True
+        if self.dead:
+            return Verdict(Outcome.INVALID_TASK, diagnosis="CUDA error: no device")
+        if "# judge error" in candidate.source:
+            raise JudgeError("the referee failed")
+        self.judged.append((task.id, candidate.id))
+        return verdict_of(candidate.source)
+
+    def fitness(self, task: Task) -> dict[str, Any]:
+        if self.dead:
+            raise TaskError("CUDA error: no device")
+        if task.name in self.broken:
+            raise TaskError(f"{task.name}: the reference raises ValueError")
+        problems = [{"name": "constant_output", "detail": "always the same"}] if task.name in self.unfit else []
+        return {"fit": not problems, "problems": problems, "facts": {}} if task is not PROBE else {"problems": []}
+
+    def close(self) -> None:
+        pass
+
+
+def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
+    """One device for each judge."""
+    waiting = list(judges)
+
+    def shard(device: str, judging: Judging, workers: int) -> Shard:
+        made = Shard(device, judging, workers)
+        made.judge.close()
+        made.judge = waiting.pop(0)  # type: ignore[assignment]
+        return made
+
+    monkeypatch.setattr(sitting, "Shard", shard)
+
+
+def writing(**options: Any) -> Writing:
+    return Writing("scripted:x", "cpp", **options)
+
+
+def run(
+    folder: Path,
+    tasks: Path,
+    writing: Writing | None = None,
+    script: Script | None = None,
+    candidates: str = "",
+    devices: Sequence[str] = ("cpu",),
+    caps: Caps | None = None,
+    at_once: int = 1,
+    watch: Callable[[Any], None] = lambda event: None,
+    said: list[str] | None = None,
+    **settings: Any,
+) -> Finished:
+    judging = Judging(**settings.pop("judging", {}))
+    wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
+    wish = Wish(wanted, folder, tuple(devices), 1, at_once, caps or Caps())
+
+    def speaker(spent: Sequence[Attempt]) -> Speaker:
+        return ChatSpeaker(ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
+
+    return asyncio.run(sit(wish, speaker, (said if said is not None else []).append, watch))

@@ -1,0 +1,209 @@
+"""`bottega bench` as a user calls it, with the real judge, real compilers and a scripted model: killed and resumed, checked and forged."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from bench.small_bench import CPP, cpp_text, task_folder
+from rich.console import Console
+
+from bottega.app.bench_display import BenchProgress
+from bottega.bench.attempt import Attempt, BenchRun, BenchTask
+from bottega.bench.run_directory import ATTEMPTS, LEADERBOARD, SAMPLES, read_run
+from bottega.bench.running import Begun, Kept, Noted
+from bottega.core.verdict import Outcome, Speedup, Verdict
+
+ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
+BOTTEGA = [sys.executable, "-m", "bottega.app.cli", "bench"]
+SCRIPT = """
+import pathlib
+
+KERNELS = {kernels!r}
+LOG = pathlib.Path({log!r})
+
+
+def script(messages, sampling):
+    text = "\\n".join(message.content for message in messages)
+    body = next(body for body in KERNELS if f"return {{body}}" in text)
+    turn = int("0 *" in text or "wrong" in text)
+    with LOG.open("a") as file:
+        file.write(f"{{body}} {{turn}}\\n")
+    expression = KERNELS[body] if turn else "0 * x[i]"
+    return "summary: a loop.\\n```python\\n" + {text!r}.replace("EXPRESSION", expression) + "```\\n"
+"""
+USED = ["--samples", "2", "--turns", "2", "--quick", "--at-once", "1", "--only", "1_Relu"]
+
+
+def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
+    told = subprocess.run(
+        [*BOTTEGA, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, timeout=200, check=False
+    )
+    assert "Traceback" not in told.stderr + told.stdout, told.stderr
+    return told
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tasks, and a model that writes a wrong kernel first and a right one when it is told so."""
+    folder = tmp_path_factory.mktemp("bench")
+    task_folder(folder)
+    kernels = {"torch.relu(x)": CPP["1_Relu"], "x * 2": CPP["2_Double"]}
+    script = SCRIPT.format(kernels=kernels, log=str(folder / "asked"), text=cpp_text("EXPRESSION"))
+    (folder / "script.py").write_text(script)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path) -> Path:
+    told = bottega(place / "tasks", "--backbone", f"scripted:{place / 'script.py'}", *USED, "--out", place / "whole")
+    assert told.returncode == 0, told.stderr
+    assert "correct" in told.stdout and "leaderboard.json is the record" in told.stdout
+    assert "[2/2] " in told.stderr
+    return place / "whole"
+
+
+def outcomes(run: BenchRun) -> dict[tuple[str, int, int], tuple[str, bool]]:
+    """By attempt, the kernel and whether it was accepted: how fast it was is the machine's affair."""
+    return {a.key: (a.candidate, a.verdict is not None and a.verdict.outcome.accepted) for a in run.attempts}
+
+
+def asked(place: Path) -> int:
+    return len((place / "asked").read_text().splitlines())
+
+
+def test_wrong_first_and_right_when_told(whole: Path) -> None:
+    run = read_run(whole)
+    assert [task.name for task in run.tasks] == ["1_Relu"] and len(run.attempts) == 4
+    assert all(accepted is (turn == 1) for (_, _, turn), (_, accepted) in outcomes(run).items())
+
+
+def test_a_killed_run_goes_on_and_equals_the_whole_one(place: Path, whole: Path) -> None:
+    command = [place / "tasks", "--backbone", f"scripted:{place / 'script.py'}", *USED, "--out", place / "killed"]
+    before = asked(place)
+    process = subprocess.Popen(
+        [*BOTTEGA, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
+    )
+    deadline = time.monotonic() + 120
+    while _judged(place / "killed") < 3 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)  # until the second sample has one of its two verdicts
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept, judged = len(read_run(place / "killed").attempts), _judged(place / "killed")
+    assert kept == 2 and judged >= 3, "a half sample is not counted"
+    told = bottega(*command)
+    assert told.returncode == 0 and "2 samples, 1 of them done" in told.stderr, told.stderr
+    resumed = read_run(place / "killed")
+    assert outcomes(resumed) == outcomes(read_run(whole)) and len(resumed.attempts) == 4
+    assert asked(place) - before <= 4 + 1, "only the answer that was under way may have been asked for twice"
+
+
+def _judged(folder: Path) -> int:
+    logs = (folder / SAMPLES).rglob("events.jsonl") if folder.exists() else ()
+    return sum(log.read_bytes().count(b'{"type":"judged"') for log in logs)
+
+
+def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
+    progress = BenchProgress("eager")
+    task = BenchTask("a", "relu", 1, "activation", "")
+    verdict = Verdict(Outcome.FASTER, True, {"eager": Speedup(1.5, 1.4, 1.6)})
+    right = Attempt("a", 1, 0, verdict, "k", "cpp", 10, 5, 0.25, 1.0, ())
+    silent = Attempt("a", 1, 1, None, "", "cpp", 10, 5, 0.25, 1.0, (), "it talks")
+    assert progress.hear(Begun(4, 1, 2, ("cuda:0", "cuda:1"))) == "2 tasks, 4 samples, 1 of them done, on cuda:0, cuda:1"
+    assert re.fullmatch(r"\[2/4, 0:\d\d left\] relu #1: faster 1.50×, no kernel", progress.hear(Kept(task, (right, silent))))
+    assert progress.hear(Noted("cuda:0 is lost")) == "! cuda:0 is lost"
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(progress.render())
+    drawn = console.export_text()
+    for part in ("2 of 4", "1 faster", "1 no kernel", "30, 0.5000 spent", "relu #1", "cuda:0 is lost"):
+        assert part in drawn
+
+
+# Each of these takes several processes with a judge each; the same goes on in one process in test_bench_judged.py.
+
+
+@pytest.fixture(scope="module")
+def foreign(place: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """In KernelBench's layout: two that are right, one that is not, one for a task that is not there."""
+    theirs = place / "theirs"
+    theirs.mkdir()
+    for problem, stem in ((1, "1_Relu"), (2, "2_Double")):
+        (theirs / f"level_1_problem_{problem}_sample_0_kernel.py").write_text(cpp_text(CPP[stem]))
+    (theirs / "level_1_problem_1_sample_1_kernel.py").write_text("import nothing_of_the_kind")
+    (theirs / "level_7_problem_1_sample_1_kernel.py").write_text("")
+    told = bottega(place / "tasks", "--candidates", theirs, "--quick", "--workers", 2, "--out", place / "foreign", "--json")
+    assert told.returncode == 0, told.stderr
+    return place / "foreign", told
+
+
+@pytest.mark.slow
+def test_kernels_that_others_wrote_are_judged(foreign: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, told = foreign
+    record, run = json.loads(told.stdout), read_run(folder)
+    assert record["model"] == "theirs" and record["whole"] and record["settings"]["sample_numbers"] == [0, 1]
+    assert "level_7_problem_1_sample_1_kernel.py: fits no task" in told.stderr
+    assert {task.name: task.trouble for task in run.tasks} == {"1_Relu": "", "2_Double": "", "1_Negate": "no candidate"}
+    assert sorted(accepted for _, accepted in outcomes(run).values()) == [False, True, True]
+    assert {attempt.language for attempt in run.attempts} == {"cpp", "torch"}
+
+
+@pytest.mark.slow
+def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
+    place: Path, foreign: tuple[Path, subprocess.CompletedProcess[str]]
+) -> None:
+    told = bottega("--verify", foreign[0] / LEADERBOARD, "--count", 1, "--json")
+    found = json.loads(told.stdout)
+    assert (
+        found["kernels"] == 3 and len(found["checked"]) == 1 and told.returncode == int(found["conclusion"] == "does not hold")
+    )
+    assert not any("changed" in reason for reason in found["reasons"])
+    shutil.copytree(foreign[0], place / "forged")
+    attempts = place / "forged" / ATTEMPTS
+    text = attempts.read_text()
+    assert '"outcome":"compile_error"' in text
+    attempts.write_text(text.replace('"outcome":"compile_error"', '"outcome":"same"'))
+    told = bottega("--verify", place / "forged", "--share", 1)
+    assert told.returncode == 1 and told.stdout.rstrip().endswith("does not hold")
+    assert "was changed after" in told.stdout and "it was same and is now compile_error" in told.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["--backbone", "scripted:x"], "no tasks"),
+        (["builtin"], "either --backbone"),
+        (["builtin", "--backbone", "x", "--candidates", "y"], "either --backbone"),
+        (["builtin", "--candidates", "nowhere"], "no such folder of candidates"),
+        (["nowhere", "--candidates", "."], "no such file or folder"),
+        (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
+        (["builtin", "--backbone", "x", "--samples", "0"], "samples must be at least 1"),
+        (["builtin", "--backbone", "x", "--strategy", "hope"], "unknown strategy"),
+        (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
+        (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
+        (["builtin", "--backbone", "x", "--levels", "one"], "--levels"),
+        (["builtin", "--backbone", "x", "--money", "3"], "--price-prompt"),
+        (["--verify", "nowhere"], "no such record"),
+        (["builtin", "--verify", "nowhere"], "leave out TASKS"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_leaves_nothing(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bottega.app.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bottega", "bench", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    said = capsys.readouterr().err
+    assert caught.value.code == 2 and told in said and "Traceback" not in said
+    assert not list(tmp_path.iterdir())
