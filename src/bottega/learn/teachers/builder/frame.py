@@ -9,6 +9,7 @@ import ast
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from symtable import symtable
 
 from bottega.core.task import Task, parsed
 from bottega.learn.teachers.teacher import Refusal
@@ -65,6 +66,7 @@ def frame_of(task: Task) -> Frame:
         raise Refusal(f"{task.label}: forward takes any number of arguments")
     constructor = methods.get("__init__")
     kept = _called_methods(constructor, methods)
+    texts = [_text(method) for method in ([constructor] if constructor else []) + kept]  # also takes super's arguments away
     needed = _needed([*([constructor] if constructor else []), *kept, *model.bases], bound)
     support, imports = [], []
     for statement in tree.body:
@@ -80,8 +82,8 @@ def frame_of(task: Task) -> Frame:
     return Frame(
         imports=tuple(imports),
         support="\n\n\n".join(support),
-        constructor=_text(constructor) if constructor else "",
-        methods="\n\n".join(_text(method) for method in kept),
+        constructor=texts.pop(0) if constructor else "",
+        methods="\n\n".join(texts),
         base=", ".join(ast.unparse(base) for base in model.bases),
         arguments=ast.unparse(arguments),
         argument_names=tuple(argument.arg for argument in arguments.args),
@@ -122,11 +124,23 @@ def _needed(roots: Iterable[ast.AST], bound: dict[str, ast.stmt]) -> set[ast.stm
     found: set[ast.stmt] = set()
     pending = list(roots)
     while pending:
-        for node in ast.walk(pending.pop()):
-            statement = bound.get(node.id) if isinstance(node, ast.Name) else None
+        for name in _reads(pending.pop()):
+            statement = bound.get(name)
             if statement is not None and statement not in found:
                 found.add(statement)
                 pending.append(_without_forward(statement))
+    return found
+
+
+def _reads(node: ast.AST) -> set[str]:
+    """Names that it takes from the file around it: an argument of the same name as a constant is not one."""
+    found: set[str] = set()
+    pending = [symtable(ast.unparse(node), "task", "exec")]
+    while pending:
+        table = pending.pop()
+        outermost = table.get_type() == "module"
+        found |= {name.get_name() for name in table.get_symbols() if name.is_global() or (outermost and name.is_referenced())}
+        pending += table.get_children()
     return found
 
 
