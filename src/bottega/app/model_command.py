@@ -52,7 +52,9 @@ def pack_command(
     from bottega.learn.shipping import MEGABYTE, agreement, pack
 
     most = None if max_mb is None else int(max_mb * MEGABYTE)
-    written = pack(place, out, card_for(place, name, note), step=step, most=most)
+    written = pack(
+        place, out, card_for(place, name, note), step=step, most=most, hear=lambda line: typer.echo(f"  {line}", err=True)
+    )
     _print_entries(written.header)
     typer.echo(f"{out}: {written.size / MEGABYTE:.2f} MB, step {written.header.step:g}, sha256 {written.sha256}")
     found: dict[str, Any] | None = None

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
+from bottega.backbone.loading import is_embedded
 from bottega.backbone.patience import Patience
 from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
 from bottega.backbone.server import LimitField, ServerBackbone
@@ -20,7 +21,8 @@ from bottega.backbone.speaker import ChatSpeaker, Speaker, TokenSpeaker
 from bottega.core.errors import BackboneError, UsageError
 
 FORMS = """\
-  embedded                     the small model that comes along, in this process
+  embedded                     the small model that comes along, in this process, with the training that comes along
+  embedded:base                the same without that training; embedded:FILE.difference with the training in a file
   local:PATH_OR_HUB_NAME       a model's folder or name on the Hugging Face hub, in this process
   vllm:PATH_OR_HUB_NAME        the same with vLLM's engine, on a GPU
   server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
@@ -32,8 +34,9 @@ def open_backbone(spec: str, **options: Any) -> Speaker:
     """The speaker that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
     form, _, rest = spec.strip().partition(":")
     openers: dict[str, Callable[..., Speaker]] = {"local": _local, "vllm": _vllm, "server": _server, "scripted": _scripted}
-    if spec.strip().partition("?")[0] == "embedded":
-        return _called(_local, "embedded", None, {**_asked(spec, _local), **options})
+    name = spec.strip().partition("?")[0]
+    if is_embedded(name):
+        return _called(_local, "embedded", name, {**_asked(spec, _local), **options})
     if form in ("local", "vllm"):
         rest, options = rest.partition("?")[0], {**_asked(rest, openers[form]), **options}
     if form not in openers or not rest:
@@ -61,7 +64,7 @@ def _truth(word: str) -> bool:
 READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float}
 
 
-def _called(opener: Callable[..., Speaker], form: str, rest: str | None, options: dict[str, Any]) -> Speaker:
+def _called(opener: Callable[..., Speaker], form: str, rest: str, options: dict[str, Any]) -> Speaker:
     known = [name for name, what in inspect.signature(opener).parameters.items() if what.kind is what.KEYWORD_ONLY]
     unknown = sorted(options.keys() - set(known))
     if unknown:
@@ -70,7 +73,7 @@ def _called(opener: Callable[..., Speaker], form: str, rest: str | None, options
 
 
 def _local(
-    name: str | None,
+    name: str,
     *,
     device: str | None = None,
     dtype: str = "auto",
@@ -81,15 +84,13 @@ def _local(
     slots: int | None = None,
     cache_tokens: int | None = None,
 ) -> Speaker:
-    """A model in this process; no name: the embedded one. What the options mean, `loading.load` and `LocalBackbone` say."""
+    """A model in this process. What the options mean, `loading.load` and `LocalBackbone` say."""
     try:
         from bottega.backbone.local import LocalBackbone
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
     running = {"slots": slots, "cache_tokens": cache_tokens}
-    if name is None:
-        return TokenSpeaker(LocalBackbone.embedded(**loading, **running))
     return TokenSpeaker(LocalBackbone.open(name, **loading, **running))
 
 

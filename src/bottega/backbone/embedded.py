@@ -37,14 +37,16 @@ def require_embedded_file() -> Path:
     return path
 
 
-def read_embedded(path: Path | None = None) -> tuple[Any, Any]:
-    """The model, a plain fp32 `LlamaForCausalLM` that knows nothing of the quantised file, and its tokenizer."""
+def read_embedded(path: Path | None = None, weights: dict[str, Any] | None = None) -> tuple[Any, Any]:
+    """The model, a plain fp32 `LlamaForCausalLM` that knows nothing of the quantised file, and its tokenizer.
+
+    `weights`: tensors by the module's names to take in place of those in the file.
+    """
     file = Gguf(path or require_embedded_file())
-    return _model(file), _tokenizer(file)
+    return _model(file, weights), _tokenizer(file)
 
 
-def _model(file: Gguf) -> Any:
-    import torch
+def _model(file: Gguf, weights: dict[str, Any] | None) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     told = file.metadata
@@ -68,18 +70,26 @@ def _model(file: Gguf) -> Any:
     )
     with _without_initialisation():
         model = LlamaForCausalLM(config)
-    weights = {}
-    permuted = {"attn_q": heads, "attn_k": kv_heads}
-    for name, stored_value in file.tensors():
-        of = next((count for part, count in permuted.items() if f".{part}." in name), 0)
-        value = _unpermuted(stored_value, of) if of else stored_value
-        weights[_module_name(name)] = torch.from_numpy(value)
+    if weights is None:
+        weights = _weights(file, heads, kv_heads)
     wrong = model.load_state_dict(weights, strict=False)
     missing = [name for name in wrong.missing_keys if name != "lm_head.weight"]
     if missing or wrong.unexpected_keys:
         raise BackboneError(f"{file.path} does not fit a Llama model: missing {missing}, unknown {wrong.unexpected_keys}")
     model.tie_weights()
     return model.eval()
+
+
+def _weights(file: Gguf, heads: int, kv_heads: int) -> dict[str, Any]:
+    import torch
+
+    weights = {}
+    permuted = {"attn_q": heads, "attn_k": kv_heads}
+    for name, stored_value in file.tensors():
+        of = next((count for part, count in permuted.items() if f".{part}." in name), 0)
+        value = _unpermuted(stored_value, of) if of else stored_value
+        weights[_module_name(name)] = torch.from_numpy(value)
+    return weights
 
 
 def _without_initialisation() -> Any:

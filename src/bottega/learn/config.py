@@ -38,7 +38,9 @@ def read_config(stage: Stage, preset: str | None = None, file: Path | None = Non
             layers.append((str(file), _parsed(file.read_text(encoding="utf-8"), str(file))))
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read: {error}") from None
-    merged: dict[str, Any] = {"loss": {"normalise": "tokens"}} if stage == "sft" else {}
+    # A cold start begins with the plain model, not with what comes along trained; RL goes on from whatever is named.
+    cold = {"loss": {"normalise": "tokens"}, "model": {"name": "embedded:base"}}
+    merged: dict[str, Any] = cold if stage == "sft" else {}
     for name, layer in layers:
         shared = {key: value for key, value in layer.items() if key not in STAGES}
         for part in (shared, *(_table(layer[key], f"{name}: {key}") for key in STAGES if key in layer)):

@@ -27,7 +27,7 @@ class LoraSettings(Section):
 
 class ModelSettings(Section):
     name: str = "embedded"
-    """`embedded`, a folder, or a hub name."""
+    """`embedded`, `embedded:base` without the training that comes along, `embedded:FILE.difference`, a folder, or a hub name."""
     device: str | None = None
     """cpu, cuda or cuda:N; none takes a GPU if there is one."""
     compute: Literal["auto", "float32", "bfloat16"] = "auto"

@@ -42,8 +42,13 @@ class Imported:
     """One message for each line that was not taken."""
 
 
-def import_file(library: Library, path: Path, on_conflict: OnConflict = "rename", trust: bool = False) -> Imported:
-    """Add the cards of a JSONL file. They come in as proposed unless `trust` says to keep the states they bring."""
+def import_file(
+    library: Library, path: Path, on_conflict: OnConflict = "rename", trust: bool = False, mark: str = ""
+) -> Imported:
+    """Add the cards of a JSONL file. They come in as proposed unless `trust` says to keep the states they bring.
+
+    `mark`: words that are put before the reason of every card that is not proposed.
+    """
     report = Imported()
     skills, trials = [], []
     for where, data in _lines(path, report.refused):
@@ -55,6 +60,8 @@ def import_file(library: Library, path: Path, on_conflict: OnConflict = "rename"
             continue
         if skill.state is not State.PROPOSED and not trust:
             skill = replace(skill, state=State.PROPOSED, reason=f"imported; {skill.state} where it came from")
+        if skill.state is not State.PROPOSED and mark:
+            skill = replace(skill, reason=f"{mark}: {skill.reason}"[:400] if skill.reason else mark)
         skills.append(skill)
         trials.append(found)
     report.cards = library.add_many(skills, on_conflict, note=f"import {path.name}")

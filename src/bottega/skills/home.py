@@ -1,4 +1,4 @@
-"""Where a user's library lives when none is named, and what is in it at first: the starter set, *proposed*."""
+"""Where a user's library lives when none is named, and what is in it at first: the starter set, *proposed*, and what was proved elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bottega.core.errors import UsageError
 from bottega.skills.library import Library
-from bottega.skills.starter import starter_cards
+from bottega.skills.shipped import begin_library
 
 
 def default_folder() -> Path:
@@ -25,10 +25,10 @@ def default_folder() -> Path:
 
 
 def open_library(folder: Path | None = None, *, create: bool = False) -> Library:
-    """A named library must exist unless it may be made. The default one is made on first use, with the starter set."""
+    """A named library must exist unless it may be made. The default one is made on first use, with the cards that come along."""
     if folder is not None:
         return Library(folder, create=create)
     library = Library(default_folder())
     if library.version == 0:
-        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+        begin_library(library)
     return library

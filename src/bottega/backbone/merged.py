@@ -1,0 +1,118 @@
+"""The embedded model with a difference added to it, kept in the user's cache folder so that only the first start has to add.
+
+What is kept is named by the hashes of base and difference and by its own checksum: a file that was damaged is noticed and made again, one that
+was half written has no name yet. A cache that cannot be written is no reason to stop; the next start only takes longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+from bottega.backbone.difference import Header, apply_difference, read_header, state_of
+from bottega.backbone.embedded import read_embedded, require_embedded_file
+
+KEPT = 2
+"""Models in the cache; older ones make room."""
+_SUFFIX, _DRAFT = ".safetensors", ".draft-"
+_ABANDONED_AFTER_S = 3600.0
+
+
+def cache_folder() -> Path | None:
+    """`$BOTTEGA_CACHE`, or the user's cache folder; none where no home directory is known."""
+    named = os.environ.get("BOTTEGA_CACHE")
+    if named:
+        return Path(named)
+    with contextlib.suppress(RuntimeError):
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega" / "models"
+    return None
+
+
+def name_of(header: Header) -> str:
+    """How a model with this difference is called: by its base and by what was added."""
+    return f"{header.base} + {header.card.get('name') or 'difference'}"
+
+
+def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, str]:
+    """Model, tokenizer and name. Raises `BackboneError` where the difference is damaged, or not for this base."""
+    base = path or require_embedded_file()
+    header, digest = read_header(difference)
+    base_digest = file_sha256(base)
+    key = hashlib.sha256(f"{base_digest} {digest}".encode()).hexdigest()[:32]
+    stored = _stored(key)
+    if stored is not None:
+        model, tokenizer = read_embedded(base, stored)
+        return model, tokenizer, name_of(header)
+    model, tokenizer = read_embedded(base)
+    apply_difference(model, difference, base_digest)
+    _store(key, model)
+    return model, tokenizer, name_of(header)
+
+
+def file_sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    """Against accidents only, and three times as fast as a hash: half a gigabyte is read at every start."""
+    found = 0
+    with open(path, "rb") as file:
+        while part := file.read(1 << 24):
+            found = zlib.crc32(part, found)
+    return f"{found:08x}"
+
+
+def _stored(key: str) -> dict[str, Any] | None:
+    """The weights that were kept, if they still have the checksum that their file is named by."""
+    folder = cache_folder()
+    for entry in sorted(folder.glob(f"{key}-*{_SUFFIX}")) if folder is not None and folder.is_dir() else ():
+        with contextlib.suppress(Exception):  # whatever is wrong with it, it is made again
+            if _checksum(entry) == entry.stem.rpartition("-")[2]:
+                from safetensors.torch import load_file
+
+                found: dict[str, Any] = load_file(entry)
+                os.utime(entry)
+                return found
+        with contextlib.suppress(OSError):
+            entry.unlink()
+    return None
+
+
+def _store(key: str, model: Any) -> None:
+    folder = cache_folder()
+    if folder is None:
+        return
+    draft: Path | None = None
+    try:
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        _sweep(folder)
+        handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
+        os.close(handle)
+        draft = Path(name)
+        save_file({name: value.contiguous() for name, value in state_of(model).items()}, draft)
+        with open(draft, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(draft, folder / f"{key}-{_checksum(draft)}{_SUFFIX}")
+    except Exception:  # safetensors has its own kind of error for a full disk
+        if draft is not None:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove drafts of processes that were killed, and all but the newest models."""
+    oldest = time.time() - _ABANDONED_AFTER_S
+    models = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    drafts = [path for path in folder.glob(_DRAFT + "*") if path.stat().st_mtime < oldest]
+    for path in [*models[KEPT - 1 :], *drafts]:
+        with contextlib.suppress(OSError):
+            path.unlink()
