@@ -98,6 +98,9 @@ def build_command(
         float,
         _in(EXAMPLES, "--concise", help="Learn the shortest kernel with this share of the best one's speed; 1: the fastest."),
     ] = 1.0,
+    unjudged: Annotated[
+        bool, _in(EXAMPLES, "--unjudged", help="A first attempt also of courses that nobody judged, marked as such.")
+    ] = False,
     held_out: Annotated[float, _in(EXAMPLES, "--held-out", help="Share of operator combinations kept for testing.")] = 0.1,
     cap_task: Annotated[int, _in(EXAMPLES, "--cap-task", help="Examples of a kind for one task and language.")] = 4,
     cap_ops: Annotated[int, _in(EXAMPLES, "--cap-ops", help="Examples of a role for one operator combination.")] = 24,
@@ -135,6 +138,7 @@ def build_command(
         baseline=BASELINES[baseline][0],
         max_tokens=max_tokens,
         concise=concise,
+        unjudged=unjudged,
         held_out=held_out,
         caps=caps,
         filtered=not no_filter,

@@ -94,7 +94,9 @@ def optimize_command(
     prompts: Annotated[
         Path | None, _in(MODEL, "--prompts", metavar="DIR", help="Prompt files that overrule the shipped ones.")
     ] = None,
-    style: Annotated[str | None, _in(MODEL, "--style", help="terse for models trained on it, compact for small ones, full for large ones.")] = None,
+    style: Annotated[
+        str | None, _in(MODEL, "--style", help="terse for models trained on it, compact for small ones, full for large ones.")
+    ] = None,
     out: Annotated[
         Path | None, _in(OUTPUT, "--out", metavar="DIR", help="The run's folder; ./bottega-MODULE-N if left out.")
     ] = None,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hand_teacher import Hand, task
 from told_material import BENCH, candidate_of, tell, timed
 
 from bottega.agents import selector, writer
@@ -18,9 +20,11 @@ from bottega.learn.cold_start.cards import Shelf
 from bottega.learn.cold_start.data_card import changed_files, read_card
 from bottega.learn.cold_start.data_files import read_rows
 from bottega.learn.cold_start.example import KINDS
+from bottega.learn.cold_start.material import Lecture, subject_of
 from bottega.learn.cold_start.proofs import FACT, adapted, claims_of, planned
 from bottega.learn.cold_start.settings import Caps, ExampleStage
 from bottega.learn.cold_start.store import Store
+from bottega.learn.cold_start.unjudged import Endings
 from bottega.skills.library import Library
 
 OPEN = ExampleStage(held_out=0.0, filtered=False)
@@ -78,6 +82,33 @@ def test_a_shorter_kernel_that_is_nearly_as_fast_is_the_one_to_learn(tmp_path: P
     near = [step for step in (1, 2) if len(sources[step]) == min(len(sources[1]), len(sources[2]))]
     assert learned(0.9) == set(near[:1])
     assert learned(0.45) == {min(range(3), key=lambda step: len(sources[step]))}
+
+
+def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_norm", "silu_chain"))
+    course = Hand().build(task("tanh_chain"), "cpp")
+    with Store(tmp_path) as store:
+        store.add_subjects([subject_of(task("tanh_chain"))])
+        store.add_lecture(Lecture(course.task_id, "cpp", Hand.name, course=course))
+    assert not [row for row in rows_of(tmp_path) if row["task_id"] == course.task_id]
+    (row,) = [row for row in rows_of(tmp_path, replace(OPEN, unjudged=True)) if row["task_id"] == course.task_id]
+    assert (row["kind"], row["outcome"], row["speedup"]) == ("first", "unjudged", None)
+    assert writer.parse(row["messages"][-1]["content"]).source == course.steps[-1].candidate.source
+    assert "1 first attempts were taught and not judged" in (tmp_path / "card.md").read_text()
+
+
+def test_the_ending_that_won_where_it_was_judged_is_drawn_more_often() -> None:
+    endings = Endings(Counter({(): 8, ("own_product",): 8}), Counter({("own_product",): 8}))
+    assert endings.weight(("own_product",)) > 0.9 and endings.weight(()) < 0.1 and endings.weight(("captured",)) == 0.5
+
+
+def test_an_improvement_is_over_the_nearest_kernel_that_was_judged(tmp_path: Path) -> None:
+    tell(tmp_path, ("silu_chain",))
+    middle = candidate_of("silu_chain", 1).id
+    with Store(tmp_path) as store, store._change() as database:
+        database.execute("DELETE FROM verdicts WHERE candidate = ?", (middle,))
+    (row,) = [row for row in rows_of(tmp_path) if row["kind"] == "improve"]
+    assert row["candidates"] == [candidate_of("silu_chain", 0).id, candidate_of("silu_chain", 2).id]
 
 
 def test_no_card_is_named_where_none_helped(tmp_path: Path) -> None:

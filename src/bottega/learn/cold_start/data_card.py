@@ -15,6 +15,7 @@ from bottega.learn.cold_start.coverage import turning
 from bottega.learn.cold_start.data_files import hash_of, write_whole
 from bottega.learn.cold_start.example import Example
 from bottega.learn.cold_start.examples_stage import Outcome
+from bottega.learn.cold_start.material import UNJUDGED
 
 FILE, TEXT = "card.json", "card.md"
 COUNTED = ("role", "kind", "language", "level", "family", "outcome")
@@ -83,9 +84,11 @@ def changed_files(folder: Path, card: Mapping[str, Any]) -> list[str]:
 
 
 def _how_judged(card: Mapping[str, Any]) -> str:
+    alone = card["counts"].get("outcome", {}).get(UNJUDGED, 0)
+    every = f"{alone} first attempts were taught and not judged by anyone; every other kernel" if alone else "Every kernel"
     if "; trusted " not in str(card.get("device", "")):
-        return "Every kernel was judged correct and honest"
-    told = "Every kernel was judged correct by the trusting bench, which does not isolate kernels and takes only those of our own builder"
+        return f"{every} was judged correct and honest"
+    told = f"{every} was judged correct by the trusting bench, which does not isolate kernels and takes only those of our own builder"
     audit = card.get("audit")
     if not audit:
         return f"{told}; the judge audited none of them"

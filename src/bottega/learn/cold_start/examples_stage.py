@@ -16,13 +16,14 @@ from bottega.learn.cold_start.diversity import diverse
 from bottega.learn.cold_start.example import Example
 from bottega.learn.cold_start.examples_selecting import selecting_examples
 from bottega.learn.cold_start.examples_summarising import summarising_examples
-from bottega.learn.cold_start.examples_writing import Desk, writing_examples
+from bottega.learn.cold_start.examples_writing import Desk, unjudged_example, writing_examples
 from bottega.learn.cold_start.material import Lesson
 from bottega.learn.cold_start.outline import clusters
 from bottega.learn.cold_start.proofs import FACT
 from bottega.learn.cold_start.splits import splits_of
 from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.tokens import Count, size_of
+from bottega.learn.cold_start.unjudged import Endings, unjudged
 
 
 @dataclass
@@ -49,8 +50,12 @@ def examples_of(store: Store, bench: Bench, desk: Desk, count: Count) -> Outcome
         if proof["step"] == "admit":
             proofs[proof["task_id"]].append({**proof, "name": name})
     found: dict[str, Example] = {}
+    endings = Endings()
+    if desk.stage.unjudged:
+        for lesson in store.lessons(bench):
+            endings.see(lesson, desk.stage.baseline, desk.stage.concise)
     for lesson in store.lessons(bench):
-        for example in _all_of(lesson, desk, proofs[lesson.task.id], outcome):
+        for example in _all_of(lesson, desk, proofs[lesson.task.id], endings, outcome):
             outcome.made += 1
             tokens = size_of(example.messages, count)
             if desk.stage.max_tokens and tokens > desk.stage.max_tokens:
@@ -73,7 +78,13 @@ def examples_of(store: Store, bench: Bench, desk: Desk, count: Count) -> Outcome
     return outcome
 
 
-def _all_of(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]], outcome: Outcome) -> Iterator[Example]:
+def _all_of(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]], endings: Endings, outcome: Outcome) -> Iterator[Example]:
+    if unjudged(lesson):
+        shown = endings.drawn(lesson) if desk.stage.unjudged else None
+        if shown is not None:
+            yield unjudged_example(lesson, desk, shown)
+        return
+
     def lost(reason: str) -> None:
         outcome.lost[reason] += 1
 

@@ -35,6 +35,10 @@ class Desk:
     shelf: Shelf
 
 
+def unjudged_example(lesson: Lesson, desk: Desk, attempt: Attempt) -> Example:
+    return _write(lesson, desk, "first", attempt, ())
+
+
 def writing_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
     """Raises `UnreadableAnswer` for an answer that the parser does not give back."""
     yield from _first(lesson, desk)
@@ -68,7 +72,7 @@ def _improvements(lesson: Lesson, desk: Desk) -> Iterator[Example]:
     for course in lesson.courses:
         by_id = {attempt.id: attempt for attempt in course}
         for attempt in course:
-            parent = by_id.get(attempt.step.candidate.parent or "")
+            parent = next((by_id[name] for name in reversed(attempt.ancestors) if name in by_id), None)
             if parent is None or not apart(attempt.verdict, parent.verdict, baseline):
                 continue
             line = _line(parent, by_id)
@@ -153,7 +157,7 @@ def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
         "family": lesson.subject.family,
         "ops": lesson.subject.ops,
         "structure": lesson.subject.structure,
-        "outcome": attempt.verdict.outcome.value,
+        "outcome": attempt.outcome,
         "speedup_low": speedup.low if speedup else None,
         "speedup": speedup.point if speedup else None,
         "speedup_high": speedup.high if speedup else None,
@@ -175,11 +179,8 @@ def _thought(verdict: Verdict) -> str:
 
 
 def _line(attempt: Attempt, by_id: dict[str, Attempt]) -> list[Attempt]:
-    """The attempts that lead to one, oldest first."""
-    line = [attempt]
-    while (parent := by_id.get(line[-1].step.candidate.parent or "")) is not None and parent not in line:
-        line.append(parent)
-    return line[::-1]
+    """The judged attempts that lead to one, oldest first, and it."""
+    return [*(by_id[name] for name in attempt.ancestors if name in by_id), attempt]
 
 
 def _mixed(key: str, useful: Sequence[Skill], useless: Sequence[Skill], most: int) -> tuple[Skill, ...]:

@@ -96,9 +96,14 @@ class Slip:
     """What puts it right, in one sentence."""
 
 
+UNJUDGED = "unjudged"
+NO_VERDICT = Verdict(Outcome.AMBIGUOUS, notes=(UNJUDGED,))
+"""Stands where a verdict would: it is nobody's word that the kernel is right."""
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """A kernel of a teacher, judged."""
+    """A kernel of a teacher, with its verdict."""
 
     step: Step
     verdict: Verdict
@@ -106,6 +111,8 @@ class Attempt:
     techniques: tuple[str, ...] = ()
     """Everything that the course added up to here, in order."""
     cards: tuple[str, ...] = ()
+    ancestors: tuple[str, ...] = ()
+    """Kernels that led to it, oldest first, judged or not."""
 
     @property
     def id(self) -> str:
@@ -114,6 +121,10 @@ class Attempt:
     @property
     def source(self) -> str:
         return self.step.candidate.source
+
+    @property
+    def outcome(self) -> str:
+        return UNJUDGED if self.verdict is NO_VERDICT else self.verdict.outcome.value
 
     @property
     def accepted(self) -> bool:
@@ -153,16 +164,23 @@ class Lesson:
         return tuple(self.attempts(lecture) for lecture in self.lectures if lecture.course and not lecture.without)
 
     def attempts(self, lecture: Lecture) -> tuple[Attempt, ...]:
+        """The kernels of a course that have a verdict."""
+        taught = self.taught(lecture)
+        return tuple(
+            replace(one, verdict=verdict) for one in taught if (verdict := self.verdicts.get(one.step.candidate.id)) is not None
+        )
+
+    def taught(self, lecture: Lecture) -> tuple[Attempt, ...]:
+        """All kernels of a course, as if nobody had judged them."""
         steps = lecture.course.steps if lecture.course else ()
         by_id = {step.candidate.id: step for step in steps}
         found = []
         for step in steps:
-            verdict = self.verdicts.get(step.candidate.id)
-            if verdict is not None:
-                line = list(_line(step, by_id))
-                techniques = dict.fromkeys(one.technique for one in line if one.candidate.parent is not None)
-                cards = dict.fromkeys(name for one in line for name in one.cards)
-                found.append(Attempt(step, verdict, lecture, tuple(techniques), tuple(cards)))
+            line = list(_line(step, by_id))
+            techniques = dict.fromkeys(one.technique for one in line if one.candidate.parent is not None)
+            cards = dict.fromkeys(name for one in line for name in one.cards)
+            ancestors = tuple(one.candidate.id for one in line[:-1])
+            found.append(Attempt(step, NO_VERDICT, lecture, tuple(techniques), tuple(cards), ancestors))
         return tuple(found)
 
 

@@ -100,6 +100,8 @@ class ExampleStage:
     """Of a whole example; 0 for any number."""
     concise: float = 1.0
     """The shortest kernel with this share of the best one's speed is the one to learn: a small model slips less often on it."""
+    unjudged: bool = False
+    """A first attempt also of courses that nobody judged, marked as such."""
     held_out: float = 0.1
     """Share of operator combinations that training never sees."""
     salt: str = "bottega"
