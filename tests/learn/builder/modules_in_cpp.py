@@ -41,6 +41,7 @@ QUICK = {
     "strided": module(
         "F.relu(self.c(x))", "torch.randn(2, 4, 21, 23)", init="self.c = nn.Conv2d(4, 8, 3, padding=1, stride=2)"
     ),
+    "recurrent": module("F.relu(self.g(x)[0]) + 1", "torch.randn(3, 5, 4)", init="self.g = nn.LSTM(4, 6, batch_first=True)"),
     "pool": module("F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)", "torch.randn(2, 3, 15, 23)"),
     "scan": module("torch.cumsum(x * 2, dim=1) / 3", "torch.randn(5, 33, 20)"),
     "attention": module(

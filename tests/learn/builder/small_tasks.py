@@ -101,4 +101,7 @@ SMALL = [
          "self.c = nn.Conv2d(3, 4, 3, padding=1, bias=False)\nself.n = nn.BatchNorm2d(4)\nself.pool = nn.MaxPool2d(2)\nself.f = nn.Linear(64, 5)"),
     task("in_place", "y = self.r(self.a(x))\ny += x\nreturn y", "torch.randn(3, 8)", "self.a = nn.Linear(8, 8)\nself.r = nn.ReLU(inplace=True)"),
     task("recurrent", "y, h = self.g(x)\nreturn F.relu(y) + 1, h", "torch.randn(2, 5, 4)", "self.g = nn.GRU(4, 6, batch_first=True)"),
+    task("recurrent_pair", "y, (h, c) = self.g(x)\nreturn F.relu(y) + 1, h * 2, c", "torch.randn(2, 5, 4)", "self.g = nn.LSTM(4, 6, batch_first=True)"),
+    task("recurrent_given", "y, (h, c) = self.g[0](x, (s, s * 2))\nreturn F.relu(y) + 1", "torch.randn(5, 2, 4), torch.randn(1, 2, 6)",
+         "self.g = nn.ModuleList([nn.LSTM(4, 6)])", "x, s"),
 ]  # fmt: skip

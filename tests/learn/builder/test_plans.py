@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from plan_interpreter import Interpreter
@@ -78,6 +80,14 @@ def test_attention_by_hand_is_found() -> None:
 def test_a_result_with_two_users_is_computed_once() -> None:
     fused = kernels("residual_two_uses", "fuse_elementwise")
     assert [type(kernel) for kernel in fused] == [Call, Map]
+
+
+def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None:
+    call, tail = kernels("recurrent_given", "fuse_elementwise")[1:]
+    assert (type(call), type(tail), call.function, call.targets) == (Call, Map, "self.g[0]", "lstm, _")
+    call = kernels("recurrent_pair", "fuse_elementwise")[0]
+    assert len(call.arguments) == 1
+    assert re.fullmatch(r"(\w+), \((\w+), (\w+)\)", call.targets)
 
 
 @pytest.mark.parametrize(

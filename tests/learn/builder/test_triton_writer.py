@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -27,6 +28,7 @@ LOOSE = {"halves": 2e-2}
 QUICK = (
     *("bias_planes", "slices", "layer_norm", "statistics", "nan_kept", "first_of_equals", "heads"),
     *("conv_strides", "conv_depthwise", "turned_uneven", "pool_padded", "product_turned", "attend"),
+    *("recurrent_pair", "recurrent_given", "conv_spoken", "turned_spoken", "far_first"),
 )
 
 
@@ -97,6 +99,18 @@ def test_products_of_fp32_keep_their_accuracy() -> None:
     dots = re.findall(r"tl\.dot\(.*\)", source("attend", "own_attention", "tf32x3"))
     assert dots
     assert all('input_precision="tf32x3"' in dot for dot in dots)
+
+
+@pytest.mark.parametrize("name", ["conv_spoken", "turned_spoken", "product_spoken", "attend_spoken", "rows_spoken"])
+def test_no_kernel_writes_over_its_arguments(name: str) -> None:
+    for seed in range(6):
+        for techniques in ((), ("own_product", "own_convolution", "own_attention", *(item.name for item in TECHNIQUES))):
+            for kernel in ast.parse(source(name, *techniques, seed=seed)).body:
+                if isinstance(kernel, ast.FunctionDef):
+                    written = {
+                        node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                    }
+                    assert not written & {argument.arg for argument in kernel.args.args}
 
 
 def test_every_step_of_a_course_names_what_it_adds() -> None:

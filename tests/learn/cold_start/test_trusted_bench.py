@@ -21,7 +21,7 @@ from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
 from bottega.learn.cold_start.trusted.apart import Apart
 from bottega.learn.cold_start.trusted.bench import TrustedBench
-from bottega.learn.cold_start.trusted.room import TaskRoom
+from bottega.learn.cold_start.trusted.room import TaskRoom, _sum
 from bottega.learn.cold_start.trusted.trust import NOTE
 
 TASK = task("silu_chain")
@@ -39,6 +39,15 @@ def judged(bench: TrustedBench, candidates: list[Candidate], of: Task = TASK) ->
     troubles: list[str] = []
     bench.judge(of, candidates, lambda candidate, verdict: found.update({candidate.name: verdict}), troubles.append)
     return found, troubles
+
+
+@pytest.mark.parametrize("start", range(9))
+def test_what_lies_anywhere_in_a_storage_is_summed_up(start: int) -> None:
+    kept = torch.arange(64, dtype=torch.uint8)
+    part = kept[start : start + 21]
+    before = int(_sum(part))
+    kept[start + 20] += 1
+    assert int(_sum(part)) != before
 
 
 def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:

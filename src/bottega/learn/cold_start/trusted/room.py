@@ -220,5 +220,9 @@ class TaskRoom:
 
 def _sum(tensor: torch.Tensor) -> torch.Tensor:
     data = flat_bytes(tensor if is_dense(tensor.shape, tensor.stride()) else tensor.contiguous())
-    whole = data.numel() // 8 * 8 if data.storage_offset() % 8 == 0 else 0
-    return data[:whole].view(torch.int64).sum() + data[whole:].sum(dtype=torch.int64)
+    # Weights that a recurrent module keeps in one piece of memory begin anywhere in it: read the widest words that lie evenly there.
+    word = next(
+        word for word in (torch.int64, torch.int32, torch.int16, torch.uint8) if data.storage_offset() % word.itemsize == 0
+    )
+    whole = data.numel() // word.itemsize * word.itemsize
+    return data[:whole].view(word).sum(dtype=torch.int64) + data[whole:].sum(dtype=torch.int64)

@@ -181,6 +181,16 @@ class Call:
     results: tuple[str, ...]
     """Buffers it fills, one for each output; an empty name is an output that nobody uses."""
     origin: tuple[str, ...] = ()
+    paired: bool = False
+    """Whether all results but the first come as one tuple, as an LSTM's two states do."""
+
+    @property
+    def targets(self) -> str:
+        """The results as the left side of an assignment."""
+        names = [name or "_" for name in self.results]
+        if not self.paired:
+            return ", ".join(names)
+        return f"{names[0]}, ({', '.join(names[1:])})" if any(self.results[1:]) else f"{names[0]}, _"
 
 
 @dataclass(frozen=True)

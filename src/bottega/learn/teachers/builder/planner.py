@@ -103,7 +103,7 @@ def make_plan(lowered: Lowered, techniques: frozenset[str]) -> Plan:
     returned = _buffers_of(lowered.returned)
     if "own_attention" in techniques:
         kernels = attentions(kernels, buffers, returned)
-    kernels = _fused(kernels, techniques, returned)
+    kernels = _unnamed(_fused(kernels, techniques, returned), returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
@@ -282,6 +282,17 @@ def _placed(kernels: list[Kernel], first: int, second: int, fused: Kernel) -> li
         rest.insert(first, fused)
         return rest
     return None
+
+
+def _unnamed(kernels: list[Kernel], returned: set[str]) -> list[Kernel]:
+    """Without names for those of a call's outputs that nobody reads."""
+    wanted = returned.union(*(read(kernel) for kernel in kernels))
+    return [
+        dataclasses.replace(kernel, results=tuple(name if name in wanted else "" for name in kernel.results))
+        if isinstance(kernel, Call)
+        else kernel
+        for kernel in kernels
+    ]
 
 
 def _buffers_of(value: Any) -> set[str]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.learn.teachers.builder.kernel import Call, Written
+from bottega.learn.teachers.builder.lowering.calls import RECURRENT
 from bottega.learn.teachers.builder.view import View
 
-_OTHER_LAYOUT = ("scaled_dot_product_attention",)
-"""Functions whose results need not be contiguous, which kernels after them rely on."""
+_OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "rot90", *RECURRENT))
+"""Operators whose results need not be contiguous, which kernels after them rely on."""
 
 
 def call_line(call: Call) -> str:
     arguments = [argument_text(value) for value in call.arguments]
     arguments += [f"{name}={argument_text(value)}" for name, value in call.keywords]
-    text = f"{call.function}({', '.join(arguments)})"
-    if any(name in call.function for name in _OTHER_LAYOUT):
-        text += ".contiguous()"
-    results = [name or "_" for name in call.results]
-    return f"{', '.join(results)} = {text}"
+    text = f"{call.targets} = {call.function}({', '.join(arguments)})"
+    if not _OTHER_LAYOUT.intersection(call.origin):
+        return text
+    if len(call.results) == 1:
+        return f"{text}.contiguous()"
+    return "\n".join([text, *(f"{name} = {name}.contiguous()" for name in call.results if name)])
 
 
 def call_imports(call: Call) -> set[str]:

@@ -10,7 +10,7 @@ import torch.nn.functional
 from bottega.learn.teachers.builder.kernel import Call, Written
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
 from bottega.learn.teachers.builder.sizes import marked
-from bottega.learn.teachers.builder.trace import Ref
+from bottega.learn.teachers.builder.trace import Ref, path_text
 from bottega.learn.teachers.builder.view import View
 
 FUNCTIONAL = frozenset(
@@ -70,12 +70,7 @@ def _special(scope: Scope, names: tuple[str, ...]) -> Call | None:
         x = scope.operand("input")
         if not scope.node.module:
             raise scope.refuse("outside of a module")
-        module = f"self.{scope.node.module}"
-        state = scope.argument("hx")
-        states = state if isinstance(state, tuple) else (state,)
-        made = [scope.tensor(ref).view for ref in states]
-        given = made[0] if len(made) == 1 else tuple(made)
-        return Call(module, (x.view, given), (), names, origin)
+        return Call(f"self.{path_text(scope.node.module)}", (x.view, *_states(scope)), (), names, origin, operator == "lstm")
     if operator == "constant_pad_nd":
         x = scope.operand("self")
         value = scope.argument("value") or 0
@@ -93,6 +88,17 @@ def _special(scope: Scope, names: tuple[str, ...]) -> Call | None:
         arguments = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], tuple) else arguments
         return Call(f"{x.view.text}.{METHODS[operator]}", tuple(arguments), (), names, origin)
     return None
+
+
+def _states(scope: Scope) -> tuple[Any, ...]:
+    """The states that a recurrence begins with, unless they are the zeros that the module makes itself where none are given."""
+    state = scope.argument("hx")
+    states = state if isinstance(state, tuple) else (state,)
+    own = {node.name for node in scope.graph.nodes if node.operator == "zeros" and node.module == scope.node.module}
+    if all(isinstance(ref, Ref) and ref.name in own for ref in states):
+        return ()
+    made = [scope.tensor(ref).view for ref in states]
+    return (made[0] if len(made) == 1 else tuple(made),)
 
 
 def call_of(

@@ -153,7 +153,8 @@ class OnlineSoftmax:
 
 @dataclass
 class Moments:
-    """A sum and the sum of squares about the mean, in one sweep about the row's first element, so that an offset cancels nothing."""
+    """A sum and the sum of squares about the mean, in one sweep about the mean of the row's first block, so that an offset cancels
+    nothing. A single element would not do: where it lies far out, what the squares lose is as large as the variance."""
 
     sum: Reduction
     squares: Reduction

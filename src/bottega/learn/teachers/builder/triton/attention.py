@@ -17,6 +17,8 @@ from bottega.learn.teachers.teacher import Refusal
 
 BATCH, QUERY, KEY, WIDTH, VALUE = range(5)
 LOG2E = 1.4426950408889634
+LARGEST_SHARED = 227 << 10
+"""Bytes of shared memory that one block may have on Hopper."""
 
 
 def write_attention(page: Page, kernel: Attention) -> None:
@@ -75,7 +77,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
               for size, value in ((width, kernel.width), (own, kernel.value_width))}  # fmt: skip
     blocks = {}
     for size, number in ((width, kernel.width), (own, kernel.value_width)):
-        blocks[size] = size if padded[size] else sheet.constexpr(f"BLOCK_{size}", str(max(16, 1 << (number - 1).bit_length())))
+        blocks[size] = size if padded[size] else sheet.constexpr(f"BLOCK_{size}", str(block_of(number)))
     line, exact = sheet.line, precision(page, kernel.dtype)
     wide = ".to(tl.int64)" if sheet.wide(operands) else ""
     line(f"{row} = (tl.program_id(0) * {bq} + tl.arange(0, {bq}))[:, None]")
@@ -148,7 +150,16 @@ def write_attention(page: Page, kernel: Attention) -> None:
 
 
 def tile_of(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
-    """Queries and keys of a block, warps and stages."""
+    """Queries and keys of a block, warps and stages: fewer stages and then fewer keys where a wide head would not fit."""
+    tall, deep, warps, stages = wanted_tile(page, kernel)
+    while stages > 2 and shared_bytes(page, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+        stages -= 1
+    while deep > 16 and shared_bytes(page, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+        deep //= 2
+    return tall, deep, warps, stages
+
+
+def wanted_tile(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
     if not page.on("tuned_tiles"):
         return 64, 32, 4, 3
     if kernel.dtype != "float32":
@@ -156,6 +167,24 @@ def tile_of(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
     if kernel.width > 64:
         return 64, 32, 4, 2
     return (64, 64, 4, 2) if kernel.causal or kernel.queries < 1024 else (128, 32, 4, 2)
+
+
+def shared_bytes(page: Page, kernel: Attention, tile: tuple[int, int, int, int]) -> int:
+    """What the compiler lays into shared memory: the queries, twice where three TF32 products split them, and keys, values and the
+    mask once for each stage. Without tensor cores one stage is in registers, and the scores pass through shared memory instead."""
+    tall, deep, _, stages = tile
+    size = 4 if kernel.dtype == "float32" else 2
+    width, own = block_of(kernel.width), block_of(kernel.value_width)
+    mask = 0 if kernel.mask is None else tall * deep * {"bool": 1, "float32": 4}.get(kernel.mask_dtype, 2)
+    step = deep * (width + own) * size + mask
+    if kernel.dtype == "float32" and not page.on("tf32x3"):
+        return tall * width * size + (stages - 1) * step + tall * (deep + 1) * size
+    return tall * width * size * (2 if kernel.dtype == "float32" else 1) + stages * step
+
+
+def block_of(width: int) -> int:
+    """The power of two that holds it, of which a product needs at least 16."""
+    return max(16, 1 << (width - 1).bit_length())
 
 
 def _names(item: Store) -> list[View]:

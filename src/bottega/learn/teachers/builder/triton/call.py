@@ -18,8 +18,7 @@ def write_call(page: Page, kernel: Call) -> None:
     arguments += [f"{key}={python(page, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
         page.imports.add("import torch.nn.functional as F")
-    names = ", ".join(name or "_" for name in kernel.results)
-    text = f"{names} = {kernel.function}({', '.join(arguments)})"
+    text = f"{kernel.targets} = {kernel.function}({', '.join(arguments)})"
     used = [name for name in kernel.results if name]
     if any(word in kernel.function for word in DENSE):
         page.forward.append(text)

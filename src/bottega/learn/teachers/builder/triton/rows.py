@@ -43,6 +43,8 @@ from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_n
 from bottega.learn.teachers.builder.view import View
 
 ROW, COLUMN = 0, 1
+LOOPED_BLOCK, LOOPED_TILE = 4096, 16
+"""Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
 
 
 def write_rows(page: Page, kernel: Rows) -> None:
@@ -228,7 +230,7 @@ class _Writer:
         self.hoist(roots)
         for accumulator in sweep:
             if isinstance(accumulator, Moments):
-                accumulator.shift = self.first(accumulator.sum.body)
+                accumulator.shift = self.centre(accumulator.sum.body)
             accumulator.begin(self.ground)
         head = f"range(0, {self.columns}, {self.width})"
         if self.layout.splits:
@@ -251,18 +253,14 @@ class _Writer:
         self.sheet.line(f"{name} = {text}")
         return name
 
-    def first(self, body: Expression) -> str:
-        """The body at the first place of the row."""
-        still: dict[Expression, Expression] = {
-            node: Load(_stopped(node.view, len(self.kernel.kept)), node.dtype) for node in walk(body) if isinstance(node, Load)
-        }
-        moved: Expression = replace(body, still)
-        emitter = Emitter(self.sheet, reader(self.space, self.masks, lambda node: ""), lambda axis: "0")
-        emitter.known = {k: v for k, v in self.emitter.known.items() if not isinstance(k, Load)}
-        emitter.names = self.emitter.names
-        text = emitter.write([moved])[0]
+    def centre(self, body: Expression) -> str:
+        """The mean of the body over the first block of the row."""
+        block = LOOPED_TILE if self.layout.tile else LOOPED_BLOCK
+        self.lanes("")
+        text = self.emitter.inner().write([body])[0]
+        text = text if self.count >= block else f"tl.where({self.mask}, {text}, 0.0)"
         name = self.sheet.fresh("shift")
-        self.sheet.line(f"{name} = {text}")
+        self.sheet.line(f"{name} = {self.ground.over('sum', text)} / {self.width if self.count >= block else self.columns}")
         return name
 
     def settle(self, sweep: list[Any]) -> None:
@@ -293,10 +291,10 @@ class _Writer:
         if not layout.tile:
             by_name[self.width].text = self._width(layout.looped)
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
-            block = 4096 if layout.looped else 1 << (self.count - 1).bit_length()
+            block = LOOPED_BLOCK if layout.looped else 1 << (self.count - 1).bit_length()
             options = "num_warps=16" if block > 8192 else "num_warps=8" if block > 2048 else ""
         elif layout.looped:
-            by_name[self.width].text, by_name[self.height].text = "16", "64"
+            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), "64"
             grid = f"(triton.cdiv({self.rows_text()}, 64),{f' {grid_y}' if grid_y else ''})"
         else:
             width = page.variable("width")
@@ -309,7 +307,7 @@ class _Writer:
         sheet.finish(grid, options)
 
     def _width(self, looped: bool) -> str:
-        return "4096" if looped else f"triton.next_power_of_2({self.columns_text()})"
+        return str(LOOPED_BLOCK) if looped else f"triton.next_power_of_2({self.columns_text()})"
 
     def columns_text(self) -> str:
         return self.sheet.size_text(self.columns)
@@ -371,7 +369,7 @@ class _Writer:
             )
         for accumulator in sweep:
             if isinstance(accumulator, Moments):
-                accumulator.shift = self.first(accumulator.sum.body)
+                accumulator.shift = self.centre(accumulator.sum.body)
         self.settle(sweep)
         self.outputs(f"tl.program_id(1) * {self.width}")
         self.launch(str(layout.splits) if self.kernel.element_stores else "")
@@ -387,11 +385,6 @@ def _single(kernel: Rows) -> Map:
         swap[Name(reduction.name)] = Cast("bool", body) if reduction.operation in ("any", "all") else body
     stores = tuple(Store(s.view, replace(s.body, swap), s.dtype) for s in (*kernel.row_stores, *kernel.element_stores))
     return Map(kernel.kept + kernel.reduced, stores, kernel.origin)
-
-
-def _stopped(view: View, kept: int) -> View:
-    """The view with the row's own dimensions standing still."""
-    return View(view.buffer, view.shape, view.strides[:kept] + (0,) * (len(view.strides) - kept), view.offset)
 
 
 def _extended(kernel: Rows) -> Rows:

@@ -20,7 +20,7 @@ TECHNIQUES: tuple[Technique, ...] = (
     Technique(
         "single_sweep_moments",
         "A mean and squares about it, over rows too long for one block.",
-        "Take mean and variance in one sweep about the row's first element ({origin}).",
+        "Take mean and variance in one sweep about the mean of the row's first block ({origin}).",
         ("triton_group_norm_split_statistics",),
     ),
     Technique(

@@ -35,9 +35,10 @@ class Window:
         bodies = [item.body for item in kernel.stores]
         self.operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
         sheet.reserve([kernel.source.buffer, kernel.weight.buffer, *(view.buffer for view in self.operands)])
+        # Before any pointer gets its name: a task may call its tensors as we call the tiles.
+        sheet.taken |= LOCALS | {f"{kind}{letter}" for kind in "ikp" for letter in "zyx"}
         self.x, self.w = sheet.pointer(kernel.source.buffer), sheet.pointer(kernel.weight.buffer)
         pick = page.style.pick
-        sheet.taken |= LOCALS | {f"{kind}{letter}" for kind in "ikp" for letter in "zyx"}
         self.pixel = sheet.fresh(pick("pixel", ["pixel", "pixel", "pos"]))
         self.oc = sheet.fresh(pick("out channel", ["oc", "oc", "out_c"]))
         self.n = sheet.fresh(pick("image", ["n", "n", "image"]))
