@@ -98,6 +98,9 @@ def build_command(
         float,
         _in(EXAMPLES, "--concise", help="Learn the shortest kernel with this share of the best one's speed; 1: the fastest."),
     ] = 1.0,
+    renamed: Annotated[
+        int, _in(EXAMPLES, "--renamed", help="Copies of every training example for the writer under other names.")
+    ] = 0,
     unjudged: Annotated[
         bool, _in(EXAMPLES, "--unjudged", help="A first attempt also of courses that nobody judged, marked as such.")
     ] = False,
@@ -138,6 +141,7 @@ def build_command(
         baseline=BASELINES[baseline][0],
         max_tokens=max_tokens,
         concise=concise,
+        renamed=renamed,
         unjudged=unjudged,
         held_out=held_out,
         caps=caps,

@@ -18,7 +18,7 @@ from bottega.learn.cold_start.examples_stage import Outcome
 from bottega.learn.cold_start.material import UNJUDGED
 
 FILE, TEXT = "card.json", "card.md"
-COUNTED = ("role", "kind", "language", "level", "family", "outcome")
+COUNTED = ("role", "kind", "language", "level", "family", "outcome", "renamed")
 
 
 def card_of(

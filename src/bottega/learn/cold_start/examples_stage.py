@@ -20,6 +20,7 @@ from bottega.learn.cold_start.examples_writing import Desk, unjudged_example, wr
 from bottega.learn.cold_start.material import Lesson
 from bottega.learn.cold_start.outline import clusters
 from bottega.learn.cold_start.proofs import FACT
+from bottega.learn.cold_start.renaming import renamed
 from bottega.learn.cold_start.splits import splits_of
 from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.tokens import Count, size_of
@@ -74,7 +75,8 @@ def examples_of(store: Store, bench: Bench, desk: Desk, count: Count) -> Outcome
     else:
         kept, held = train, test
     outcome.coverage = report(train, kept)
-    outcome.examples = [replace(example, code="") for example in (*kept, *held)]
+    copies = _renamed(kept, desk.stage.renamed, count)
+    outcome.examples = [replace(example, code="") for example in (*kept, *copies, *held)]
     return outcome
 
 
@@ -98,6 +100,13 @@ def _all_of(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]], endings: E
             yield from maker
         except UnreadableAnswer as error:
             outcome.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
+
+
+def _renamed(examples: list[Example], copies: int, count: Count) -> list[Example]:
+    """Under other names, with one side of the split only: held-out tasks are as people wrote them."""
+    writing = [example for example in examples if example.role == "write"]
+    found = [copy for number in range(copies) for example in writing if (copy := renamed(example, number)) is not None]
+    return [replace(copy, tokens=size_of(copy.messages, count)) for copy in found]
 
 
 def _clustered(examples: list[Example]) -> list[Example]:

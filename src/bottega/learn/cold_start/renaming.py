@@ -1,0 +1,108 @@
+"""The same example under other names: a small model must learn to copy what a task calls its tensors and layers, not to expect `x` and `conv`.
+
+Names of the task's own choosing (arguments, attributes, constants) are exchanged in all of the conversation at once, so that task,
+kernels and diagnoses still speak of the same things. A name that also means something else anywhere stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from bottega.agents.fences import blocks
+from bottega.backbone.chat import Message
+from bottega.core.errors import TaskError
+from bottega.core.task import parsed
+from bottega.learn.cold_start.example import Example
+
+ARGUMENTS = (
+    "x", "a", "b", "u", "v", "z", "h", "s", "t", "w", "q", "k", "inp", "inputs", "data", "feats", "features", "tensor",
+    "signal", "image", "images", "batch", "tokens", "hidden", "state", "states", "query", "keys", "vals", "value", "values",
+    "left", "right", "base", "index", "idx", "mask", "residual", "gate", "logits", "target", "targets", "pred", "labels",
+    "src", "tgt", "mat", "first", "second", "other", "frames", "audio", "seq", "memory", "context", "points", "coords",
+    "series", "table", "rows", "xs", "ys", "img", "video", "latents", "noise", "anchor", "positive",
+)  # fmt: skip
+ATTRIBUTES = (
+    "fc", "lin", "proj", "layer", "op", "module", "net", "head", "body", "stem", "inner", "outer", "block", "core", "trunk",
+    "branch", "first", "second", "last", "pre", "post", "mix", "expand", "reduce", "squeeze", "gain", "offset", "shift",
+    "factor", "scale_param", "alpha", "beta", "theta", "coef", "norm_layer", "bn", "ln", "gn", "act", "nonlin",
+    "activation_fn", "pool_layer", "drop", "conv_a", "conv_b", "conv_op", "dense", "affine", "mixing", "gate_proj",
+    "out_proj", "in_proj", "up", "down", "kernel_op", "table", "emb", "filters", "taps",
+)  # fmt: skip
+CONSTANTS = (
+    "B", "N", "C", "D", "E", "M", "T", "L", "K", "bs", "n", "c", "dim", "dims", "size", "length", "width_in", "depth_in",
+    "rows", "cols", "n_batch", "n_feat", "feat_dim", "inner_dim", "channels_in", "num_rows",
+)  # fmt: skip
+DERIVED = ("", "_val", "_ptr")
+"""What the teacher hangs on the name of a tensor."""
+SHARE = 0.75
+"""Of the names, how many change in one copy."""
+
+
+def renamed(example: Example, seed: int) -> Example | None:
+    """None where nothing could be changed, or where a text of the example could not be read."""
+    texts = [message.content for message in example.messages]
+    task = next((block.body for block in blocks(texts[1])), "") if len(texts) > 1 else ""
+    try:
+        pairs = _exchange(task, "\n".join(texts), f"{example.id}/{seed}")
+    except TaskError:
+        return None
+    if not pairs:
+        return None
+    pattern = re.compile(r"\b(" + "|".join(sorted(map(re.escape, pairs), key=len, reverse=True)) + r")\b")
+    said = tuple(Message(one.role, pattern.sub(lambda found: pairs[found[1]], one.content)) for one in example.messages)
+    return replace(example, messages=said, renamed=True)
+
+
+def _exchange(task: str, everything: str, key: str) -> dict[str, str]:
+    words = set(re.findall(r"[A-Za-z_]\w*", everything))
+    pairs: dict[str, str] = {}
+    taken = set(words)
+    for name, pool in _names(task):
+        if name in pairs or not _own(name, everything) or _draw(key, name, 1000) >= SHARE * 1000:
+            continue
+        free = [word for word in pool if not {word + end for end in DERIVED} & taken and word not in keyword.kwlist]
+        if free:
+            new = free[_draw(key, f"{name}/new", len(free))]
+            taken |= {new + end for end in DERIVED}
+            pairs |= {name + end: new + end for end in DERIVED if name + end in words}
+    return pairs
+
+
+def _names(task: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Names that the task chose, with words that may stand for them."""
+    tree = parsed(task, "task")
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            yield from ((target.id, CONSTANTS) for target in statement.targets if isinstance(target, ast.Name))
+    for model in tree.body:
+        if not isinstance(model, ast.ClassDef):
+            continue
+        for node in ast.walk(model):
+            if isinstance(node, ast.FunctionDef):
+                pool = ARGUMENTS if node.name == "forward" else CONSTANTS
+                yield from ((argument.arg, pool) for argument in node.args.args if argument.arg != "self")
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+                yield node.attr, ATTRIBUTES
+
+
+def _own(name: str, everything: str) -> bool:
+    """Whether it stands for the same thing wherever it is written: no function of torch, no keyword of a call, no word of prose."""
+    if (
+        hasattr(builtins, name)
+        or keyword.iskeyword(name)
+        or name in ("torch", "nn", "F", "tl", "triton", "math", "self", "out")
+    ):
+        return False
+    foreign = re.search(rf"(?<!\bself)\.{name}\b", everything)  # also of a submodule: the name may be torch's
+    given = re.search(rf"\b{name}=(?!=)", everything)
+    return not foreign and not given
+
+
+def _draw(key: str, what: str, among: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{key}/{what}".encode()).digest()[:4], "big") % max(1, among)
