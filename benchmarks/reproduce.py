@@ -66,8 +66,8 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
     rl_steps = max(2, int(70 * share["rl"] / kernels / 1.5))
     evaluated = max(6, int(70 * share["evaluate"] / 3 / 4))
     return Sizes(
-        tasks=max(40, int(60 * share["tasks"])),
-        held_out=max(10, int(6 * share["tasks"])),
+        tasks=max(200, int(1200 * share["teach"])),
+        held_out=max(20, int(6 * share["tasks"])),
         workers=workers,
         judge_seconds=int(60 * share["judge"]),
         sft=("--preset", "one-gpu", "optimiser.warmup=20"),  # three epochs: more minutes bring more data, not more of the same
@@ -75,7 +75,11 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
             "--preset", "one-gpu", f"data.steps={rl_steps}", "rollout.tasks=4", "rollout.schemes=1", "rollout.samples=2", "rollout.turns=2",
             f"rollout.judge_workers={workers}", "skills.unproved=true", "checkpoint.every=5",
         ),
-        data=("--languages", "triton", "--trust-teacher", "--seeds", "2"),
+        # most courses are taught and not judged: what a model of this size lacks is breadth
+        data=(
+            "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
+            "--concise", "0.9", "--unjudged", "--renamed", "3", "--max-tokens", "3600",
+        ),
         bench=("--limit", str(evaluated), "--samples", "2", "--turns", "2", "--at-once", "32"),
         max_mb=22.0,
         check_rows=128,
@@ -92,7 +96,7 @@ def cpu_sizes() -> Sizes:
         sft=("--preset", "cpu-quickstart", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
         rl=(
             "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
-            "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048", "data.batch_tokens=2048",
+            "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
         data=("--languages", "cpp", "--trust-teacher", "--mistakes", "1", "--proofs", "0", "--teachers", "1", "--no-filter"),
         bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
@@ -119,7 +123,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
     commands: dict[str, tuple[tuple[str, ...], ...]] = {
         "tasks": (
             (*synth, "--seed", "1", "--count", str(sizes.held_out), "--out", held_out),
-            (*synth, "--seed", "0", "--count", str(sizes.tasks), "--decontaminate", held_out, "--out", train),
+            (*synth, "--seed", "0", "--count", str(sizes.tasks), "--no-filter", "--decontaminate", held_out, "--out", train),
         ),
         "teach": ((*build, "--stage", "teach"),),
         "judge": ((*build, "--stage", "judge", "--steps", "ends", "--seconds", str(sizes.judge_seconds)),),

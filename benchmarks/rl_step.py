@@ -26,7 +26,7 @@ from bottega.learn.rl import train
 
 QUICK = [
     "rollout.tasks=1", "rollout.schemes=1", "rollout.samples=2", "rollout.turns=1", "rollout.summaries=0", "rollout.max_tokens=64",
-    "data.longest=2048", "data.pack_tokens=2048", "data.batch_tokens=2048",
+    "data.longest=2048", "data.pack_tokens=2048",
 ]  # fmt: skip
 FIGURES = ("seconds/step", "seconds/rollout", "seconds/gate", "seconds/training", "seconds", "busy/generator", "busy/judge", "busy/trainer",
            "tokens/drawn", "tokens_per_second", "training_tokens_per_second", "rows", "correct", "memory_gib")  # fmt: skip
