@@ -70,7 +70,7 @@ def test_the_same_command_does_nothing_twice_and_another_is_refused(tmp_path: Pa
     with pytest.raises(UsageError, match=r"other settings: .*temperature 1.0 then, 0.5 now"):
         run(tmp_path / "run", tasks, writing(temperature=0.5), FAST)
     (tasks / "level1" / "2_Double.py").unlink()
-    with pytest.raises(UsageError, match="tasks_digest"):
+    with pytest.raises(UsageError, match="the tasks are others"):
         run(tmp_path / "run", tasks, writing(), FAST)
 
 

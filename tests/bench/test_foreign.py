@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from bench.small_bench import task_folder, task_text
 
-from bottega.bench.foreign import Foreign, read_candidates
+from bottega.bench.foreign import LARGEST, Foreign, read_candidates
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.errors import UsageError
 
@@ -77,13 +78,34 @@ def test_two_files_for_one_sample_are_an_error(tmp_path: Path, tasks: TaskSet) -
         read(tmp_path, tasks, {"1_Relu.py": "one", "1_Relu.0.py": "another"})
 
 
+def test_what_is_no_file_or_too_large_is_told_and_costs_no_other(tmp_path: Path, tasks: TaskSet) -> None:
+    theirs, elsewhere = tmp_path / "theirs", tmp_path / "elsewhere.py"
+    (theirs / "1_Negate.py").mkdir(parents=True)
+    (theirs / "1_Relu.py").write_text("pass")
+    elsewhere.write_text("pass")
+    (theirs / "2_Double.py").symlink_to(elsewhere)
+    (theirs / "2_Double.1.py").symlink_to("nowhere")
+    os.mkfifo(theirs / "2_Double.2.py")
+    with open(theirs / "1_Relu.1.py", "wb") as file:
+        file.truncate(LARGEST + 1)
+    found = read_candidates(theirs, tasks.rows, tasks.tasks)
+    assert sum(map(len, found.kernels.values())) == 2 and found.numbers == (0,)
+    assert [line.rpartition("/")[2].partition(": ")[0] for line in found.unmatched] == [
+        "1_Relu.1.py",
+        "2_Double.1.py",
+        "2_Double.2.py",
+    ]
+    assert "larger than 8 MiB" in found.unmatched[0]
+    assert len(found.outside) == 1 and str(elsewhere) in found.outside[0]
+
+
 def test_nothing_to_judge_is_said(tmp_path: Path, tasks: TaskSet) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         read_candidates(tmp_path / "nowhere", tasks.rows, tasks.tasks)
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no kernels"):
         read_candidates(tmp_path / "empty", tasks.rows, tasks.tasks)
-    with pytest.raises(UsageError, match="none of its 1 files fits a task"):
+    with pytest.raises(UsageError, match=r"holds no kernel for a task of this run, whose kernels are named such as 1_Relu\.py"):
         read(tmp_path, tasks, {"other.py": "x"})
 
 

@@ -37,15 +37,34 @@ WHAT, WRITING, MODEL, FOREIGN, JUDGING, RECORD, OUTPUT = (
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
+OF_CHECKING_ALONE = ("--verify", "--share", "--count")
+OF_CHECKING = (*OF_CHECKING_ALONE, "--seed", "--device", "--workers", "--quiet", "--json")
+OF_WRITING = (
+    "--samples", "--turns", "--strategy", "--width", "--branch", "--library", "--selection", "--proved-only", "--seed", "--at-once", "--temperature",
+    "--max-tokens", "--context", "--style", "--prompts", "--price-prompt", "--price-output", "--money", "--tokens", "--language",
+)  # fmt: skip
+
+
+def _given(call: typer.Context) -> list[str]:
+    """What stood on the command line, by the names that a user knows."""
+    given = [
+        one for one in call.command.params if one.name and str(call.get_parameter_source(one.name)).endswith("COMMANDLINE")
+    ]
+    return [one.opts[0] if one.param_type_name == "option" else "TASKS" for one in given]
+
+
 def _in(panel: str, *names: str, **options: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, **options)
 
 
 @app.command("bench")
 def bench_command(
+    context_of_call: typer.Context,
     tasks: Annotated[
         list[str] | None,
-        typer.Argument(help="A folder of tasks (KernelBench's level1/ … or any), a data set, kernelbench:level1, builtin."),
+        typer.Argument(
+            help="A folder of tasks (KernelBench's level1/ … or any), a data set, kernelbench:level1, builtin or builtin:NAME."
+        ),
     ] = None,
     levels: Annotated[str, _in(WHAT, "--levels", metavar="1,2", help="Only tasks of these levels.")] = "",
     only: Annotated[str, _in(WHAT, "--only", metavar="PATTERN", help="Only tasks whose name fits, such as `*softmax*`.")] = "",
@@ -145,6 +164,10 @@ def bench_command(
 
         bottega bench KernelBench --candidates runs/their_run --name theirs --device cuda --workers 8 --out theirs
 
+    Two kernels of your own, for two built-in tasks, on this CPU; the files are `mine/star_relu.py` and `mine/rms_norm_rows.py`:
+
+        bottega bench builtin:star_relu builtin:rms_norm_rows --candidates mine --out run-mine
+
     Is a published record true? Judge a tenth of it again:
 
         bottega bench --verify theirs/leaderboard.json --device cuda
@@ -155,21 +178,30 @@ def bench_command(
     Tasks that cannot be judged fairly (constant outputs, launch-bound, …) keep their place and are told apart: totals with and without them.
 
     Exit code 0: all of it is done, or the record holds. 1: the record does not hold. 4: some tasks are not done, which their rows tell
-    (a lost device, a spent budget, a silent model); run it again. 2: wrong usage. 130: interrupted; run it again.
+    (a lost device, a spent budget, a silent model), run it again; or nothing of a record could be compared. 2: wrong usage, or nothing can be
+    written. 130: interrupted; run it again.
     """
+    given = _given(context_of_call)
     devices = devices_named(device)
     if baseline not in BASELINES:
         raise UsageError(f"unknown baseline {baseline!r}; use {', '.join(BASELINES)}")
     if record is not None:
-        if tasks or backbone or candidates or out:
+        if surplus := [name for name in given if name not in OF_CHECKING]:
             raise UsageError(
-                "--verify takes its tasks and kernels from the record: leave out TASKS, --backbone, --candidates and --out"
+                f"--verify takes tasks, kernels and how they are judged from the record: leave out {', '.join(surplus)}"
             )
         raise typer.Exit(_verified(record, devices, share, count, seed, workers, quiet, as_json))
     if not tasks:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (backbone is None) == (candidates is None):
         raise UsageError("give either --backbone, to have kernels written, or --candidates, to judge kernels that others wrote")
+    if surplus := [name for name in given if name in OF_CHECKING_ALONE or (backbone is None and name in OF_WRITING)]:
+        raise UsageError(
+            f"{', '.join(surplus)}: says nothing {'with --candidates' if backbone is None else 'without --verify'}; leave it out"
+        )
+    for option, value in (("--at-once", at_once), ("--context", context)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} must be at least 1, not {value}")
     judging = Judging(kind_of(devices[0]), BASELINES[baseline], precision, mode, quick, timeout, require_kernel)
     writing = None
     if backbone is not None:
@@ -256,7 +288,7 @@ def _verified(
         sys.stdout.write(json.dumps(strict(found.to_json()), ensure_ascii=False) + "\n")
     else:
         show_verification(found)
-    return REFUTED if found.refuted else WHOLE
+    return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE
 
 
 def speaker_for(

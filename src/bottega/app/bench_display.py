@@ -57,7 +57,9 @@ class BenchProgress:
         if isinstance(event, Begun):
             self.begun, self.since = event, time.monotonic()
             earlier = f", {event.done} of them done" if event.done else ""
-            return f"{event.tasks} tasks, {event.samples} samples{earlier}, on {', '.join(event.devices)}"
+            sizes = ((event.tasks, "task"), (event.samples, "sample"))
+            told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
+            return f"{told_sizes}{earlier}, on {', '.join(event.devices)}"
         if isinstance(event, Noted):
             self.notes.append(event.text)
             return f"! {event.text}"
@@ -122,7 +124,8 @@ def show(finished: Finished, summaries: Sequence[Summary]) -> None:
     for why, count in trouble.most_common(5):
         _say(console, f"{count} {'task is' if count == 1 else 'tasks are'} not done: {why}", "yellow")
     if finished.unmatched:
-        _say(console, f"{len(finished.unmatched)} files fit no task and were not judged", "yellow")
+        count = len(finished.unmatched)
+        _say(console, f"{count} {'file was' if count == 1 else 'files were'} not judged: {finished.unmatched[0]}", "yellow")
     folder = finished.run.folder
     if finished.record is not None:
         _say(console, f"{finished.record} is the record; check it with: bottega bench --verify {finished.record}")

@@ -26,7 +26,7 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
         ]
     return Page(
         title=f"Compared with {names[0]}: {', '.join(names[1:])}",
-        facts=[(name, str(run.folder)) for name, run in zip(names, runs)],
+        facts=[(name, str(run.folder)) for name, run in zip(names, runs) if name != str(run.folder)],
         warnings=[f"{name}: {note}" for name, comparison in zip(names[1:], found) for note in comparison.notes],
         tables=tables,
         notes=[line for name, comparison in zip(names[1:], found) for line in _left_out(names[0], name, comparison)],

@@ -32,9 +32,11 @@ class Foreign:
     numbers: tuple[int, ...]
     """The samples' own numbers, as the files have them."""
     unmatched: tuple[str, ...]
-    """Files that belong to no task, each with why."""
+    """Files that are not judged, because they belong to no task or cannot be read, each with why."""
     repeated: int
     """Kernels whose text an earlier sample of the same task has: a sample each, judged once."""
+    outside: tuple[str, ...] = ()
+    """Files that are links to somewhere else, in a line each. They are judged, and a run keeps their text, which a reader must know."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,11 @@ class _Claim:
 
 def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Task]) -> Foreign:
     """Raises `UsageError` where there is nothing to judge, or where two files are the same sample of a task."""
-    files = _files(folder)
+    rows = tuple(rows)
+    files, unreadable = _files(folder)
     by_number, by_stem = _places(rows, tasks)
     claimed: dict[tuple[str, int], Path] = {}
-    unmatched = []
+    unmatched = list(unreadable)
     for file in files:
         claim = _claim(file, folder)
         if claim.problem is not None:
@@ -68,28 +71,50 @@ def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Ta
             raise UsageError(f"{file} and {claimed[key]} are both sample {claim.sample} of the same task; remove or rename one")
         claimed[key] = file
     if not claimed:
-        raise UsageError(f"{folder}: none of its {len(files)} files fits a task, such as {unmatched[0]}")
+        name = next((row.name for row in rows), "TASK")
+        raise UsageError(
+            f"{folder}: holds no kernel for a task of this run, whose kernels are named such as {name}.py; {unmatched[0]}"
+        )
     numbers = sorted({sample for _, sample in claimed})
     kernels: dict[str, dict[int, Candidate]] = defaultdict(dict)
     for (task, sample), file in sorted(claimed.items(), key=lambda item: item[0]):
         kernels[task][numbers.index(sample)] = _read(file)
     repeated = sum(len(samples) - len({kernel.id for kernel in samples.values()}) for samples in kernels.values())
-    return Foreign(folder, dict(kernels), tuple(numbers), tuple(unmatched), repeated)
+    outside = [
+        f"{file}: is a link to {file.resolve()}, outside of the folder" for file in claimed.values() if _outside(file, folder)
+    ]
+    return Foreign(folder, dict(kernels), tuple(numbers), tuple(unmatched), repeated, tuple(outside))
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Path) -> tuple[list[Path], list[str]]:
+    """The files that may be kernels, and those that cannot be, with why."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder of candidates")
     try:
-        files = sorted(file for file in folder.rglob("*.py") if file.is_file() and not _hidden(file.relative_to(folder)))
+        found = sorted(path for path in folder.rglob("*.py") if not _hidden(path.relative_to(folder)) and not path.is_dir())
+        faults = {path: fault for path in found if (fault := _fault(path))}
     except OSError as error:
         raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
-    if not files:
+    if not found:
         raise UsageError(
             f"{folder}: holds no kernels (.py); name them TASK.py, TASK.0.py or TASK/0.py, "
             "or level_1_problem_23_sample_0_kernel.py as KernelBench does"
         )
-    return files
+    return [path for path in found if path not in faults], [f"{path}: {fault}" for path, fault in faults.items()]
+
+
+def _fault(path: Path) -> str:
+    """Why a file is not read; empty where it is."""
+    try:
+        if not path.is_file():
+            return "is no file that can be read"
+        return f"is larger than {LARGEST >> 20} MiB, and no kernel" if path.stat().st_size > LARGEST else ""
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _outside(file: Path, folder: Path) -> bool:
+    return not file.resolve().is_relative_to(folder.resolve())
 
 
 def _hidden(path: Path) -> bool:
@@ -130,8 +155,6 @@ def _claim(file: Path, folder: Path) -> _Claim:
 
 def _read(file: Path) -> Candidate:
     try:
-        if file.stat().st_size > LARGEST:
-            raise UsageError(f"{file}: larger than {LARGEST >> 20} MiB; a candidate is a Python source file")
         # Half a surrogate pair in place of what is no UTF-8: the judge then says of the kernel what is wrong with it.
         source = file.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from bottega.bench.attempt import BenchRun
+from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.run_directory import ATTEMPTS, KERNELS, LEADERBOARD, read_head
-from bottega.core.errors import UsageError
-from bottega.episodes.deliver.files import json_text, strict, write
+from bottega.core.errors import BottegaError, TaskError, UsageError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome
+from bottega.episodes.deliver.files import encoded, json_text, write
 
 SCHEMA = 1
 TOO_LONG = ("grid", "by_turn", "best_by_turn", "best_of_n")
@@ -26,26 +28,66 @@ TOO_LONG = ("grid", "by_turn", "best_by_turn", "best_of_n")
 
 def write_record(run: BenchRun) -> Path:
     path = run.folder / LEADERBOARD
-    write(path, json_text(record_of(run)))
+    try:
+        write(path, json_text(record_of(run)))
+    except BottegaError as error:
+        raise BottegaError(
+            f"{str(error).partition(';')[0]}; all attempts are kept, and the same command writes the record"
+        ) from None
     return path
 
 
 def record_of(run: BenchRun) -> dict[str, Any]:
-    head, settings, fingerprint = read_head(run.folder), run.settings, run.fingerprint
+    head = read_head(run.folder)
     return {
         "schema": SCHEMA,
         "kind": "bottega bench",
-        "model": settings.get("model") or settings.get("name") or "",
-        "library": settings.get("library_facts") or {},
-        "judge": fingerprint.get("judge"),
-        "bottega": fingerprint.get("bottega"),
-        "fingerprint": fingerprint,
-        "settings": settings,
+        **_heading(run),
+        "fingerprint": run.fingerprint,
+        "settings": run.settings,
         "hashes": hashes_of(run),
         "begun": head.get("begun"),
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "metrics": metrics_of(run),
     }
+
+
+def _heading(run: BenchRun) -> dict[str, Any]:
+    """What a reader of records looks at first."""
+    return {
+        "model": run.settings.get("model") or run.settings.get("name") or "",
+        "library": run.settings.get("library_facts") or {},
+        "judge": run.fingerprint.get("judge"),
+        "bottega": run.fingerprint.get("bottega"),
+    }
+
+
+def impossible(run: BenchRun) -> list[str]:
+    """What no run writes, whatever the hashes say, in words: verdicts that belong to nothing, and tasks under another's name."""
+    wrong = []
+    for attempt in run.attempts:
+        verdict = attempt.verdict
+        if verdict is None:
+            continue
+        where = f"{ATTEMPTS}, task {attempt.task}, sample {attempt.sample}, turn {attempt.turn}"
+        if not attempt.candidate and verdict.outcome is not Outcome.INVALID_TASK:
+            wrong.append(f"{where}: is {verdict.outcome} without a kernel")
+        if verdict.candidate_id not in ("", attempt.candidate) or verdict.task_id not in ("", attempt.task):
+            wrong.append(f"{where}: has the verdict on another kernel or task")
+    if (
+        str(run.fingerprint.get("python")).split(".")[:2] == platform.python_version().split(".")[:2]
+    ):  # another prints trees otherwise
+        wrong += [
+            f"the task {row.name} is not the one that its id names" for row in run.tasks if row.source and _id(row) != row.id
+        ]
+    return wrong
+
+
+def _id(row: BenchTask) -> str:
+    try:
+        return Task(row.source, row.name).id
+    except TaskError:
+        return ""
 
 
 def hashes_of(run: BenchRun) -> dict[str, str]:
@@ -60,10 +102,16 @@ def hashes_of(run: BenchRun) -> dict[str, str]:
     }
 
 
+def lost_kernels(run: BenchRun) -> list[str]:
+    """Kernels that were judged and are not there any more, or not as they were: their names are hashes of their texts."""
+    kernels = sorted({attempt.candidate for attempt in run.attempts if attempt.candidate})
+    return [name for name in kernels if _sha(run.folder / KERNELS / f"{name}.py")[:16] != name]
+
+
 def metrics_of(run: BenchRun) -> dict[str, Any]:
     """The headline figures against each baseline, as JSON reads them back."""
     found = {baseline: headline(summary(run, baseline).to_json()) for baseline in baselines_of(run)}
-    return dict(json.loads(json.dumps(strict(found))))
+    return dict(json.loads(encoded(json_text(found))))
 
 
 def headline(told: dict[str, Any]) -> dict[str, Any]:
@@ -78,12 +126,14 @@ def read_record(path: Path) -> tuple[Path, dict[str, Any]]:
         record = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{file}: no such record; a run has one once it is whole") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{file}: is no record that can be read: {error}") from None
     if not isinstance(record, dict) or not all(
         isinstance(record.get(part), dict) for part in ("hashes", "settings", "metrics")
     ):
         raise UsageError(f"{file}: is no record of a benchmark run")
+    if not isinstance(record.get("schema"), int) or record["schema"] > SCHEMA:
+        raise UsageError(f"{file}: written by a newer Bottega (schema {record.get('schema')}; this one knows {SCHEMA})")
     return file.parent, record
 
 
@@ -95,9 +145,15 @@ def disagreements(run: BenchRun, record: dict[str, Any]) -> list[str]:
         "kernels": "a kernel was changed or is missing",
     }
     found = hashes_of(run)
-    wrong = [told[name] for name in told if record["hashes"].get(name) != found[name]]
-    parts: Iterable[tuple[str, Any]] = (("settings", run.settings), ("fingerprint", run.fingerprint))
-    wrong += [f"the record's {name} are not those of the run" for name, value in parts if record.get(name) != value]
+    wrong = impossible(run)
+    gone = {"kernels"} if lost_kernels(run) else set()
+    wrong += [told[name] for name in told if record["hashes"].get(name) != found[name] or name in gone]
+    parts = {"settings": run.settings, "fingerprint": run.fingerprint, **_heading(run)}
+    wrong += [
+        f"in the record's {name} stands something else than in the run's"
+        for name, value in parts.items()
+        if record.get(name) != value
+    ]
     if record["metrics"] != metrics_of(run):
         wrong.append("the record's figures do not follow from its attempts")
     return wrong

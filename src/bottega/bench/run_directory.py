@@ -14,18 +14,19 @@ judged of a half sample is in that sample's own log: it is taken from there when
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from bottega.bench.attempt import Attempt, BenchRun, BenchTask, Key
+from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
 from bottega.core.errors import BottegaError, UsageError
-from bottega.episodes.deliver.files import json_text, strict, write
+from bottega.episodes.deliver.files import encoded, json_text, strict
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",
@@ -37,26 +38,37 @@ BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
 )
 LEADERBOARD = "leaderboard.json"
 SCHEMA = 1
-Say = Callable[[str], None]
 
 
 def read_run(folder: Path, say: Say | None = None) -> BenchRun:
     """A run as it is, whole or not. A last line that was cut is left out and said; other damage is a `UsageError` with file and line."""
     head = read_head(folder)
     tasks: dict[str, BenchTask] = {}
-    for number, data in _lines(folder / TASKS, say):
-        row = _made(BenchTask.from_json, data, folder / TASKS, number)
+    for number, data in lines_of(folder / TASKS, say):
+        row = made(task_of, data, folder / TASKS, number)
         tasks[row.id] = row
     attempts: dict[Key, Attempt] = {}
     seen: dict[Key, int] = {}
-    for number, data in _lines(folder / ATTEMPTS, say):
-        attempt = _made(Attempt.from_json, data, folder / ATTEMPTS, number)
+    for number, data in lines_of(folder / ATTEMPTS, say):
+        attempt = made(attempt_of, data, folder / ATTEMPTS, number)
         where = f"{folder / ATTEMPTS}: line {number}"
+        if not tasks:
+            raise UsageError(
+                f"{folder / TASKS}: holds no task, and yet there are attempts; put back a copy, or begin another run"
+            )
         if attempt.task not in tasks:
             raise UsageError(f"{where} is an attempt at {attempt.task}, which is no task of this run; remove the line")
         if attempt.key in seen:
             raise UsageError(f"{where} holds the same attempt as line {seen[attempt.key]}; remove one of them")
         seen[attempt.key], attempts[attempt.key] = number, attempt
+    asked = head["settings"]
+    samples = max([asked.get("samples", 1), *(sample + 1 for _, sample, _ in seen)])
+    turns = max([asked.get("turns", 1), *(turn + 1 for _, _, turn in seen)])
+    if len(tasks) * samples * turns > CELLS:
+        raise UsageError(
+            f"{folder}: speaks of {samples} samples of {turns} turns for each of {len(tasks)} tasks, which no run has; "
+            f"look for a wrong number in {BENCH} and {ATTEMPTS}"
+        )
     return BenchRun(folder, head["settings"], head["fingerprint"], tuple(tasks.values()), tuple(attempts.values()))
 
 
@@ -67,7 +79,7 @@ def read_head(folder: Path) -> dict[str, Any]:
         head = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{folder}: no benchmark run is there (it has no {BENCH})") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: is damaged ({error}); put back a copy, or begin another run") from None
     if not isinstance(head, dict) or not all(
         isinstance(head.get(part), dict) for part in ("settings", "fingerprint", "hashes")
@@ -75,6 +87,10 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: is no head of a benchmark run; put back a copy, or begin another run")
     if not isinstance(head.get("schema"), int) or head["schema"] > SCHEMA:
         raise UsageError(f"{path}: written by a newer Bottega (schema {head.get('schema')}; this one knows {SCHEMA})")
+    for name in ("samples", "turns"):
+        value = head["settings"].get(name, 1)
+        if type(value) is not int or value < 0:
+            raise UsageError(f"{path}: is damaged ({name} is {value!r}); put back a copy, or begin another run")
     return head
 
 
@@ -126,7 +142,8 @@ class Recorder:
     def close(self) -> None:
         for file in (self._tasks, self._attempts):
             if file is not None:
-                file.close()
+                with contextlib.suppress(OSError):  # of a full disk: what could not be written was said, and never counted
+                    file.close()
 
     @property
     def run(self) -> BenchRun:
@@ -137,7 +154,7 @@ class Recorder:
         if attempt.key in self.attempts:
             return False
         if attempt.candidate:
-            self._keep(attempt.candidate, source)
+            self.keep_kernel(attempt.candidate, source)
         self._append(self._attempts, attempt.to_json())
         self.attempts[attempt.key] = attempt
         return True
@@ -148,18 +165,18 @@ class Recorder:
             self._append(self._tasks, task.to_json())
             self.tasks[task.id] = task
 
-    def _keep(self, candidate: str, source: str) -> None:
+    def keep_kernel(self, candidate: str, source: str) -> None:
+        """A kernel's text, where it is not there yet."""
         path = self.folder / KERNELS / f"{candidate}.py"
         if path.exists():
             return
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with open(temporary, "wb") as file:
-                file.write(source.encode("utf-8", "surrogatepass"))
-                file.flush()
-                os.fsync(file.fileno())
+            _write_through(temporary, source.encode("utf-8", "surrogatepass"))
             os.replace(temporary, path)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
 
     def _append(self, file: Any, data: dict[str, Any]) -> None:
@@ -179,43 +196,42 @@ def begin(folder: Path, head: dict[str, Any]) -> None:
     """The head of a new run, in a folder that is new or empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        filled = any(folder.iterdir())
+        filled = any(
+            not path.name.startswith(f".{BENCH}.") for path in folder.iterdir()
+        )  # what a kill left of a head is nothing
     except OSError as error:
         raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
     if filled:
         raise UsageError(f"{folder}: is not empty, and holds no benchmark run to go on with; give another --out")
-    write(folder / BENCH, json_text({"schema": SCHEMA, "kind": "bench", **head}))
+    _create(folder / BENCH, encoded(json_text({"schema": SCHEMA, "kind": "bench", **head})))
 
 
-def _lines(path: Path, say: Say | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def _create(path: Path, content: bytes) -> None:
+    """Whole or not at all, and only where nothing is: of two processes that begin the same run, one does."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
-    *whole, cut = content.split(b"\n")
-    for number, line in enumerate(whole, 1):
+        _write_through(temporary, content)
         try:
-            data = json.loads(line.decode("utf-8", "surrogatepass"))
-            if not isinstance(data, dict):
-                raise ValueError("it is no object")
-        except ValueError as error:
-            raise UsageError(_damaged(path, number, error)) from None
-        yield number, data
-    if cut and say is not None:
-        say(f"{path}: its last line was cut by a kill and is left out; it was never counted")
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            os.rename(temporary, path)
+    except FileExistsError:
+        raise UsageError(
+            f"{path.parent}: another process has just begun a run there; wait for it, or give another --out"
+        ) from None
+    except OSError as error:
+        raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
-def _made(make: Callable[[dict[str, Any]], Any], data: dict[str, Any], path: Path, number: int) -> Any:
-    try:
-        return make(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(_damaged(path, number, error)) from None
-
-
-def _damaged(path: Path, number: int, error: Exception) -> str:
-    return f"{path}: line {number} is damaged ({type(error).__name__}: {error}); remove it to go on without what it held"
+def _write_through(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _mend(path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from bottega.agents.prompts import Style
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
+from bottega.episodes.deliver.files import encoded, json_text
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
 
@@ -141,4 +142,5 @@ class BenchSettings:
         """What must be the same when a run is resumed, as plain JSON, together with facts that only the run's material tells."""
         own = {name: value for name, value in self.__dict__.items() if name not in ("judging", "writing")}
         writing = {} if self.writing is None else {**asdict(self.writing), "turns": self.writing.turns}
-        return dict(json.loads(json.dumps({"turns": 1, **own, **asdict(self.judging), **writing, **facts})))
+        told = {"turns": 1, **own, **asdict(self.judging), **writing, **facts}
+        return dict(json.loads(encoded(json_text(told))))  # as a file gives it back

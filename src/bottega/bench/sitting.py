@@ -17,7 +17,7 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.foreign import Foreign, read_candidates
-from bottega.bench.leaderboard import disagreements, read_record, write_record
+from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.running import Run, Watch
 from bottega.bench.settings import BenchSettings
@@ -34,7 +34,9 @@ from bottega.skills.starter import starter_cards
 STARTER = "starter"
 SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
 """Parts of a fingerprint that must be the same for attempts to stand in one run."""
-
+NAMING_TASKS = ("tasks", "levels", "only", "limit")
+"""How tasks were named says nothing where they are the same ones. Where the candidates lay says nothing either: they are compared
+themselves."""
 
 BESIDE = (
     "the model draws its answers on this machine while kernels are timed here, which widens the intervals; "
@@ -78,7 +80,7 @@ async def sit(
     foreign = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
     if foreign is None and settings.writing is None:
         raise UsageError("nobody is there to write kernels: give --backbone, or --candidates with kernels that others wrote")
-    for line in (*tasks.repeated, *(foreign.unmatched if foreign is not None else ())):
+    for line in (*tasks.repeated, *(() if foreign is None else (*foreign.unmatched, *foreign.outside))):
         say(line)
     async with contextlib.AsyncExitStack() as stack:
         shards = [Shard(device, settings.judging, wish.workers) for device in wish.devices]
@@ -107,12 +109,16 @@ async def sit(
         say(f"run in {wish.folder}")
         run = Run(recorder, tasks.tasks, shards, work, watch)
         whole = await run.go()
-        record = _record(recorder.run) if whole else None
+        record = _record(recorder.run, say) if whole else None
         return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
 
 
-def _record(run: BenchRun) -> Path:
+def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
     """An earlier sitting's stands while there is nothing new to say."""
+    if lost := lost_kernels(run):
+        say(
+            f"{run.folder}: {len(lost)} of its kernels were deleted or changed, such as {lost[0]}.py; its record does not hold without them"
+        )
     with contextlib.suppress(UsageError):
         if not disagreements(run, read_record(run.folder)[1]):
             return run.folder / LEADERBOARD
@@ -145,7 +151,18 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     if not (folder / BENCH).exists():
         return False
     kept = read_head(folder)
-    differing = differences(kept["settings"], head["settings"])
+    then, now = kept["settings"], head["settings"]
+    same_tasks = then.get("tasks_digest") == now["tasks_digest"]
+    numbers = [" ".join(map(str, each.get("sample_numbers") or ["none"])) for each in (then, now)]
+    if numbers[0] != numbers[1] and same_tasks:
+        raise UsageError(
+            f"{folder}: was begun with samples numbered {numbers[0]}, and kernels of samples numbered {numbers[1]} lie there now. "
+            "Every task is to have as many: put back what was there, or give another --out"
+        )
+    named = {name: value for name, value in now.items() if name not in (NAMING_TASKS if same_tasks else ("tasks_digest",))}
+    differing = differences(then, {name: value for name, value in named.items() if name != "candidates"})
+    if not same_tasks:
+        differing = [*differing, "the tasks are others: one was added, taken away, renamed or changed"]
     if differing:
         raise UsageError(
             f"{folder}: was begun with other settings: {'; '.join(differing)}. Go on with those, or give another --out"
@@ -168,6 +185,8 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
                 f"{foreign.folder}: sample {foreign.numbers[sample]} of {recorder.tasks[task].name} is another kernel than the one "
                 "that was judged; put that back, or give another --out"
             )
+        if kernel is not None:
+            recorder.keep_kernel(kernel.id, kernel.source)  # where somebody deleted it
         if attempt.verdict is not None:
             known[(task, attempt.candidate)] = attempt.verdict
     return Readers(foreign.kernels, known)

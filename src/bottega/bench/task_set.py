@@ -64,7 +64,7 @@ def load_task_set(
 def digest_of(rows: Iterable[BenchTask]) -> str:
     """Of the tasks as they are: names, levels and texts."""
     lines = sorted(f"{row.id} {row.level} {row.name} {hashlib.sha256(row.source.encode()).hexdigest()}" for row in rows)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()  # a file's name may be no UTF-8
 
 
 def _row(item: Task | Problem) -> BenchTask:
@@ -72,7 +72,7 @@ def _row(item: Task | Problem) -> BenchTask:
         family = next((tag for tag in item.tags if ":" not in tag), "")
         return BenchTask(item.id, item.name, item.level, family, item.source, trouble=NOT_YET)
     name = Path(item.origin).stem if item.origin.endswith(".py") else item.origin
-    token = hashlib.sha256(item.origin.encode()).hexdigest()[:16]
+    token = hashlib.sha256(item.origin.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return BenchTask(f"unusable-{token}", name, item.level, "", "", fitness=f"{CANNOT}used: {item.message}", trouble=NOT_YET)
 
 

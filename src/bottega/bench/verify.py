@@ -88,7 +88,7 @@ async def verify(
     reasons = disagreements(run, told)
     try:
         judging = Judging.of(run.settings)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, UsageError) as error:
         raise UsageError(f"{folder}: its settings do not say how it was judged ({error})") from None
     if kind_of(devices[0]) != judging.kind:
         raise UsageError(f"{folder}: was judged on {judging.kind}; give --device {judging.kind}")
@@ -105,7 +105,7 @@ async def verify(
     conclusion: Conclusion
     if reasons:
         conclusion = "does not hold"
-    elif checked and all(one.holds is None for one in checked):
+    elif all(one.holds is None for one in checked):  # also where there was no kernel at all
         conclusion = "nothing could be compared"
     else:
         conclusion = "holds" if same else "another device: only correctness compared"
@@ -191,7 +191,7 @@ def compared(blank: Checked, then: Verdict, now: Verdict, same: bool) -> Checked
         return replace(checked, holds=False, why=f"it was {then.outcome} and is now {now.outcome}: {_first(now.diagnosis)}")
     if not same or not then.outcome.accepted:
         return replace(checked, holds=True)
-    both = tuple((name, then.speedup[name], now.speedup[name]) for name in then.speedup if name in now.speedup)
+    both = tuple((name, _ends(then.speedup[name]), _ends(now.speedup[name])) for name in then.speedup if name in now.speedup)
     apart = [
         f"against {name} it was {old.low:.3f} to {old.high:.3f} and is now {new.low:.3f} to {new.high:.3f}"
         for name, old, new in both
@@ -199,6 +199,12 @@ def compared(blank: Checked, then: Verdict, now: Verdict, same: bool) -> Checked
     ]
     untimed = [f"against {name} it was timed and is not now" for name in then.speedup if name not in now.speedup]
     return replace(checked, intervals=both, holds=not apart and not untimed, why="; ".join([*apart, *untimed]))
+
+
+def _ends(found: Speedup) -> Speedup:
+    """An end that is no number leaves the interval open: JSON has no infinities, so a file may hold null there."""
+    point, low, high = (value if value is not None and math.isfinite(value) else None for value in asdict(found).values())
+    return Speedup(math.nan if point is None else point, 0.0 if low is None else low, math.inf if high is None else high)
 
 
 def _first(text: str) -> str:
