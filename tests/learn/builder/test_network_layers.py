@@ -38,6 +38,7 @@ def test_layers_compute_what_torchs_do_in_every_configuration() -> None:
     assert {name: error for name, error in found.items() if not error < LIMIT} == {}
 
 
+@pytest.mark.slow
 def test_networks_compute_what_they_did() -> None:
     found = interpreted("networks")
     assert set(found) == set(NETWORKS)

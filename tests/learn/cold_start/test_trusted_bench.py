@@ -50,6 +50,7 @@ def test_what_lies_anywhere_in_a_storage_is_summed_up(start: int) -> None:
     assert int(_sum(part)) != before
 
 
+@pytest.mark.slow
 def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
     wrong = changed("0.75f", "0.5f", "wrong")
     half = changed(CALL, "x.shape[0] // 2, x.shape[1])", "half")  # the memory may hold the right answer of the one before
@@ -95,6 +96,7 @@ def test_a_kernel_that_hangs_is_ended_and_the_others_go_on() -> None:
     assert found["hangs"].outcome is Outcome.TIMEOUT and "did not finish within 3 s" in found["hangs"].diagnosis
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_no_kernel_its_verdict(tmp_path: Path) -> None:
     marker = tmp_path / "began"
     pause = f"import os, time; os.path.exists({str(marker)!r}) or (open({str(marker)!r}, 'w').close(), time.sleep(60))"
