@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -14,20 +15,22 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers", reason="a model in this process needs transformers")
 sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
+from rich.console import Console
 from tiny import saved_tiny
 from typer.testing import CliRunner
 
 from bottega.app.report_command import app as report_app
-from bottega.app.report_curves import smoothed
+from bottega.app.report_curves import labels, smoothed
 from bottega.app.train_command import app as train_app
 from bottega.app.train_display import Training
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import Journal
+from bottega.learn.rl import Begun, Learning
 from bottega.learn.settings import Config
 
 SETTINGS = [
-    "data.tasks=[\"builtin:star_relu\"]", "data.steps=1", "data.longest=4096", "data.pack_tokens=8192", "data.batch_tokens=8192",
+    "data.tasks=[\"builtin:star_relu\"]", "data.steps=1", "data.longest=4096", "data.pack_tokens=8192",
     "rollout.samples=2", "rollout.turns=1", "rollout.max_tokens=4", "rollout.schemes=1", "rollout.cache_tokens=16384", "model.device=cpu",
     "skills.unproved=true", "log.tensorboard=false",
 ]  # fmt: skip
@@ -88,7 +91,7 @@ def test_wrong_usage_is_one_line_and_leaves_no_run(arguments: list[str], told: s
 def events(folder: Path, stage: str, count: int) -> None:
     """A run's log as the loop writes it."""
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"stage": stage}))
+    (folder / "config.json").write_text(json.dumps({"stage": stage, "data": "some/rows"}))
     with Journal(folder) as journal:
         journal.write(RunStarted(f"bottega {stage}", Config().model_dump(mode="json"), {"cpu": "<b>a cpu</b>"}))
         for step in range(1, count + 1):
@@ -115,6 +118,8 @@ def test_each_kind_of_run_has_its_report(stage: str, tmp_path: Path) -> None:
     assert "<i>" not in page, "what a log holds is never taken for HTML"
     assert "<b>" not in page
     assert ("Held-out loss" in page) is (stage == "sft")
+    assert ("some/rows" in page) is (stage == "sft"), "what was learned from"
+    assert ("builtin" in page) is (stage == "rl")
     assert ("Reward by turn" in page) is (stage == "rl")
 
 
@@ -150,3 +155,46 @@ def test_the_display_tells_steps_alarms_and_cards() -> None:
     assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
     assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
     assert training.cards["admitted"] == 2
+
+
+def shown(training: Training, width: int) -> str:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(training.render())
+    return console.export_text()
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
+    training = Training()
+    assert "reading the model" in shown(training, width)
+    past = (
+        *(
+            Measured(f"train/{step}", step, {"reward": 0.3 if step == 3 else 0.1, "correct": 0.5}, "an old note")
+            for step in (1, 2, 3)
+        ),
+        Measured("checkpoint/3", 3, {"admitted": 1.0, "retired": 0.0, "cards": 1.0}),
+    )
+    told = training.hear(Begun(9, 3, "a-model", 1000, 10, 1, (), 61, "plain", past))
+    assert told == "a-model, 1,000 parameters, 10 of them trained, 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
+    panel = shown(training, width)
+    assert "3 of 9" in panel
+    assert "▁▁█ 0.300" in panel
+    assert "61 in the library; 1 admitted, 0 retired by this run" in panel
+    assert "old note" not in panel
+    training.hear(Measured("checkpoint/4", 4, {"admitted": 2.0, "retired": 1.0}))
+    training.hear(Measured("alarm/0/4", 4, {}, "entropy fell"))
+    panel = shown(training, width)
+    assert "63 in the library; 3 admitted, 1 retired by this run" in panel
+    assert "step 4: alarm: entropy fell" in panel
+    assert "now the update" not in panel
+    training.hear(Learning(5))
+    assert "now the update" in shown(training, width)
+    assert max(map(len, panel.splitlines())) <= width
+
+
+def test_names_in_a_legend_are_without_what_they_share() -> None:
+    assert labels(["turn1/reward", "turn2/reward"]) == ["turn1", "turn2"]
+    assert labels(["skills/proved", "skills/passed"]) == ["proved", "passed"]
+    assert labels(["dropped/coverage", "clipped_share"]) == ["dropped/coverage", "clipped_share"]
+    assert labels(["write/reward", "select/count"]) == ["write/reward", "select/count"]
+    assert labels(["turn1/reward"]) == ["turn1/reward"]

@@ -3,7 +3,7 @@
     python killed_run.py FOLDER MOMENT [SECTION.KEY=VALUE]...
 
 MOMENT is `event:N` (after the N-th event is on the disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library
-knows nothing of it) or `half` (cards are in the library, and not yet admitted).
+knows nothing of it), `half` (cards are in the library, and not yet admitted) or `drop` (an early step's log is half removed).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toy_world import ToyJudge, toy_config, toy_materials
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
-from bottega.learn import admission, checkpoint, rl
+from bottega.learn import admission, checkpoint, rl, run_directory
 from bottega.skills.library import Library
 
 
@@ -57,6 +57,16 @@ def main() -> None:
     if moment == "half":
         assert admission.Library is Library
         Library.move_within = die  # type: ignore[method-assign]
+    if moment == "drop":
+        real = run_directory.shutil.rmtree
+
+        def half(place: Path, **options: Any) -> None:
+            if place.parent.name == run_directory.STEPS:
+                (place / "events.jsonl").unlink()
+                die()
+            real(place, **options)
+
+        run_directory.shutil.rmtree = half  # type: ignore[assignment]
     config = toy_config(folder, *sys.argv[3:])
     rl.train(config, folder / "run", materials=toy_materials(folder, counted(folder)), hear=hear)
 

@@ -68,6 +68,36 @@ def test_a_mistake_is_named_with_what_was_meant(override: str, told: str) -> Non
         read_config("sft", None, None, [override])
 
 
+@pytest.mark.parametrize(
+    ("stage", "override", "told"),
+    [
+        ("rl", "data.batch_rows=256", "data.batch_rows has no effect in RL: an update takes all"),
+        ("rl", "data.batch_tokens=9999", "rollout.tasks, schemes and samples"),
+        ("rl", "log.eval_every=3", "bottega bench"),
+        ("sft", "rollout.tasks=3", "rollout.tasks has no effect in SFT"),
+        ("sft", "rejection.mismatch.low=0.5", "nothing is drawn and judged"),
+    ],
+)
+def test_what_a_stage_does_not_read_is_refused_and_not_ignored(stage: Stage, override: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=told):
+        read_config(stage, None, None, [override])
+    key, _, value = override.partition("=")
+    section, _, name = key.rpartition(".")
+    file = tmp_path / "own.toml"
+    file.write_text(f"[{stage}.{section}]\n{name} = {value}\n")
+    with pytest.raises(UsageError, match=rf"own\.toml: {key} has no effect"):
+        read_config(stage, None, file)
+    file.write_text(f"[{section}]\n{name} = {value}\n")
+    read_config(stage, None, file)  # one file serves both stages
+    read_config("sft" if stage == "rl" else "rl", None, None, [override, "data.pack_tokens=4096"])
+
+
+def test_only_sft_fits_its_passes_into_a_batch() -> None:
+    assert read_config("rl", None, None, ["data.pack_tokens=131072"]).data.pack_tokens == 131072
+    with pytest.raises(UsageError, match=r"must fit into data\.batch_tokens"):
+        read_config("sft", None, None, ["data.pack_tokens=131072"])
+
+
 def test_mistakes_in_files_are_told_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text("[rl.optimiser]\nlearning = 1\n")

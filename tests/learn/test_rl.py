@@ -118,10 +118,13 @@ def test_the_source_library_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "moment",
-    ["publish", *(pytest.param(m, marks=pytest.mark.slow) for m in ("event:3", "event:50", "event:130", "checkpoint", "half"))],
+    [
+        "publish",
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("event:3", "event:50", "event:130", "checkpoint", "half", "drop")),
+    ],
 )
 def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path, single_thread: None) -> None:
-    settings = [*SMALL, *LAX, *EXACT, "checkpoint.every=2"]
+    settings = [*SMALL, *LAX, *EXACT, "checkpoint.every=2", *(["checkpoint.keep=1"] if moment == "drop" else [])]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for folder in (whole, killed):
         folder.mkdir()
@@ -141,6 +144,28 @@ def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path, s
     asked, needed = ((folder / "asked").read_text().count("\n") for folder in (killed, whole))
     under_way = 24  # at most so many verdicts were asked for and not yet on the disk
     assert asked <= needed + under_way
+
+
+def step_logs(folder: Path) -> list[int]:
+    return sorted(int(place.name) for place in (folder / "steps").iterdir())
+
+
+def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: Path, single_thread: None) -> None:
+    often = [*SMALL, *EXACT, "ablations.frozen_library=true", "data.steps=4", "checkpoint.every=1"]
+    rl.train(toy_config(tmp_path, *often, "checkpoint.step_logs=all"), tmp_path / "all", materials=toy_materials(tmp_path))
+    assert step_logs(tmp_path / "all") == [1, 2, 3, 4]
+    rl.train(toy_config(tmp_path, *often), tmp_path / "run", materials=toy_materials(tmp_path))
+    assert step_logs(tmp_path / "run") == [3, 4], "two checkpoints are kept"
+    (tmp_path / "run" / "checkpoints" / "step-00000004" / "state.json").write_text("{")
+    judge = ToyJudge()
+    rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, materials=toy_materials(tmp_path, judge))
+    assert judge.calls == 0, "the step after the older checkpoint is walked by its log"
+    assert measured(tmp_path / "run") == measured(tmp_path / "all")
+    assert all(torch.equal(value, weights(tmp_path / "all")[name]) for name, value in weights(tmp_path / "run").items())
+    for place in (tmp_path / "run" / "checkpoints").glob("step-*"):
+        (place / "state.json").write_text("{")
+    with pytest.raises(TrainingError, match="no checkpoint can be used"):
+        rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, materials=toy_materials(tmp_path))
 
 
 def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
@@ -105,16 +106,22 @@ def test_what_is_frozen_stays_to_the_last_bit(school: tuple[Path, list[str]], tm
 
     data, settings = school
     sft(read_config("sft", overrides=[*settings, "data.epochs=1", 'model.freeze=["embed_tokens"]']), data, tmp_path / "run")
-    before, after = load_file(tmp_path / "tiny" / "model.safetensors"), load_file(tmp_path / "run" / "model" / "model.safetensors")
+    before, after = (
+        load_file(tmp_path / "tiny" / "model.safetensors"),
+        load_file(tmp_path / "run" / "model" / "model.safetensors"),
+    )
     same = {name for name, value in after.items() if torch.equal(value, before[name])}
     assert same == {"model.embed_tokens.weight"}
 
 
-@pytest.mark.parametrize(("pieces", "told"), [('["nose"]', "no parameter that is trained has 'nose'"), ('["model"]', "nothing to train")])
+@pytest.mark.parametrize(
+    ("pieces", "told"), [('["nose"]', "no parameter that is trained has 'nose'"), ('["model"]', "nothing to train")]
+)
 def test_freezing_nothing_or_everything_is_told(school: tuple[Path, list[str]], pieces: str, told: str, tmp_path: Path) -> None:
     data, settings = school
     with pytest.raises(UsageError, match=told):
         sft(read_config("sft", overrides=[*settings, f"model.freeze={pieces}"]), data, tmp_path / "run")
+    assert not (tmp_path / "run").exists(), "what cannot be had leaves no run behind"
 
 
 def test_a_stopped_run_goes_on_to_the_same_end(school: tuple[Path, list[str]], tmp_path: Path) -> None:
@@ -227,3 +234,25 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
     wrong = CliRunner().invoke(app, ["--data", str(data), "--out", str(tmp_path / "other"), "optimizer.lr=1"])
     assert "did you mean optimiser?" in str(wrong.exception)
     assert "take" in str(CliRunner().invoke(app, ["--out", str(out), "--resume", "--preset", "paper"]).exception)
+
+
+def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
+    from rich.console import Console
+
+    from bottega.app.sft_display import Lesson
+    from bottega.learn.conversations import Lessons
+
+    lesson = Lesson()
+    past = (
+        Measured("train/1", 1, {"loss": 3.0}),
+        Measured("train/2", 2, {"loss": 1.0}, "odd"),
+        Measured("eval/2", 2, {"nll": 2.5}),
+    )
+    assert "4 steps, 2 of them done" in lesson.hear(Begun(Lessons([], []), 4, 2, "a-model", 10, 10, past))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(lesson.render())
+    panel = console.export_text()
+    assert "2 of 4" in panel
+    assert "█▁" in panel
+    assert "2.5000 at 2" in panel
+    assert "odd" not in panel

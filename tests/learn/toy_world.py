@@ -50,7 +50,7 @@ PROMPTS = {
     "summarise.md": "$task\n--- user ---\n$best\n\nsum\n--- known ---\n$name\n--- turn ---\n$source\n",
 }
 SETTINGS = [
-    "data.longest=64", "data.pack_tokens=2048", "data.batch_tokens=2048", "rollout.tasks=6", "rollout.schemes=3", "rollout.samples=2",
+    "data.longest=64", "data.pack_tokens=2048", "rollout.tasks=6", "rollout.schemes=3", "rollout.samples=2",
     "rollout.turns=2", "rollout.summaries=6", "rollout.skills=1", "rollout.retrieved=2",
     "rollout.max_tokens=1", "rollout.language=cpp", "rollout.slots=64", "rollout.cache_tokens=4096",
     "rollout.updates=4", "reward.name=kevin", "reward.gamma=0.0", "advantage.weights.select=1.0",

@@ -6,14 +6,17 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bottega.core.errors import UsageError
 
 COLOURS = ("#0b6bcb", "#c5500a", "#2e8540", "#8a3ab9", "#b3261e", "#5f6b7a", "#0f8b8d")
 """Told apart in print and by people who do not see all colours; dashes help beyond that."""
-DASHES = ("solid", "dashed", "dotted", "dashdot")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (2, 4)), (0, (9, 4)), (0, (1, 5)))
+"""One after the other, so that a line which lies on another one leaves it visible."""
+WIDTH, HEIGHT = 4.2, 2.9
+"""In inches; so small that the letters can be read on a phone."""
 SMOOTHED = 40
 """From so many steps on a mean over a twentieth of them is drawn over the single ones."""
 
@@ -31,19 +34,20 @@ class Panel:
     told: str
     """What a reader should look for, in a sentence."""
     lines: Sequence[Line]
-    kind: Literal["lines", "stacked"] = "lines"
+    kind: Literal["lines", "exact", "stacked"] = "lines"
+    """`exact` lines are never smoothed: a schedule has no noise."""
     scale: Literal["linear", "log"] = "linear"
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Any other drawing. Small, so that its letters can be read on a phone."""
+    """Any other drawing."""
 
     title: str
     told: str
     paint: Callable[[Any], None]
     """Draws onto matplotlib's axes."""
-    height: float = 2.9
+    height: float = HEIGHT
     """In inches."""
 
 
@@ -57,8 +61,8 @@ def drawn(panel: Panel | Chart, number: int) -> str:
     with matplotlib.rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": f"bottega-{number}", "font.size": 9, "font.family": "sans-serif"}
     ):
-        size = (4.2, panel.height) if isinstance(panel, Chart) else (5.6, 3.0)
-        figure = Figure(figsize=size, layout="constrained")
+        height = panel.height if isinstance(panel, Chart) else HEIGHT
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
         axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
         axes.grid(True, color="#0002", linewidth=0.6)
@@ -76,27 +80,43 @@ def drawn(panel: Panel | Chart, number: int) -> str:
 def _curves(axes: Any, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator
 
+    names = labels([line.name for line in panel.lines])
     if panel.kind == "stacked":
         steps = sorted({step for line in panel.lines for step in line.steps})
         stacks = [[dict(zip(line.steps, line.values)).get(step, 0.0) for step in steps] for line in panel.lines]
-        axes.stackplot(steps, *stacks, labels=[line.name for line in panel.lines], colors=COLOURS, alpha=0.85)
+        axes.stackplot(steps, *stacks, labels=names, colors=COLOURS, alpha=0.85)
     else:
         for place, line in enumerate(panel.lines):
-            _draw(axes, line, COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
+            smooth = panel.kind == "lines" and len(line.values) >= SMOOTHED
+            _draw(axes, replace(line, name=names[place]), COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)], smooth)
     if panel.scale == "log" and any(value > 0 for line in panel.lines for value in line.values):
         axes.set_yscale("log")
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if len(panel.lines) > 1:
-        axes.legend(fontsize=8, frameon=False, ncols=2 if len(panel.lines) > 4 else 1)
+    values = [value for line in panel.lines for value in line.values]
+    if panel.kind == "lines" and all(value == values[0] for value in values) and 0 <= values[0] <= 1:
+        axes.set_ylim(-0.05, 1.05)  # a share that does not move: not a hundredth of it over the whole height
+    if len(panel.lines) > 1:  # below the curves, never upon them
+        axes.figure.legend(loc="outside lower left", fontsize=8, frameon=False, ncols=2, borderaxespad=0.2, handlelength=2.6)
 
 
-def _draw(axes: object, line: Line, colour: str, dashes: str) -> None:
+def labels(names: Sequence[str]) -> list[str]:
+    """Names in a legend: without a first or a last part that all of them share, which the title tells."""
+    parts = [name.partition("/") for name in names]
+    if len(names) < 2 or not all(rest for _, _, rest in parts):
+        return list(names)
+    if len({first for first, _, _ in parts}) == 1:
+        return [rest for _, _, rest in parts]
+    return [first for first, _, _ in parts] if len({rest for _, _, rest in parts}) == 1 else list(names)
+
+
+def _draw(axes: object, line: Line, colour: str, dashes: Any, smooth: bool) -> None:
     plot = getattr(axes, "plot")  # noqa: B009
     finite = [(step, value) for step, value in zip(line.steps, line.values) if math.isfinite(value)]
     steps, values = [step for step, _ in finite], [value for _, value in finite]
-    if len(values) < SMOOTHED:
-        plot(steps, values, color=colour, linestyle=dashes, marker="o", markersize=2.5, linewidth=1.3, label=line.name)
+    if not smooth:
+        marker = "o" if len(values) < SMOOTHED else None
+        plot(steps, values, color=colour, linestyle=dashes, marker=marker, markersize=2.5, linewidth=1.3, label=line.name)
         return
     plot(steps, values, color=colour, linewidth=0.6, alpha=0.3)
     plot(steps, smoothed(values, len(values) // 20), color=colour, linestyle=dashes, linewidth=1.6, label=line.name)

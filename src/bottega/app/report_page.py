@@ -19,8 +19,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1rem; }
-.charts.close { grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 23rem), 1fr)); gap: 1rem; }
 figure { margin: 0; break-inside: avoid; } figcaption { font-size: .85rem; opacity: .8; }
 figure svg { width: 100%; height: auto; background: #fff; border-radius: .4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -31,7 +30,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; } 
 @media (max-width: 40rem) { table { font-size: .9rem; } td span { display: block; font-size: .8rem; } }
 @media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
 h2 { break-after: avoid; } tr { break-inside: avoid; }
-@media print { body { max-width: none; font-size: 11px; } figcaption { font-size: 10px; } .charts, .charts.close { grid-template-columns: 1fr 1fr; } }
+@media print { body { max-width: none; font-size: 11px; } figcaption { font-size: 10px; } .charts { grid-template-columns: 1fr 1fr; } }
 """
 INTERVAL = re.compile(r"(\S+(?: points)?) (\([^()]+ to [^()]+\),?)(.*)")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -72,9 +71,8 @@ def html(page: Page) -> str:
         f"<figure>{drawn(panel, number)}<figcaption>{escape(panel.told)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
-    close = " close" if page.panels and all(isinstance(panel, Chart) for panel in page.panels) else ""
     parts.append(
-        f'<h2>{escape(page.heading)}</h2><div class="charts{close}">{"".join(figures)}</div>'
+        f'<h2>{escape(page.heading)}</h2><div class="charts">{"".join(figures)}</div>'
         if figures
         else f"<p>{escape(page.empty)}</p>"
     )

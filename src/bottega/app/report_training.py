@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bottega.app.optimize_display import clock
@@ -13,6 +14,7 @@ from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStart
 from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import read_events
 from bottega.learn.config import changed, checked
+from bottega.learn.run_directory import data_of
 from bottega.learn.settings import Config
 
 MOST_NOTES = 40
@@ -44,40 +46,53 @@ RL_PANELS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
      ("tokens_per_second", "training_tokens_per_second"), "lines"),
     ("Who was busy", "Share of a step.", ("busy/generator", "busy/judge", "busy/trainer"), "lines"),
     ("Seconds of a step", "By stage.", ("seconds/rollout", "seconds/gate", "seconds/training"), "stacked"),
-    ("Memory, GiB", "The peak so far.", ("memory_gib",), "lines"),
+    ("Memory, GiB", "The peak so far.", ("memory_gib",), "exact"),
 )  # fmt: skip
 SFT_PANELS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("Loss", "Of a learned token, in training.", ("nll",), "lines"),
     ("Gradient", "Before the bound.", ("gradient",), "lines"),
     ("Entropy", "Of the answers' tokens.", ("entropy",), "lines"),
-    ("Learning rate", "As scheduled.", ("rate",), "lines"),
+    ("Learning rate", "As scheduled.", ("rate",), "exact"),
     ("Tokens a second", "Without padding.", ("tokens_per_second",), "lines"),
 )
 COMPARED = ("reward", "reward_best", "correct", "fast_1", "fast_1.2", "fast_2", "coverage", "write/reward", "select/reward",
             "summarise/reward", "junk", "entropy", "mismatch", "dropped/coverage", "dropped/mismatch", "skills/passed", "nll")  # fmt: skip
 
+SHARES = {"correct", "fast_1", "fast_1.2", "fast_2", "coverage", "junk", "dropped/coverage", "dropped/mismatch"}
+STAGES = {
+    "seconds/step": ("whole step", "{:,.1f}\u00a0s"),
+    "seconds/rollout": ("rollouts and verdicts", "{:,.1f}\u00a0s"),
+    "seconds/gate": ("gate", "{:,.1f}\u00a0s"),
+    "seconds/training": ("update", "{:,.1f}\u00a0s"),
+    "busy/generator": ("generator busy", "{:.0%}"),
+    "busy/judge": ("judge busy", "{:.0%}"),
+    "busy/trainer": ("trainer busy", "{:.0%}"),
+    "tokens_per_second": ("tokens drawn a second", "{:,.0f}"),
+    "training_tokens_per_second": ("tokens learned a second", "{:,.0f}"),
+    "memory_gib": ("memory", "{:.1f}\u00a0GiB"),
+}
+
 
 def training_page(folder: Path, kind: str) -> Page:
     events = list(read_events(folder))
-    steps = _measured(events, "train")
+    steps, held_out = _measured(events, "train"), _measured(events, "eval")
     panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
     if kind == "rl":
         panels.append(
-            _panel(_measured(events, "checkpoint"), "The library", "Admitted cards at each checkpoint.", ("cards",), "lines")
+            _panel(_measured(events, "checkpoint"), "The library", "Admitted cards at each checkpoint.", ("cards",), "exact")
         )
     else:
-        held_out = _measured(events, "eval")
         names = tuple(sorted({name for event in held_out for name in event.values}))
-        panels.insert(1, _panel(held_out, "Held-out loss", "In all and by role.", names, "lines"))
+        panels.insert(1, _panel(held_out, "Held-out loss", "In all and by role.", names, "exact"))
     alarms = [f"step {event.step}: {event.note}" for event in _measured(events, "alarm")]
     notes = [f"step {event.step}: {event.note}" for event in steps if event.note]
     more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
     what = "Reinforcement learning" if kind == "rl" else "Supervised fine-tuning"
     return Page(
         title=f"{what}: {folder.resolve().name}",
-        facts=_facts(events, steps),
+        facts=_facts(folder, kind, events, steps),
         warnings=alarms,
-        tables=[_compared(steps), _stages(steps)] if kind == "rl" and steps else [_compared(steps)] if steps else [],
+        tables=[_compared(steps, held_out), *([_stages(steps)] if kind == "rl" else [])] if steps else [],
         panels=[panel for panel in panels if panel.lines],
         notes=[*notes[:MOST_NOTES], *more],
     )
@@ -105,7 +120,7 @@ def _line(steps: Sequence[Measured], name: str) -> Line:
     return Line(name, [step for step, _ in found], [value for _, value in found])
 
 
-def _facts(events: Sequence[Event], steps: Sequence[Measured]) -> list[tuple[str, str]]:
+def _facts(folder: Path, kind: str, events: Sequence[Event], steps: Sequence[Measured]) -> list[tuple[str, str]]:
     started = next((event for event in events if isinstance(event, RunStarted)), None)
     ended = next((event for event in reversed(events) if isinstance(event, RunEnded)), None)
     kept = [event for event in events if isinstance(event, Checkpointed)]
@@ -113,7 +128,8 @@ def _facts(events: Sequence[Event], steps: Sequence[Measured]) -> list[tuple[str
     if started is not None:
         facts.append(("begun", time.strftime("%Y-%m-%d %H:%M", time.gmtime(started.at)) + " UTC"))
         config = checked(started.settings, "the run's settings")
-        facts += [("model", config.model.name), ("tasks", ", ".join(config.data.tasks))]
+        facts.append(("model", config.model.name))
+        facts.append(("tasks", ", ".join(config.data.tasks)) if kind == "rl" else ("data", data_of(folder)))
         differing = [f"{key}={_at(config, key)}" for key in changed(Config(), config)]
         facts.append(("settings", ", ".join(differing) or "all as they come"))
         machine = [f"{name} {value}" for name, value in started.fingerprint.items() if isinstance(value, str | int | float)]
@@ -131,22 +147,29 @@ def _at(config: Config, key: str) -> object:
     return found
 
 
-def _compared(steps: Sequence[Measured]) -> Rows:
+def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> Rows:
     rows = []
-    for name in COMPARED:
-        values = _line(steps, name).values
-        if values:
-            count = min(WINDOW, max(1, len(values) // 2))
-            first, last = sum(values[:count]) / count, sum(values[-count:]) / count
-            rows.append((name, f"{first:.4g}", f"{last:.4g}", f"{last - first:+.4g}"))
-    return Rows("Beginning and end", ("", "first steps", "last steps", "change"), rows)
+    lines = [_line(steps, name) for name in COMPARED]
+    lines.append(replace(_line(held_out, "nll"), name="held-out nll"))
+    for line in lines:
+        if line.values:
+            share, count = line.name in SHARES, min(WINDOW, max(1, len(line.values) // 2))
+            first, last = sum(line.values[:count]) / count, sum(line.values[-count:]) / count
+            if share:
+                told = [f"{first:.1%}", f"{last:.1%}", f"{100 * (last - first):+.1f}"]
+            else:
+                digits = 1 if max(abs(first), abs(last)) < 1e-3 else 3  # rounding in the last place: its size is enough
+                told = [f"{first:.{digits}g}", f"{last:.{digits}g}", f"{last - first:+.{min(2, digits)}g}"]
+            rows.append((line.name, *(text.replace("e-0", "e-").replace("-", "−") for text in told)))
+    how = f"Means of the first and of the last {WINDOW} steps, or of each half of a shorter run."
+    how += " Shares change by percentage points." if any(line.name in SHARES and line.values for line in lines) else ""
+    return Rows("Beginning and end", ("", "first", "last", "change"), rows, how)
 
 
 def _stages(steps: Sequence[Measured]) -> Rows:
     rows = []
-    for name in ("seconds/step", "seconds/rollout", "seconds/gate", "seconds/training", "busy/generator", "busy/judge", "busy/trainer",
-                 "tokens_per_second", "training_tokens_per_second", "memory_gib"):  # fmt: skip
+    for name, (told, form) in STAGES.items():
         values = sorted(_line(steps, name).values)
         if values:
-            rows.append((name, f"{values[len(values) // 2]:.4g}", f"{values[0]:.4g}", f"{values[-1]:.4g}"))
+            rows.append((told, *(form.format(value) for value in (values[len(values) // 2], values[0], values[-1]))))
     return Rows("Time and memory of a step", ("", "median", "least", "most"), rows)

@@ -33,6 +33,10 @@ class Lesson:
         """A line for whoever has no panel; empty when there is nothing to say."""
         if isinstance(event, Begun):
             self.begun, self.step = event, event.step
+            for past in event.past:
+                self.hear(past)
+            self.times.clear()
+            self.notes.clear()
             share = f", {event.trained:,} of them trained" if event.trained < event.parameters else ""
             return f"{event.model}, {event.parameters:,} parameters{share}; {event.lessons}; {event.steps} steps, {event.step} of them done"
         if isinstance(event, Checkpointed):
@@ -60,7 +64,7 @@ class Lesson:
 
     @property
     def left(self) -> str:
-        if self.begun is None or len(self.times) < 2 or self.times[-1][1] == self.times[0][1]:
+        if self.begun is None or self.step == self.begun.steps or len(self.times) < 2 or self.times[-1][1] == self.times[0][1]:
             return ""
         each = (self.times[-1][0] - self.times[0][0]) / (self.times[-1][1] - self.times[0][1])
         return clock(each * (self.begun.steps - self.step))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Iterable
 
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
@@ -12,8 +13,8 @@ from rich.text import Text
 
 from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
-from bottega.core.event import Event, Judged, Measured, Selected, Summarised, Wrote
-from bottega.learn.rl import Begun
+from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
+from bottega.learn.rl import Begun, Learning, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {
@@ -31,43 +32,57 @@ class Training:
         self.values: dict[str, float] = {}
         self.curves: dict[str, deque[float]] = {name: deque(maxlen=2000) for name in CURVES}
         self.now: Counter[str] = Counter()
+        self.learning = False
+        """The update is under way."""
         self.outcomes: Counter[str] = Counter()
         self.cards = Counter[str]()
+        self.shelf = 0
+        """Cards in the library."""
         self.notes: deque[str] = deque(maxlen=4)
         self.times: deque[tuple[float, int]] = deque(maxlen=20)
+        self.since = time.monotonic()
+        """When the step under way began."""
 
-    def hear(self, event: Event | Begun) -> str:
+    def hear(self, event: Told) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
         if isinstance(event, Begun):
-            self.begun, self.step = event, event.step
-            share = f", {event.trained:,} of them trained" if event.trained < event.parameters else ""
-            unfit = f" ({len(event.problems)} more cannot be used)" if event.problems else ""
-            return (
-                f"{event.model}, {event.parameters:,} parameters{share}, decoder: {event.engine}; {event.tasks} tasks{unfit}, "
-                f"{event.cards} cards; {event.steps} steps, {event.step} of them done"
-            )
+            self.begun, self.step, self.since = event, event.step, time.monotonic()
+            for past in event.past:
+                self._measured(past)
+            self.times.clear()
+            self.times.append((self.since, event.step))
+            self.notes.clear()
+            self.shelf = event.cards
+            return f"{self.materials}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
         if isinstance(event, Wrote | Selected | Summarised):
-            self.now[{Wrote: "kernels", Selected: "selections", Summarised: "summaries"}[type(event)]] += 1
+            self.now[{Wrote: "written", Selected: "selected", Summarised: "summarised"}[type(event)]] += 1
         elif isinstance(event, Judged):
-            self.now["verdicts"] += 1
+            self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
+        elif isinstance(event, Learning):
+            self.learning = True
         elif isinstance(event, Measured):
             return self._measured(event)
         return ""
 
     def _measured(self, event: Measured) -> str:
-        if event.note:
-            self.notes.append(f"step {event.step}: {event.note}")
         kind = event.key.partition("/")[0]
+        if event.note:
+            self.notes.append(f"step {event.step}: {'alarm: ' * (kind == 'alarm')}{event.note}")
         if kind == "alarm":
-            return f"step {event.step}: alarm: {event.note}"
+            return self.notes[-1]
         if kind == "checkpoint":
-            self.cards.update({name: int(event.values.get(name, 0)) for name in ("admitted", "retired")})
-            return f"step {event.step}: kept, {event.values.get('admitted', 0):.0f} cards admitted, {event.values.get('retired', 0):.0f} retired"
+            came = {name: int(event.values.get(name, 0)) for name in ("admitted", "retired")}
+            self.cards.update(came)
+            self.shelf += came["admitted"]
+            count = f"{came['admitted']} card{'s' * (came['admitted'] != 1)}"
+            return f"step {event.step}: kept, {count} admitted, {came['retired']} retired"
         if kind != "train":
             return ""
         self.step, self.values = event.step, event.values
-        self.times.append((time.monotonic(), event.step))
+        self.since = time.monotonic()
+        self.times.append((self.since, event.step))
+        self.learning = False
         self.now.clear()
         self.outcomes.clear()
         for name, curve in self.curves.items():
@@ -75,12 +90,21 @@ class Training:
                 curve.append(event.values[name])
         return f"step {event.step}: {self.figures()}" + (f" ({event.note})" if event.note else "")
 
-    def figures(self) -> str:
-        return "  ".join(f"{name} {form.format(self.values[name])}" for name, form in FIGURES.items() if name in self.values)
+    @property
+    def materials(self) -> str:
+        if self.begun is None:
+            return ""
+        begun = self.begun
+        share = f", {begun.trained:,} of them trained" if begun.trained < begun.parameters else ""
+        unfit = f" ({len(begun.problems)} more cannot be used)" if begun.problems else ""
+        return f"{begun.model}, {begun.parameters:,} parameters{share}, {begun.tasks} task{'s' * (begun.tasks != 1)}{unfit}"
+
+    def figures(self, names: Iterable[str] = FIGURES) -> str:
+        return "  ".join(f"{name} {FIGURES[name].format(self.values[name])}" for name in names if name in self.values)
 
     @property
     def left(self) -> str:
-        if self.begun is None or len(self.times) < 2:
+        if self.begun is None or len(self.times) < 2 or self.step == self.begun.steps:
             return ""
         each = (self.times[-1][0] - self.times[0][0]) / max(1, self.times[-1][1] - self.times[0][1])
         return clock(each * (self.begun.steps - self.step))
@@ -92,16 +116,23 @@ class Training:
         left = f", {self.left} left" if self.left else ""
         grid.add_row("steps", Text(f"{self.step} of {self.begun.steps}{left}"))
         grid.add_row("", ProgressBar(total=self.begun.steps, completed=self.step, width=60))
-        grid.add_row("last step", Text(self.figures() or "none yet"))
-        now = ", ".join(f"{count} {what}" for what, count in self.now.items())
-        outcomes = ", ".join(f"{count} {what}" for what, count in self.outcomes.most_common(6))
-        grid.add_row("this step", Text(f"{now}{': ' if outcomes else ''}{outcomes}" or "beginning"))
+        if self.step < self.begun.steps:
+            now = ", ".join(f"{count} {what}" for what, count in self.now.items())
+            outcomes = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in self.outcomes.most_common(6))
+            under_way = clock(time.monotonic() - self.since)
+            grid.add_row(
+                "this step", Text("; ".join(filter(None, (under_way, now, outcomes, "now the update" * self.learning))))
+            )
         for name, curve in self.curves.items():
-            if len(curve) > 1:
-                grid.add_row(name, Text(spark(list(curve), 50), "green") + Text(f" {curve[-1]:.3g}", "dim"))
-        busy = "  ".join(f"{who} {self.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
-        grid.add_row("busy", Text(busy, "dim"))
-        grid.add_row("cards", Text(f"{self.cards['admitted']} admitted, {self.cards['retired']} retired", "dim"))
+            if curve:
+                grid.add_row(name, Text.assemble((spark(list(curve), 50), "green"), f" {FIGURES[name].format(curve[-1])}"))
+        if self.values:
+            grid.add_row("last step", Text(self.figures(name for name in FIGURES if name not in CURVES), "dim"))
+            busy = "  ".join(f"{who} {self.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
+            grid.add_row("busy", Text(busy, "dim"))
+        cards = f"{self.shelf} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
+        grid.add_row("cards", Text(cards, "dim"))
+        grid.add_row("model", Text(self.materials, "dim"))
         for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
         return grid

@@ -102,6 +102,10 @@ class Checkpoints:
         optimiser.restore(torch.load(saved.folder / OPTIMISER, map_location="cpu", weights_only=True))
         set_random_states(torch.load(saved.folder / RANDOM, map_location="cpu", weights_only=True))
 
+    def oldest(self) -> int:
+        """The first step that a run may go back to; 0 without a checkpoint."""
+        return min(self._steps(), default=0)
+
     def _steps(self) -> list[int]:
         if not self.folder.is_dir():
             return []

@@ -1,7 +1,8 @@
 """One TOML for a learning run: a preset, a file over it, dotted overrides over both; a key that does not exist is never ignored.
 
 Sections are shared by SFT and RL. What differs between the two stands in the tables `[sft.…]` and `[rl.…]` of the same file, which are
-laid over the shared sections for that stage.
+laid over the shared sections for that stage. What one stage alone reads may stand in a shared section, since one file serves both; said to
+the other one by its own table or by an override it is an error, because nothing would come of it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,24 @@ from bottega.learn.settings import Config
 
 Stage = Literal["sft", "rl"]
 STAGES = ("sft", "rl")
+WITHOUT_EFFECT: dict[Stage, dict[str, str]] = {
+    "rl": {
+        "data.batch_tokens": "an update takes all that the step's rollouts came to; rollout.tasks, schemes and samples say how much that is",
+        "data.batch_rows": "an update takes all that the step's rollouts came to; rollout.tasks, schemes and samples say how much that is",
+        "data.epochs": "an RL run is as long as data.steps says",
+        "data.held_out": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
+        "data.roles": "ablations.roles says which roles are trained",
+        "log.eval_every": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
+        "log.eval_rows": "RL evaluates nothing on the way; `bottega bench` does, on tasks of its own",
+    },
+    "sft": {
+        "data.tasks": "its rows come from --data",
+        "log.stop_on_alarm": "alarms are RL's",
+        "checkpoint.step_logs": "nothing is drawn and judged",
+        **dict.fromkeys(("rollout", "skills", "reward", "advantage", "rejection", "ablations"), "nothing is drawn and judged"),
+    },
+}
+"""Of each stage the settings, or whole sections, that it does not read, and why."""
 
 
 def presets() -> list[str]:
@@ -47,8 +66,26 @@ def read_config(stage: Stage, preset: str | None = None, file: Path | None = Non
             _known(part, name)  # of the other stage too: a mistake there is one
         _lay(merged, shared)
         _lay(merged, layer.get(stage, {}))
-    _lay(merged, overridden({}, overrides))
-    return checked(merged, "overrides" if overrides else layers[-1][0] if layers else "settings")
+    said = overridden({}, overrides)
+    _lay(merged, said)
+    config = checked(merged, "overrides" if overrides else layers[-1][0] if layers else "settings")
+    for name, own in (*((name, layer.get(stage, {})) for name, layer in layers), ("overrides", said)):
+        refuse_without_effect(stage, own, name)
+    if stage == "sft" and config.data.pack_tokens > config.data.batch_tokens and config.data.batch_rows is None:
+        raise UsageError(
+            f"data.pack_tokens ({config.data.pack_tokens}) must fit into data.batch_tokens ({config.data.batch_tokens})"
+        )
+    return config
+
+
+def refuse_without_effect(stage: Stage, said: Mapping[str, Any], source: str) -> None:
+    """Raises `UsageError` for a setting that was said to a stage which does not read it."""
+    for key, _ in _flat(said):
+        parts = key.split(".")
+        for count in range(1, len(parts) + 1):
+            why = WITHOUT_EFFECT[stage].get(".".join(parts[:count]))
+            if why is not None:
+                raise UsageError(f"{source}: {key} has no effect in {stage.upper()}: {why}")
 
 
 def overridden(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from bottega.learn.credit import statistics
 from bottega.learn.export import export_model
 from bottega.learn.figures import rollout_figures
 from bottega.learn.materials import Materials, open_materials
-from bottega.learn.metrics import Metrics
+from bottega.learn.metrics import Metrics, require_packages
 from bottega.learn.optimiser import Optimiser
 from bottega.learn.packing import bins
 from bottega.learn.policy import Policy, with_logprobs
@@ -67,7 +67,20 @@ class Begun:
     tasks: int
     problems: tuple[str, ...]
     cards: int
+    """In the library now, admitted or not."""
     engine: str
+    past: tuple[Measured, ...] = ()
+    """What the steps before told, where a run goes on."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A step's rollouts and proofs are done; the update begins."""
+
+    step: int
+
+
+Told = Event | Begun | Learning
 
 
 @dataclass(frozen=True)
@@ -84,11 +97,12 @@ class Finished:
 def train(
     config: Config, folder: Path, *, resume: bool = False,
     materials: Callable[[Config], AbstractContextManager[Materials]] = open_materials,
-    hear: Callable[[Event | Begun], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+    hear: Callable[[Told], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
 ) -> Finished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
     if not resume and (folder / FILE).exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    require_packages(config.log)
     with ExitStack() as open_things:
         given = open_things.enter_context(materials(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(Journal(folder))
@@ -100,7 +114,7 @@ def train(
             journal.write(RunStarted("bottega train", config.model_dump(mode="json"), given.fingerprint))
         journal.listeners.append(hear)
         hear(run.begun(begin))
-        with Metrics(journal, config.log, begin) as metrics:
+        with Metrics(journal, config.log) as metrics:
             for step in range(begin + 1, run.steps + 1):
                 values, note = run.step(step)
                 metrics.measured("train", step, values, note)
@@ -126,7 +140,7 @@ class Run:
     config: Config
     journal: Journal
     materials: Materials
-    hear: Callable[[Event | Begun], None]
+    hear: Callable[[Told], None]
     staged: Staged = field(default_factory=Staged)
 
     def __post_init__(self) -> None:
@@ -163,6 +177,7 @@ class Run:
                 rollouts = asyncio.run(roll_out(workshop, tasks, self.settings, number))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, speaker, judge)
+        self.hear(Learning(number))
         with watch.stage("training"), watch.trainer.work():
             credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
             batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)
@@ -176,6 +191,8 @@ class Run:
             **_told(batch, admission, rollouts, watch),
         }
         notes = [note, *rollouts.failed, *admission.undecided]
+        if batch.rows and not any(credit.advantage for credit in credits):
+            notes.append("every advantage is 0: no answer was better than another, so the update changed nothing by them")
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
 
@@ -227,6 +244,8 @@ class Run:
             place = self.keeping.save(number, self.policy.model, self.optimiser, state)
             told = self._publish(self.staged, number)
         self.journal.write(Checkpointed(f"checkpointed/{number}", number, f"{CHECKPOINTS}/{place.name}"))
+        if self.config.checkpoint.step_logs == "needed":
+            self.directory.drop_steps(self.keeping.oldest())
         return {**told, "seconds": watch.stages["checkpoint"]}
 
     def _publish(self, staged: Staged, number: int) -> dict[str, float]:
@@ -240,6 +259,9 @@ class Run:
         """Load the last good checkpoint and finish what it began; how many steps are done."""
         saved = self.keeping.latest()
         if saved is None:
+            if any(isinstance(event, Checkpointed) for event in self.journal.events):  # early steps' logs are gone: no way back
+                why = "; ".join(self.keeping.passed_over) or "there is none"
+                raise TrainingError(f"{self.journal.folder / CHECKPOINTS}: no checkpoint can be used ({why}); begin a new run")
             return 0
         if saved.state.get("tasks") != self.materials.digest:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
@@ -260,6 +282,7 @@ class Run:
         return Begun(
             self.steps, step, self.materials.loaded.name, parameters, trained, len(self.materials.tasks), self.materials.problems,
             len(self.library) if self.library is not None else 0, self.backbone.engine,
+            tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
         )  # fmt: skip
 
     def close(self) -> None:

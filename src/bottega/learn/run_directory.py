@@ -2,7 +2,7 @@
 
 config.json      kind and settings
 events.jsonl     every figure; reports and displays read this
-steps/000001/    one step's own log: every answer with its tokens, every verdict
+steps/000001/    one step's own log: every answer with its tokens, every verdict; kept as long as a checkpoint may need it
 library/         the run's copy of the skill library
 proofs/          every proposal that the gate tried, with its evidence
 checkpoints/     weights, optimiser, random states, and the cards that became visible with them
@@ -12,6 +12,7 @@ model/           the finished model
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from bottega.core.errors import UsageError
 from bottega.core.event import RunStarted
 from bottega.episodes.deliver.files import json_text, write
 from bottega.episodes.journal import FILE, read_events
-from bottega.learn.config import changed, checked, overridden
+from bottega.learn.config import changed, checked, overridden, refuse_without_effect
 from bottega.learn.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
@@ -35,6 +36,13 @@ class RunDirectory:
 
     def step(self, number: int) -> Path:
         return self.folder / STEPS / f"{number:06}"
+
+    def drop_steps(self, before: int) -> None:
+        """Remove the logs of earlier steps. Called when no checkpoint is left from which they would be walked again, so it does not matter
+        how much of it a kill leaves undone."""
+        for place in (self.folder / STEPS).glob("[0-9]" * 6 + "*"):
+            if place.name.isdecimal() and int(place.name) < before:
+                shutil.rmtree(place, ignore_errors=True)
 
     def begin(self, kind: str, config: Config) -> None:
         write(self.folder / CONFIG, json_text({"stage": kind, "config": config.model_dump(mode="json")}))
@@ -51,6 +59,11 @@ def kind_of(folder: Path) -> str:
     return next((word for word in words if word in ("optimize", "sft", "train", "bench")), "unknown")
 
 
+def data_of(folder: Path) -> str:
+    """Where an SFT run has its rows from, as its config says; empty where it says nothing."""
+    return str(_content(folder).get("data", ""))
+
+
 def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> Config:
     """The settings of the RL run in a folder. Overrides may change how it is logged, kept and spread over the machine."""
     content = _content(folder)
@@ -61,6 +74,7 @@ def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> Config:
     except KeyError:
         raise UsageError(f"{folder / CONFIG}: holds no settings") from None
     wanted = checked(overridden(content["config"], overrides), "overrides")
+    refuse_without_effect("rl", overridden({}, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:
         raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")

@@ -51,16 +51,17 @@ class DataSettings(Section):
     pack_tokens: Positive = 16384
     """Tokens of one forward pass."""
     batch_tokens: Positive = 65536
-    """Tokens of one step, in as many passes as that takes."""
+    """Tokens of one step of SFT, in as many passes as that takes. A step of RL learns from all that its rollouts came to."""
     batch_rows: Positive | None = None
-    """Rows of one step instead."""
+    """Rows of one step of SFT instead."""
     epochs: Positive = 1
+    """Of SFT."""
     steps: Positive | None = None
     """End after so many, whatever the epochs say; the length of an RL run."""
     held_out: Share = 0.02
-    """Share that is kept for evaluation, where the rows do not say themselves."""
+    """Share of the rows of SFT that is kept for evaluation, where they do not say themselves."""
     roles: tuple[RoleName, ...] | None = None
-    """Learn these roles' rows only."""
+    """Learn these roles' rows only, in SFT; in RL `ablations.roles`."""
     tasks: tuple[str, ...] = ("builtin",)
     """Where RL takes its tasks from."""
     seed: int = 0
@@ -69,8 +70,6 @@ class DataSettings(Section):
     def _fits(self) -> DataSettings:
         if self.longest > self.pack_tokens:
             raise ValueError(f"longest ({self.longest}) must fit into pack_tokens ({self.pack_tokens})")
-        if self.pack_tokens > self.batch_tokens and self.batch_rows is None:
-            raise ValueError(f"pack_tokens ({self.pack_tokens}) must fit into batch_tokens ({self.batch_tokens})")
         return self
 
 
@@ -209,18 +208,22 @@ class CheckpointSettings(Section):
     every: Positive = 100
     """Steps."""
     keep: Positive = 2
+    """So many; older ones are removed."""
+    step_logs: Literal["needed", "all"] = "needed"
+    """Which steps' own logs an RL run keeps: those that a kept checkpoint may need to go on, or all."""
     export: Literal["float32", "bfloat16"] = "float32"
     """How the finished model is written."""
 
 
 class LogSettings(Section):
     eval_every: Positive = 100
+    """Steps of SFT after which held-out rows are looked at."""
     eval_rows: Positive = 256
     """Held-out rows that are looked at, at most."""
     tensorboard: bool = True
     """Where it is installed."""
     wandb: str | None = None
-    """A project's name."""
+    """A project's name. `WANDB_MODE=offline` keeps it on this machine."""
     stop_on_alarm: bool = False
 
 

@@ -18,14 +18,14 @@ import torch
 
 from bottega.backbone.loading import Loaded, Lora, load
 from bottega.core.errors import TrainingError, UsageError
-from bottega.core.event import Checkpointed, Event, RunEnded, RunStarted
+from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.deliver.files import json_text, write
 from bottega.episodes.journal import Journal
 from bottega.learn.checkpoint import Checkpoints
-from bottega.learn.config import changed, checked, overridden
+from bottega.learn.config import changed, checked, overridden, refuse_without_effect
 from bottega.learn.conversations import Lesson, Lessons, read_lessons
 from bottega.learn.export import export_model
-from bottega.learn.metrics import Metrics
+from bottega.learn.metrics import Metrics, require_packages
 from bottega.learn.optimiser import Optimiser
 from bottega.learn.packing import Pack, bins, plan
 from bottega.learn.policy import Policy
@@ -61,6 +61,8 @@ class Begun:
     model: str
     parameters: int
     trained: int
+    past: tuple[Measured, ...] = ()
+    """What the steps before told, where a run goes on."""
 
 
 def sft(
@@ -71,14 +73,15 @@ def sft(
     keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
     if not resume and (folder / "events.jsonl").exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    require_packages(config.log)
+    torch.manual_seed(config.data.seed)
+    loaded = load_for_training(config)  # first: a model or rows that cannot be had leave no run behind
+    lessons = read_lessons(
+        source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
+    )  # fmt: skip
     with Journal(folder) as journal:
         journal.listeners.append(hear)
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
-        torch.manual_seed(config.data.seed)
-        loaded = load_for_training(config)
-        lessons = read_lessons(
-            source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
-        )  # fmt: skip
         policy = policy_for(config, loaded)
         optimiser = Optimiser(policy.trainable(), config.optimiser)
         schedule = Schedule(config, lessons.train)
@@ -89,10 +92,12 @@ def sft(
                 raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
             keeping.load(saved, policy.model, optimiser)
             begin = saved.step
-        else:
+        if not any(isinstance(event, RunStarted) for event in journal.events):
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
-        hear(Begun(lessons, schedule.steps, begin, loaded.name, _count(policy.model.parameters()), _count(policy.trainable())))
-        with Metrics(journal, config.log, begin) as metrics, ThreadPoolExecutor(1) as ahead:
+        sizes = _count(policy.model.parameters()), _count(policy.trainable())
+        past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
+        hear(Begun(lessons, schedule.steps, begin, loaded.name, *sizes, past))
+        with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
             coming = ahead.submit(schedule.packs, policy, begin)
             for step in range(begin, schedule.steps):
@@ -185,7 +190,9 @@ def _freeze(model: Any, pieces: Sequence[str]) -> None:
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     for piece in pieces:
         if not any(piece in name for name in names):
-            raise UsageError(f"model.freeze: no parameter that is trained has {piece!r} in its name; there are {names[0]}, …, {names[-1]}")
+            raise UsageError(
+                f"model.freeze: no parameter that is trained has {piece!r} in its name; there are {names[0]}, …, {names[-1]}"
+            )
     for name, parameter in model.named_parameters():
         if any(piece in name for piece in pieces):
             parameter.requires_grad_(False)
@@ -214,6 +221,7 @@ def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> tuple[Config,
     except (ValueError, KeyError) as error:
         raise UsageError(f"{folder / CONFIG}: cannot be read: {error}") from None
     wanted = checked(overridden(content["config"], overrides), "overrides")
+    refuse_without_effect("sft", overridden({}, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:
         raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")

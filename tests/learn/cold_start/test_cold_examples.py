@@ -76,7 +76,11 @@ def test_a_shorter_kernel_that_is_nearly_as_fast_is_the_one_to_learn(tmp_path: P
 
     def learned(concise: float) -> set[int]:
         stage = ExampleStage(held_out=0.0, filtered=False, concise=concise)
-        return {sources.index(writer.parse(row["messages"][-1]["content"]).source) for row in rows_of(tmp_path, stage) if row["kind"] == "first"}
+        return {
+            sources.index(writer.parse(row["messages"][-1]["content"]).source)
+            for row in rows_of(tmp_path, stage)
+            if row["kind"] == "first"
+        }
 
     assert learned(1.0) == {2}
     near = [step for step in (1, 2) if len(sources[step]) == min(len(sources[1]), len(sources[2]))]
