@@ -13,11 +13,10 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from bottega.agents.prompts import Style
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
-from bottega.backbone.loading import trained_style
+from bottega.app.prompt_style import prompt_style
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
@@ -220,7 +219,7 @@ def bench_command(
             temperature=temperature,
             max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
             context=context,
-            style=cast(Style, style or trained_style(backbone) or ("full" if is_server else "compact")),
+            style=prompt_style(backbone, style),
             prompts=str(prompts.resolve()) if prompts is not None else "",
             seed=seed,
         )

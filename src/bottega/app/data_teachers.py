@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bottega.app.prompt_style import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.episodes.settings import EpisodeSettings
@@ -35,7 +36,7 @@ def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: Keeping
         baselines=stage.baselines,
         precision=stage.precision,
         schemes=0,
-        style="full" if backbone.startswith("server:") else "compact",
+        style=prompt_style(backbone),
         max_tokens=8192 if backbone.startswith("server:") else 2048,
     )
     model = Model(backbone, open_backbone(backbone), settings)

@@ -14,9 +14,8 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from bottega.agents.prompts import Style
 from bottega.app.optimize_display import Display, display_for
-from bottega.backbone.loading import trained_style
+from bottega.app.prompt_style import prompt_style
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
@@ -148,7 +147,7 @@ def optimize_command(
             unproved=not proved_only,
             temperature=temperature,
             max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
-            style=cast(Style, style or trained_style(backbone) or ("full" if is_server else "compact")),
+            style=prompt_style(backbone, style),
             summaries=0 if no_skills else summaries,
             seed=seed,
             stopping=Stopping(target=target, patience=patience),

@@ -17,6 +17,7 @@ import typer
 
 from bottega.agents.prompts import Prompts
 from bottega.app import skills_tables
+from bottega.app.prompt_style import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, LibraryError, UsageError
@@ -103,7 +104,7 @@ def verify_command(
 
 def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> Apprentice:
     speaker = open_backbone(spec)
-    prompts = Prompts("full" if spec.startswith("server:") else "compact")
+    prompts = Prompts(prompt_style(spec))
     kernels = library.folder / "kernels"
     return Apprentice(speaker, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline)
 

@@ -54,7 +54,7 @@ class Frame:
 
 def frame_of(task: Task) -> Frame:
     tree = parsed(task.source, task.label)
-    bound = {name: statement for statement in tree.body for name in _binds(statement)}
+    bound = {name: statement for statement in tree.body for name in binds(statement)}
     model = bound.get(MODEL)
     if not isinstance(model, ast.ClassDef):
         raise Refusal(f"{task.label}: {MODEL} is not a class")
@@ -109,7 +109,7 @@ def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-def _binds(statement: ast.stmt) -> list[str]:
+def binds(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.ClassDef | ast.FunctionDef):
         return [statement.name]
     if isinstance(statement, ast.Import | ast.ImportFrom):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from symtable import SymbolTable, symtable
 
 from bottega.core.task import Task, parsed
-from bottega.learn.teachers.builder.frame import MODEL, NEW
+from bottega.learn.teachers.builder.frame import MODEL, NEW, binds
 from bottega.learn.teachers.teacher import Refusal
 
 CONTRACT = ("get_inputs", "get_init_inputs")
@@ -137,17 +137,6 @@ def uncommented(text: str) -> str:
             row, column = token.start[0] - 1, token.start[1]
             lines[row] = lines[row][:column].rstrip() or TEMPORARY
     return "\n".join(line for line in lines if line != TEMPORARY)
-
-
-def binds(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.ClassDef | ast.FunctionDef):
-        return [statement.name]
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.split(".")[0] for alias in statement.names]
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return []
 
 
 def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt], source: str) -> set[ast.stmt]:
