@@ -52,7 +52,7 @@ def main(
     tasks: Annotated[list[str] | None, typer.Argument(help="Tasks; the built-in suite if left out.")] = None,
     device: Device = "cpu",
     workers: Annotated[int, typer.Option(min=1, help="Of the bench: kernels that are built and tried side by side.")] = 2,
-    count: Annotated[int, typer.Option(min=1, help="Kernels.")] = 100,
+    count: Annotated[int, typer.Option(min=1, help="Kernels to write; where they are written already, all are judged.")] = 100,
     each: Annotated[int, typer.Option(min=1, help="Kernels of one task, at most.")] = 4,
     sequential: Annotated[int, typer.Option(help="Kernels that the loop judges, at random; 0 for all.")] = 0,
     language: Annotated[str, typer.Option(help="cpp, triton or cuda; cpp on a CPU, triton on a GPU if left out.")] = "",
@@ -76,7 +76,7 @@ def main(
         folder, run = material or Path(scratch), Path(scratch) / "run"
         if not (folder / "kernels").is_dir():
             _laid_out(asyncio.run(_written(loaded, chosen, count, each, teachers)), folder)
-        kernels = _read(folder)[:count]
+        kernels = _read(folder)
         if write_only:
             print(f"{len(kernels)} kernels in {folder}", file=sys.stderr)
             return
@@ -84,6 +84,7 @@ def main(
         benched = {(a.task, a.sample): a.verdict for a in read_run(run).attempts if a.verdict is not None}
         part = random.Random(seed).sample(kernels, min(sequential or len(kernels), len(kernels)))
         looped, loop_seconds = _loop(part, folder, terms)
+        part = part[: len(looped)]
     _told(kernels, part, benched, looped, bench_seconds, loop_seconds, device, workers, chosen, quick, raw)
 
 
@@ -132,7 +133,7 @@ def _bench(folder: Path, run: Path, terms: list[str], workers: int) -> float:
 
 
 def _loop(part: list[Kernel], folder: Path, terms: list[str]) -> tuple[list[Verdict | None], float]:
-    """A verdict for each kernel; None where the command printed none."""
+    """A verdict for each kernel; None where the command printed none. Ctrl-C keeps what is there, once there is one."""
     found: list[Verdict | None] = []
     begun = time.monotonic()
     for number, kernel in enumerate(part, 1):
@@ -144,7 +145,13 @@ def _loop(part: list[Kernel], folder: Path, terms: list[str]) -> tuple[list[Verd
             "--json",
             *terms,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        started = time.monotonic()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            return found, started - begun
         try:
             found.append(Verdict.from_json(json.loads(done.stdout)))
         except ValueError:

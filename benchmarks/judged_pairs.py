@@ -81,7 +81,7 @@ def main(
         folder = out or Path(scratch)
         progress = Progress()
         took, ended = _timed(folder, subjects, stage, progress, seconds)
-        rows, summary = _families(folder, stage)
+        rows, summary = _families(folder, stage, _main_families(tasks))
     pairs, took = progress.judged, progress.judging_s if trust_teacher else took
     summary |= {"pairs": pairs, "seconds": round(took, 1), "pairs_per_minute": round(60 * pairs / took, 1), "ended": ended}
     summary |= {
@@ -153,8 +153,15 @@ def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, s
     return time.monotonic() - begun, ended
 
 
-def _families(folder: Path, stage: JudgeStage) -> tuple[list[list[str]], dict[str, Any]]:
-    """By the first family of a task: how many kernels are right and faster, and the median of the best ones."""
+def _main_families(references: list[str]) -> dict[str, str]:
+    """By a task's code, the family that its time goes into, where a table says so: most tasks have operators of several."""
+    tables = [table for reference in references for table in sorted([Path(reference), *Path(reference).glob("*.jsonl")])]
+    rows = [json.loads(line) for table in tables if table.suffix == ".jsonl" for line in table.read_text("utf-8").splitlines()]
+    return {row["code"]: row["family"] for row in rows if row.get("code") and row.get("family")}
+
+
+def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[list[list[str]], dict[str, Any]]:
+    """By the main family of a task, else its first, and by level: how many kernels are right and faster, and the median of the best ones."""
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with Store(folder, create=False, write=False) as store:
@@ -162,7 +169,9 @@ def _families(folder: Path, stage: JudgeStage) -> tuple[list[list[str]], dict[st
             attempts = [attempt for course in lesson.courses for attempt in course]
             if not attempts:
                 continue
-            names = (lesson.subject.family, "all")
+            task = lesson.subject.task
+            levels = [f"level {task.level}"] if task.level else []
+            names = (main.get(task.source, lesson.subject.family), *levels, "all")
             top = best_of(attempts, "eager")
             for name in names:
                 tasks[name] += 1
@@ -171,7 +180,7 @@ def _families(folder: Path, stage: JudgeStage) -> tuple[list[list[str]], dict[st
                 won[name] += any(attempt.faster for attempt in attempts)
                 for against, speedup in (top.verdict.speedup if top is not None else {}).items():
                     best[name][against].append(speedup.point)
-    found = sorted(tasks, key=lambda name: (name == "all", -tasks[name], name))
+    found = sorted(tasks, key=lambda name: (name == "all", name.startswith("level "), -tasks[name], name))
     medians = {name: {against: round(percentile(values, 0.5), 3) for against, values in best[name].items()} for name in found}
     rows = [
         [

@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +30,9 @@ QUICK = [
     "data.longest=2048", "data.pack_tokens=2048",
 ]  # fmt: skip
 FIGURES = ("seconds/step", "seconds/rollout", "seconds/gate", "seconds/training", "seconds", "busy/generator", "busy/judge", "busy/trainer",
-           "tokens/drawn", "tokens_per_second", "training_tokens_per_second", "rows", "correct", "memory_gib")  # fmt: skip
-NAMES = {"seconds": "seconds/checkpoint"}
+           "tokens/drawn", "tokens_per_second", "training_tokens_per_second", "tokens/prompt", "tokens/answer",
+           "rows", "junk", "correct", "memory_gib")  # fmt: skip
+NAMES = {"seconds": "seconds/checkpoint", "memory_gib": "memory_gib/peak"}
 
 
 def main(
@@ -39,6 +41,7 @@ def main(
     preset: Annotated[str, typer.Option(help="Whose sizes: cpu-quickstart or one-gpu; none takes what fits the device.")] = "",
     steps: Annotated[int, typer.Option(min=1, help="The first is not counted where there are more.")] = 3,
     quick: Annotated[bool, typer.Option("--quick/--full", help="One small task a step.")] = False,
+    seconds: Annotated[float, typer.Option(help="Begin no further step after this long; 0 takes all.")] = 0.0,
     more: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings over the preset.")] = None,
     raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
@@ -47,9 +50,11 @@ def main(
                  *(QUICK if quick else []), *(more or [])]  # fmt: skip
     config = read_config("rl", chosen, None, overrides)
     with tempfile.TemporaryDirectory() as folder:
-        train(config, Path(folder) / "run", hear=_tell)
+        begun = time.monotonic()
+        late = lambda: bool(seconds) and time.monotonic() - begun >= seconds  # noqa: E731
+        taken = train(config, Path(folder) / "run", hear=_tell, stop=late).step
         events = [event for event in read_events(Path(folder) / "run") if isinstance(event, Measured)]
-    counted = [event for event in events if event.step > 1 or steps == 1]
+    counted = [event for event in events if event.step > 1 or taken == 1]
     rows, numbers = [], {}
     for name in FIGURES:
         values = [event.values[name] for event in counted if name in event.values]
@@ -64,6 +69,7 @@ def main(
         f"{model}; {chosen}; {rollout.tasks} tasks x ({rollout.schemes} + 1) schemes x {rollout.samples} samples x {rollout.turns} turns, "
         f"answers of at most {rollout.max_tokens} tokens; {len([e for e in counted if e.key.startswith('train/')])} steps",
     ]
+    remarks.append("memory: the most that trainer and generator held, together" + (" on the GPU" if device != "cpu" else ""))
     show(f"an RL step on {device}", ("", "median", "least", "most"), rows, remarks)
     if raw:
         content = {"figure": "rl_step", "where": where(device), "settings": overrides, "numbers": numbers}

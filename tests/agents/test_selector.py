@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bottega.agents.answer import AnswerError
+from bottega.agents.module_text import module_text
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput, messages, parse
 from bottega.core.skill import Skill
@@ -27,6 +29,18 @@ def test_the_compact_prompt(task: Task, card: Callable[..., Skill]) -> None:
     assert user.content == (
         f"Task:\n```python\n{task.source}```\n\nSkills:\none_pass: one_pass saves reads of memory. [general; fusion]"
     )
+
+
+def test_a_terse_prompt_shows_the_module_and_its_sketch_where_there_is_one(task: Task, card: Callable[..., Skill]) -> None:
+    sketch = "x 256x512\nt1 = relu(x)\nreturn t1"
+    given = SelectorInput(task, (card().header,), 2, "cuda", "triton", sketch)
+    _, user = messages(given, Prompts("terse"))
+    skills = "one_pass: one_pass saves reads of memory."
+    assert user.content == f"```python\n{module_text(task.source)}```\n\n```\n{sketch}\n```\n\n{skills}"
+    bare = replace(given, sketch="")
+    assert messages(bare, Prompts("terse"))[1].content == f"```python\n{task.source}```\n\n{skills}"
+    for style in ("compact", "full"):
+        assert messages(given, Prompts(style)) == messages(bare, Prompts(style))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from bottega.agents.answer import AnswerError
 from bottega.agents.fences import fenced
+from bottega.agents.module_text import module_text
 from bottega.agents.past import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages, parse
@@ -79,6 +80,18 @@ class ModelNew: ...
 
 Best so far: attempt 2, faster 1.32x (1.28 to 1.36)."""
     )
+
+
+def test_a_terse_prompt_shows_the_module_and_its_sketch_where_there_is_one(task: Task, device: DeviceFacts) -> None:
+    sketch = "x 256x512\nself.gain 512\nt1 = relu(x)\nt2 = mul(t1, self.gain)\nreturn t2"
+    given = WriterInput(task, "triton", device)
+    system, user = messages(replace(given, sketch=sketch), Prompts("terse"))
+    assert system.content == "Write a fast Triton kernel."
+    assert user.content == f"{FENCE}python\n{module_text(task.source)}{FENCE}\n\n{FENCE}\n{sketch}\n{FENCE}"
+    assert "get_inputs" not in user.content
+    assert messages(given, Prompts("terse"))[1].content == f"{FENCE}python\n{task.source}{FENCE}"
+    for style in ("compact", "full"):
+        assert messages(replace(given, sketch=sketch), Prompts(style)) == messages(given, Prompts(style))
 
 
 def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., Past]) -> None:

@@ -27,8 +27,8 @@ SHIPPED = Path(__file__).parent / "prompts"
 _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))
 _TURN = frozenset(("title", "outcome", "summary", "diagnosis", "source"))
-_SELECT = frozenset(("task", "language", "device", "k", "skills"))
-_WRITE = frozenset(("task", "language", "guide", "device", "precision", "goal", "skills", "past", "best"))
+_SELECT = frozenset(("task", "sketch", "language", "device", "k", "skills"))
+_WRITE = frozenset(("task", "sketch", "language", "guide", "device", "precision", "goal", "skills", "past", "best"))
 _SUMMARISE = frozenset(("task", "language", "language_key", "device", "device_kind", "first", "best", "gain", "known", "most"))
 
 PLACEHOLDERS: dict[Role, dict[str, frozenset[str]]] = {
@@ -74,6 +74,11 @@ class Prompts:
     def piece(self, role: Role, part: str, values: Mapping[str, str]) -> str:
         """One skill, turn or header."""
         return _filled(self._parts[role, part], values)
+
+    def shows(self, role: Role, name: str) -> bool:
+        """Whether a role's prompt has a place for this value."""
+        parts = (self._parts[role, "system"], self._parts[role, "user"])
+        return any(name in names for paragraphs in parts for lines in paragraphs for _, names in lines)
 
     def guide(self, language: Language) -> str:
         """How kernels are written in a language here, as the file has it."""

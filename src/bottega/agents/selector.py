@@ -14,6 +14,7 @@ from bottega.agents.answer import AnswerError, answer_text, one_line
 from bottega.agents.budget import Budget, fitting
 from bottega.agents.fences import fenced
 from bottega.agents.loose_json import json_values, looks_like_json
+from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import header_values, language_name
 from bottega.backbone.chat import Message
@@ -41,6 +42,7 @@ class SelectorInput:
     k: int
     device_kind: str
     language: Language
+    sketch: str = ""
 
 
 def messages(given: SelectorInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
@@ -49,7 +51,8 @@ def messages(given: SelectorInput, prompts: Prompts, budget: Budget | None = Non
     def build(count: int) -> list[Message]:
         headers = [prompts.piece("select", "skill", header_values(header)) for header in given.headers[:count]]
         values = {
-            "task": fenced(given.task.source, "python"),
+            "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
+            "sketch": fenced(given.sketch, "") if given.sketch else "",
             "language": language_name(given.language),
             "device": given.device_kind,
             "k": str(given.k),

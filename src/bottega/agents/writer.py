@@ -14,6 +14,7 @@ from bottega.agents.answer import answer_text, one_line
 from bottega.agents.budget import LENGTHS, Budget, fitting
 from bottega.agents.code import candidate_source, parsed
 from bottega.agents.fences import fenced, outside
+from bottega.agents.module_text import task_text
 from bottega.agents.past import Past, turn_values
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
@@ -40,6 +41,8 @@ class WriterInput:
     """Oldest first."""
     best: Past | None = None
     """The best so far, of this trace or of another one."""
+    sketch: str = ""
+    """What the module calls and with which shapes; empty where that is not known."""
     precision: str = "fp32"
     baseline: str = "eager"
     target: float | None = None
@@ -130,7 +133,8 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         for number, skill in enumerate(given.skills[: plan.cards])
     ]
     values = {
-        "task": fenced(given.task.source, "python"),
+        "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
+        "sketch": fenced(given.sketch, "") if given.sketch else "",
         "language": language_name(given.language),
         "guide": prompts.guide(given.language),
         "device": device_text(given.device),

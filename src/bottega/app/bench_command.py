@@ -16,7 +16,7 @@ import typer
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
-from bottega.app.prompt_style import prompt_style
+from bottega.app.asking import answer_tokens, prompt_style, temperature_for
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
@@ -91,8 +91,11 @@ def bench_command(
     proved_only: Annotated[bool, _in(WRITING, "--proved-only", help="Offer admitted skills only, not proposed ones.")] = False,
     seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
     at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
-    temperature: Annotated[float, _in(MODEL, "--temperature", help="0 takes the likeliest answer.")] = 1.0,
-    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 2048, and 8192 from a server.")] = None,
+    temperature: Annotated[
+        float | None,
+        _in(MODEL, "--temperature", help="0 takes the likeliest answer; 1, or what suits the embedded model."),
+    ] = None,
+    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 3072, and 8192 from a server.")] = None,
     context: Annotated[int | None, _in(MODEL, "--context", help="Tokens that the model takes, prompt and answer.")] = None,
     style: Annotated[
         str | None, _in(MODEL, "--style", help="terse for models trained on it, compact for small ones, full.")
@@ -204,7 +207,6 @@ def bench_command(
     judging = Judging(kind_of(devices[0]), BASELINES[baseline], precision, mode, quick, timeout, require_kernel)
     writing = None
     if backbone is not None:
-        is_server = backbone.startswith("server:")
         writing = Writing(
             backbone=backbone,
             language=chosen_language(language, kind_of(devices[0])),
@@ -216,8 +218,8 @@ def bench_command(
             library=_library(library),
             selection=cast(Selection, selection),
             unproved=not proved_only,
-            temperature=temperature,
-            max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
+            temperature=temperature_for(backbone, samples * turns, temperature),
+            max_tokens=answer_tokens(backbone, max_tokens),
             context=context,
             style=prompt_style(backbone, style),
             prompts=str(prompts.resolve()) if prompts is not None else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bottega.app.prompt_style import prompt_style
+from bottega.app.asking import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.episodes.settings import EpisodeSettings

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from bottega.app.optimize_display import Display, display_for
-from bottega.app.prompt_style import prompt_style
+from bottega.app.asking import answer_tokens, prompt_style, temperature_for
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
@@ -79,8 +79,11 @@ def optimize_command(
         str,
         _in(MODEL, "--backbone", metavar="SPEC", help="embedded, local:PATH, vllm:PATH, server:MODEL@URL or scripted:FILE."),
     ] = "embedded",
-    temperature: Annotated[float, _in(MODEL, "--temperature", help="0 takes the likeliest answer.")] = 1.0,
-    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 2048, and 8192 from a server.")] = None,
+    temperature: Annotated[
+        float | None,
+        _in(MODEL, "--temperature", help="0 takes the likeliest answer; 1, or what suits the embedded model."),
+    ] = None,
+    max_tokens: Annotated[int | None, _in(MODEL, "--max-tokens", help="Of one answer; 3072, and 8192 from a server.")] = None,
     context: Annotated[
         int | None, _in(MODEL, "--context", help="Tokens that the model takes, prompt and answer together.")
     ] = None,
@@ -131,7 +134,6 @@ def optimize_command(
         if value not in known:
             raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
     subject = open_module(module, Wanted(class_name, inputs, init), size="cpu" if device == "cpu" else "gpu")
-    is_server = backbone.startswith("server:")
     commission = Commission(
         subject=subject,
         settings=EpisodeSettings(
@@ -145,8 +147,8 @@ def optimize_command(
             schemes=0 if no_skills else schemes,
             select="none" if no_skills else "selector",
             unproved=not proved_only,
-            temperature=temperature,
-            max_tokens=max_tokens if max_tokens is not None else 8192 if is_server else 2048,
+            temperature=temperature_for(backbone, samples * turns, temperature),
+            max_tokens=answer_tokens(backbone, max_tokens),
             style=prompt_style(backbone, style),
             summaries=0 if no_skills else summaries,
             seed=seed,

@@ -17,7 +17,7 @@ import typer
 
 from bottega.agents.prompts import Prompts
 from bottega.app import skills_tables
-from bottega.app.prompt_style import prompt_style
+from bottega.app.asking import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, LibraryError, UsageError

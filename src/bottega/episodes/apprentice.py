@@ -27,6 +27,7 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.workshop import PROMPT_SHARE, seed_of
+from bottega.judge.sketcher import shared_sketcher
 
 
 class Judging(Protocol):
@@ -66,7 +67,8 @@ class Apprentice:
 
     def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         """The same seed draws the same noise with and without the card. An answer without a kernel is worth nothing, and no error."""
-        given = writer.WriterInput(task, self.language, self.device, tuple(skills), baseline=self.baseline)
+        sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
+        given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
         room = min(self.speaker.context - self.max_tokens, int(self.speaker.context * PROMPT_SHARE))
         messages = writer.messages(given, self.prompts, Budget(max(room, 256), self.speaker.count_tokens))
         sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))

@@ -60,7 +60,12 @@ async def _ask(
     workshop: Workshop, key: str, episode: str, number: int, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
 ) -> Selected:
     asked = selector.SelectorInput(
-        task, tuple(skill.header for skill in offered), settings.skills, workshop.device.kind, settings.language
+        task,
+        tuple(skill.header for skill in offered),
+        settings.skills,
+        workshop.device.kind,
+        settings.language,
+        await workshop.sketch(task, "select"),
     )
     messages = selector.messages(asked, workshop.prompts, workshop.room(settings))
     found: dict[str, Any] = {"names": (), "reasons": (), "unknown": 0}

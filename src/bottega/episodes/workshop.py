@@ -6,6 +6,7 @@ across a cluster.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from bottega.core.verdict import Verdict
 from bottega.episodes.budget import Budget
 from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
+from bottega.judge.sketcher import shared_sketcher
 from bottega.skills.library import Library
 
 PROMPT_SHARE, LEAST_SHARE = 0.7, 0.5
@@ -51,6 +53,10 @@ class Workshop:
         context = self.speaker.context
         tokens = min(int(context * PROMPT_SHARE), max(context - settings.max_tokens, int(context * LEAST_SHARE)))
         return Room(tokens, self.speaker.count_tokens)
+
+    async def sketch(self, task: Task, role: Role) -> str:
+        """What the task calls, with shapes, where the role's prompt has a place for it."""
+        return await asyncio.to_thread(shared_sketcher().sketch, task) if self.prompts.shows(role, "sketch") else ""
 
     def recall(self, turn: Turn | None) -> None:
         """Count what a turn from the log took, so that a run that is resumed keeps to its budget."""

@@ -77,6 +77,7 @@ class Bench:
             skills=tuple(self.schemes[scheme]),
             past=past,
             best=past_of(best.turn, settings.baseline) if best is not None else None,
+            sketch=await workshop.sketch(self.task, "write"),
             precision=settings.precision,
             baseline=settings.baseline,
             target=settings.stopping.target,

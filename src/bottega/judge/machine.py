@@ -41,6 +41,8 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
         "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
         "BOTTEGA_BUILD_DIR": "/tmp/build",
+        # torch.compile's pool of processes is sized for the whole machine: sixteen cells with one each run into every limit
+        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
     }
     if kind == "cpu":
         server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}

@@ -12,6 +12,7 @@ from typing import Any
 from bottega.agents import selector, summariser, writer
 from bottega.agents.answer import AnswerError, one_line
 from bottega.agents.fences import fenced
+from bottega.agents.module_text import without_prose
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
 
@@ -23,10 +24,13 @@ class UnreadableAnswer(BottegaError):
 
 
 def written(source: str, summary: str, style: str, thought: str = "") -> str:
-    """One line and the file; in the full style a thought, the file, and the summary behind it."""
-    said = one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
+    """One line and the file; in the full style a thought, the file, and the summary behind it; in the terse one the file alone."""
+    said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
+    source = without_prose(source) if style == "terse" else source
     block = fenced(source, "python")
-    if style == "full":
+    if style == "terse":
+        answer = block
+    elif style == "full":
         thinking = one_line(thought or said, LONGEST_SUMMARY)
         answer = f"{thinking}\n\n{block}\n\nSummary: {said}"
     else:
@@ -35,7 +39,7 @@ def written(source: str, summary: str, style: str, thought: str = "") -> str:
         read = writer.parse(answer)
     except AnswerError as error:
         raise UnreadableAnswer(f"the writer's answer is not read: {error}") from None
-    if read.source != source.strip("\n") + "\n" or read.summary != said:
+    if read.source != source.strip("\n") + "\n" or (said and read.summary != said):
         raise UnreadableAnswer("the writer's answer is read as another kernel or summary")
     return answer
 

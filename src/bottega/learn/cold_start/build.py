@@ -29,6 +29,7 @@ from bottega.learn.cold_start.keeping_judge import KeepingJudge, bench_of
 from bottega.learn.cold_start.material import Subject
 from bottega.learn.cold_start.proofs import Gate, prove_all
 from bottega.learn.cold_start.settings import ExampleStage, JudgeStage
+from bottega.learn.cold_start.sketches import sketches_of
 from bottega.learn.cold_start.splits import splits_of
 from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.tokens import counter
@@ -178,7 +179,10 @@ def examples_stage(
         chosen = bench or next(iter(benches))
         device = DeviceFacts(**(store.fact("device") or {}))
         shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
-        desk = Desk(stage, Prompts(stage.style), device, shelf)  # type: ignore[arg-type]
+        prompts = Prompts(stage.style)  # type: ignore[arg-type]
+        tasks = (subject.task for subject in store.subjects())
+        sketches = sketches_of(folder, tasks) if prompts.shows("write", "sketch") else {}
+        desk = Desk(stage, prompts, device, shelf, sketches)
         outcome = examples_of(store, chosen, desk, count)
         runs = store.runs()
         making = {

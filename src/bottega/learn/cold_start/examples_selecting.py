@@ -34,7 +34,12 @@ def selecting_examples(lesson: Lesson, desk: Desk, lost: Lost) -> Iterator[Examp
         lost("whether a card helped is not sure")
         return
     given = selector.SelectorInput(
-        lesson.task, tuple(card.header for card in offered), stage.skills, desk.device.kind, lesson.language
+        lesson.task,
+        tuple(card.header for card in offered),
+        stage.skills,
+        desk.device.kind,
+        lesson.language,
+        desk.sketches.get(lesson.task.id, ""),
     )
     yield Example(
         role="select",

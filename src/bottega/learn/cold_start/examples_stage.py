@@ -1,12 +1,12 @@
 """The second stage: from judged material to examples on both sides of the split, filtered, with a report of what was left out and why.
 
-It reads the store and the library and nothing else, runs no task and no kernel, and can be run again with other options.
+It reads the store, the library and the sketches and nothing else, runs no task and no kernel, and can be run again with other options.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,12 +18,13 @@ from bottega.learn.cold_start.examples_selecting import selecting_examples
 from bottega.learn.cold_start.examples_summarising import summarising_examples
 from bottega.learn.cold_start.examples_writing import Desk, unjudged_example, writing_examples
 from bottega.learn.cold_start.material import Lesson
-from bottega.learn.cold_start.outline import clusters
+from bottega.learn.cold_start.outline import Runs, clusters, runs_of, words_of
 from bottega.learn.cold_start.proofs import FACT
-from bottega.learn.cold_start.renaming import renamed
-from bottega.learn.cold_start.splits import splits_of
+from bottega.learn.cold_start.renaming import renamings
+from bottega.learn.cold_start.side_by_side import Room, SideBySide
+from bottega.learn.cold_start.splits import Split, splits_of
 from bottega.learn.cold_start.store import Bench, Store
-from bottega.learn.cold_start.tokens import Count, size_of
+from bottega.learn.cold_start.tokens import Count, sizes_of
 from bottega.learn.cold_start.unjudged import Endings, unjudged
 
 
@@ -42,72 +43,128 @@ class Outcome:
     """Of the training side, before and after the filter."""
 
 
-def examples_of(store: Store, bench: Bench, desk: Desk, count: Count) -> Outcome:
+@dataclass
+class _Made:
+    """What came of a few tasks."""
+
+    entries: list[Example | str] = field(default_factory=list)
+    """Examples with their tokens, and why others were not made, in order."""
+    faults: list[str] = field(default_factory=list)
+    shapes: dict[str, Runs] = field(default_factory=dict)
+    """Of the examples' code."""
+
+
+def examples_of(store: Store, bench: Bench, desk: Desk, count: Count, processes: int | None = None) -> Outcome:
+    """Of a large store in as many processes as there are cores, unless told otherwise; the outcome is the same."""
     outcome = Outcome()
-    subjects = list(store.subjects())
-    sides = splits_of(subjects, desk.stage.held_out, desk.stage.salt)
+    tasks = store.task_ids()
+    room = Room(store, bench, desk, count, _endings(store, bench, desk, tasks), _proofs(store))
+    with SideBySide(room, len(tasks), processes) as workers:
+        sides = workers.begin(_sides, None)
+        found: dict[str, Example] = {}
+        shapes: dict[str, Runs] = {}
+        for made in workers.pieces(_made, tasks):
+            outcome.faults += made.faults
+            shapes |= made.shapes
+            for entry in made.entries:
+                _take(entry, desk.stage.max_tokens, found, outcome)
+        side = sides()
+        split = [replace(example, split=side[example.task_id]) for example in found.values()]
+        numbers = clusters([example.code for example in split], known=shapes)
+        examples = [replace(example, cluster=number) for example, number in zip(split, numbers)]
+        train = [example for example in examples if example.split == "train"]
+        test = [example for example in examples if example.split == "test"]
+        if desk.stage.filtered:
+            kept, held = diverse(train, desk.stage.caps), diverse(test, desk.stage.caps)
+            if left := len(examples) - len(kept) - len(held):
+                outcome.lost["crowded out by the diversity filter"] += left
+        else:
+            kept, held = train, test
+        outcome.coverage = report(train, kept)
+        bare = [replace(example, code="") for example in kept]
+        # Under other names, with one side of the split only: held-out tasks are as people wrote them.
+        writing = [example for example in bare if example.role == "write"] if desk.stage.renamed else []
+        copies = [copy for piece in workers.pieces(_renamed, writing) for copy in piece]
+    by_number = (copy[number] for number in range(desk.stage.renamed) for copy in copies)
+    outcome.examples = [*bare, *(copy for copy in by_number if copy), *(replace(example, code="") for example in held)]
+    return outcome
+
+
+def _endings(store: Store, bench: Bench, desk: Desk, tasks: list[str]) -> Endings:
+    endings = Endings()
+    if desk.stage.unjudged:
+        judged = {task for task, _ in store.judged(bench)}
+        for task in tasks:
+            for lesson in store.lessons_of(task, bench) if task in judged else ():
+                endings.see(lesson, desk.stage.baseline)
+    return endings
+
+
+def _proofs(store: Store) -> dict[str, list[dict[str, Any]]]:
     proofs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for name, proof in store.facts(FACT):
         if proof["step"] == "admit":
             proofs[proof["task_id"]].append({**proof, "name": name})
-    found: dict[str, Example] = {}
-    endings = Endings()
-    if desk.stage.unjudged:
-        for lesson in store.lessons(bench):
-            endings.see(lesson, desk.stage.baseline, desk.stage.concise)
-    for lesson in store.lessons(bench):
-        for example in _all_of(lesson, desk, proofs[lesson.task.id], endings, outcome):
-            outcome.made += 1
-            tokens = size_of(example.messages, count)
-            if desk.stage.max_tokens and tokens > desk.stage.max_tokens:
-                outcome.lost[f"longer than {desk.stage.max_tokens} tokens"] += 1
-            elif example.id in found:
-                outcome.lost["the same example twice"] += 1
-            else:
-                found[example.id] = replace(example, split=sides[example.task_id], tokens=tokens)
-    examples = _clustered(list(found.values()))
-    train = [example for example in examples if example.split == "train"]
-    test = [example for example in examples if example.split == "test"]
-    if desk.stage.filtered:
-        kept, held = diverse(train, desk.stage.caps), diverse(test, desk.stage.caps)
-        if left := len(examples) - len(kept) - len(held):
-            outcome.lost["crowded out by the diversity filter"] += left
+    return proofs
+
+
+def _take(entry: Example | str, longest: int, found: dict[str, Example], outcome: Outcome) -> None:
+    if isinstance(entry, str):
+        outcome.lost[entry] += 1
+        return
+    outcome.made += 1
+    if longest and entry.tokens > longest:
+        outcome.lost[f"longer than {longest} tokens"] += 1
+    elif (name := entry.id) in found:
+        outcome.lost["the same example twice"] += 1
     else:
-        kept, held = train, test
-    outcome.coverage = report(train, kept)
-    copies = _renamed(kept, desk.stage.renamed, count)
-    outcome.examples = [replace(example, code="") for example in (*kept, *copies, *held)]
-    return outcome
+        found[name] = entry
 
 
-def _all_of(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]], endings: Endings, outcome: Outcome) -> Iterator[Example]:
+# What is done in any process.
+
+
+def _sides(room: Room, _: None) -> dict[str, Split]:
+    return splits_of(list(room.store.subjects()), room.desk.stage.held_out, room.desk.stage.salt)
+
+
+def _made(room: Room, tasks: Sequence[str]) -> _Made:
+    made = _Made()
+    for task in tasks:
+        for lesson in room.store.lessons_of(task, room.bench):
+            for example in _all_of(lesson, room, made):
+                made.entries.append(example)  # one by one: what is lost on the way is noted between them
+    examples = [entry for entry in made.entries if isinstance(entry, Example)]
+    sizes = iter(sizes_of([example.messages for example in examples], room.count))
+    made.entries = [replace(entry, tokens=next(sizes)) if isinstance(entry, Example) else entry for entry in made.entries]
+    longest = room.desk.stage.max_tokens
+    for entry in made.entries:
+        if isinstance(entry, Example) and not (longest and entry.tokens > longest) and entry.code not in made.shapes:
+            made.shapes[entry.code] = runs_of(words_of(entry.code))
+    return made
+
+
+def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
+    desk = room.desk
     if unjudged(lesson):
-        shown = endings.drawn(lesson) if desk.stage.unjudged else None
+        shown = room.endings.chosen(lesson, desk.stage.concise) if desk.stage.unjudged else None
         if shown is not None:
             yield unjudged_example(lesson, desk, shown)
         return
-
-    def lost(reason: str) -> None:
-        outcome.lost[reason] += 1
-
     makers = (
         writing_examples(lesson, desk),
-        selecting_examples(lesson, desk, lost),
-        summarising_examples(lesson, desk, proofs, lost),
+        selecting_examples(lesson, desk, made.entries.append),
+        summarising_examples(lesson, desk, room.proofs.get(lesson.task.id, []), made.entries.append),
     )
     for maker in makers:
         try:
             yield from maker
         except UnreadableAnswer as error:
-            outcome.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
+            made.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
 
 
-def _renamed(examples: list[Example], copies: int, count: Count) -> list[Example]:
-    """Under other names, with one side of the split only: held-out tasks are as people wrote them."""
-    writing = [example for example in examples if example.role == "write"]
-    found = [copy for number in range(copies) for example in writing if (copy := renamed(example, number)) is not None]
-    return [replace(copy, tokens=size_of(copy.messages, count)) for copy in found]
-
-
-def _clustered(examples: list[Example]) -> list[Example]:
-    return [replace(example, cluster=number) for example, number in zip(examples, clusters([one.code for one in examples]))]
+def _renamed(room: Room, examples: Sequence[Example]) -> list[list[Example | None]]:
+    """The copies of each, None where there is none."""
+    copies = [renamings(example, room.desk.stage.renamed) for example in examples]
+    sizes = iter(sizes_of([copy.messages for of_one in copies for copy in of_one if copy], room.count))
+    return [[replace(copy, tokens=next(sizes)) if copy else None for copy in of_one] for of_one in copies]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.agents import writer
@@ -33,6 +33,8 @@ class Desk:
     prompts: Prompts
     device: DeviceFacts
     shelf: Shelf
+    sketches: Mapping[str, str] = field(default_factory=dict)
+    """By task; one that has none is shown whole."""
 
 
 def unjudged_example(lesson: Lesson, desk: Desk, attempt: Attempt) -> Example:
@@ -130,7 +132,15 @@ def _write(
 ) -> Example:
     stage = desk.stage
     given = writer.WriterInput(
-        lesson.task, lesson.language, desk.device, tuple(skills), past, best, precision=stage.precision, baseline=stage.baseline
+        lesson.task,
+        lesson.language,
+        desk.device,
+        tuple(skills),
+        past,
+        best,
+        sketch=desk.sketches.get(lesson.task.id, ""),
+        precision=stage.precision,
+        baseline=stage.baseline,
     )
     prompt = writer.messages(given, desk.prompts)
     answer = written(attempt.source, summary or _summary(attempt), stage.style, thought)

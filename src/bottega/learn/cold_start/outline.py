@@ -10,7 +10,7 @@ import ast
 import re
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,20 +46,24 @@ def words_of(source: str) -> list[str]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return list(_native_words(source))
-    return list(_tree_words(tree))
+    return _tree_words(tree)
 
 
-def _tree_words(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        if "{" in node.value and ";" in node.value:
-            yield from _native_words(node.value)
-        return
-    yield type(node).__name__
-    if isinstance(node, ast.Attribute):
-        yield node.attr
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.Load | ast.Store):
-            yield from _tree_words(child)
+def _tree_words(tree: ast.AST) -> list[str]:
+    """Each node before what is in it. Without recursion: the programs are many and their trees deep."""
+    words: list[str] = []
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if "{" in node.value and ";" in node.value:
+                words.extend(_native_words(node.value))
+            continue
+        words.append(type(node).__name__)
+        if isinstance(node, ast.Attribute):
+            words.append(node.attr)
+        pending.extend([child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Load | ast.Store)][::-1])
+    return words
 
 
 def _native_words(text: str) -> Iterator[str]:
@@ -90,12 +94,16 @@ def signature(runs: Runs) -> Signature:
     return least
 
 
-def clusters(sources: Sequence[str], alike: float = ALIKE) -> list[int]:
-    """For each source the number of its cluster: alike ones are joined, and whatever is alike to those. The first one names it."""
+def clusters(sources: Sequence[str], alike: float = ALIKE, known: Mapping[str, Runs] | None = None) -> list[int]:
+    """For each source the number of its cluster: alike ones are joined, and whatever is alike to those. The first one names it.
+
+    Runs that are `known` already are not made again.
+    """
     unique = list(dict.fromkeys(sources))
     if not unique:
         return []
-    runs = [runs_of(words_of(source)) for source in unique]
+    known = known or {}
+    runs = [known[source] if source in known else runs_of(words_of(source)) for source in unique]
     groups = Groups(len(unique))
     # Signatures find the pairs that may be alike; whether they are is counted.
     for one, other, _ in likely_pairs(np.stack([signature(each) for each in runs]), alike):

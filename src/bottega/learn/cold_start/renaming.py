@@ -1,7 +1,8 @@
 """The same example under other names: a small model must learn to copy what a task calls its tensors and layers, not to expect `x` and `conv`.
 
 Names of the task's own choosing (arguments, attributes, constants) are exchanged in all of the conversation at once, so that task,
-kernels and diagnoses still speak of the same things. A name that also means something else anywhere stays as it is.
+kernels and diagnoses still speak of the same things. A name that also means something else anywhere stays as it is: a function of
+torch, a keyword of a call, or what the teacher calls something of its own, which a small model is to learn by heart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bottega.backbone.chat import Message
 from bottega.core.errors import TaskError
 from bottega.core.task import parsed
 from bottega.learn.cold_start.example import Example
+from bottega.learn.cold_start.own_names import own_names
 
 ARGUMENTS = (
     "x", "a", "b", "u", "v", "z", "h", "s", "t", "w", "q", "k", "inp", "inputs", "data", "feats", "features", "tensor",
@@ -43,28 +45,58 @@ DERIVED = ("", "_val", "_ptr")
 SHARE = 0.75
 """Of the names, how many change in one copy."""
 
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OTHERS = frozenset((*keyword.kwlist, "torch", "nn", "F", "tl", "triton", "math", "self", "out"))
+_FOREIGN = re.compile(r"(?:(?<!\bself)\.|::)([^\W\d]\w*)")
+"""An attribute of something else than the module, also of a submodule: the name may be torch's, or C++'s as in `std::floor`."""
+_GIVEN = re.compile(r"\b([^\W\d]\w*)=(?!=)")
+"""A keyword of a call."""
+_CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
+"""A function of torch in a sketch, where it stands without its module."""
+
 
 def renamed(example: Example, seed: int) -> Example | None:
     """None where nothing could be changed, or where a text of the example could not be read."""
+    return _copies(example, (seed,))[0]
+
+
+def renamings(example: Example, number: int) -> list[Example | None]:
+    """Copies by the seeds from 0 on: what they share is read once."""
+    return _copies(example, range(number))
+
+
+def _copies(example: Example, seeds: Sequence[int]) -> list[Example | None]:
     texts = [message.content for message in example.messages]
     task = next((block.body for block in blocks(texts[1])), "") if len(texts) > 1 else ""
+    everything = "\n".join(texts)
+    words = set(_WORD.findall(everything))
     try:
-        pairs = _exchange(task, "\n".join(texts), f"{example.id}/{seed}")
+        tree = parsed(task, "task")
+        answer = [parsed(block.body, "answer") for block in blocks(texts[-1]) if block.info == "python"]
     except TaskError:
-        return None
-    if not pairs:
-        return None
-    pattern = re.compile(r"\b(" + "|".join(sorted(map(re.escape, pairs), key=len, reverse=True)) + r")\b")
-    said = tuple(Message(one.role, pattern.sub(lambda found: pairs[found[1]], one.content)) for one in example.messages)
-    return replace(example, messages=said, renamed=True)
+        return [None] * len(seeds)
+    known = (pattern.findall(everything) for pattern in (_FOREIGN, _GIVEN, _CALLED))
+    kept = _OTHERS.union(*known, *(own_names(one, tree) for one in answer))
+    names = [(name, pool) for name, pool in _names(tree) if name not in kept and not hasattr(builtins, name)]
+    key = example.id
+    found: list[Example | None] = []
+    for seed in seeds:
+        pairs = _exchange(names, words, f"{key}/{seed}")
+        said = tuple(Message(one.role, _exchanged(one.content, pairs)) for one in example.messages)
+        found.append(replace(example, messages=said, renamed=True) if pairs else None)
+    return found
 
 
-def _exchange(task: str, everything: str, key: str) -> dict[str, str]:
-    words = set(re.findall(r"[A-Za-z_]\w*", everything))
+def _exchanged(text: str, pairs: dict[str, str]) -> str:
+    pattern = r"\b(" + "|".join(sorted(map(re.escape, pairs), key=len, reverse=True)) + r")\b"
+    return re.sub(pattern, lambda found: pairs[found[1]], text) if pairs else text
+
+
+def _exchange(names: Sequence[tuple[str, Sequence[str]]], words: set[str], key: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     taken = set(words)
-    for name, pool in _names(task):
-        if name in pairs or not _own(name, everything) or _draw(key, name, 1000) >= SHARE * 1000:
+    for name, pool in names:
+        if name in pairs or _draw(key, name, 1000) >= SHARE * 1000:
             continue
         free = [word for word in pool if not {word + end for end in DERIVED} & taken and word not in keyword.kwlist]
         if free:
@@ -74,9 +106,8 @@ def _exchange(task: str, everything: str, key: str) -> dict[str, str]:
     return pairs
 
 
-def _names(task: str) -> Iterator[tuple[str, Sequence[str]]]:
+def _names(tree: ast.Module) -> Iterator[tuple[str, Sequence[str]]]:
     """Names that the task chose, with words that may stand for them."""
-    tree = parsed(task, "task")
     for statement in tree.body:
         if isinstance(statement, ast.Assign):
             yield from ((target.id, CONSTANTS) for target in statement.targets if isinstance(target, ast.Name))
@@ -89,19 +120,6 @@ def _names(task: str) -> Iterator[tuple[str, Sequence[str]]]:
                 yield from ((argument.arg, pool) for argument in node.args.args if argument.arg != "self")
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
                 yield node.attr, ATTRIBUTES
-
-
-def _own(name: str, everything: str) -> bool:
-    """Whether it stands for the same thing wherever it is written: no function of torch, no keyword of a call, no word of prose."""
-    if (
-        hasattr(builtins, name)
-        or keyword.iskeyword(name)
-        or name in ("torch", "nn", "F", "tl", "triton", "math", "self", "out")
-    ):
-        return False
-    foreign = re.search(rf"(?<!\bself)\.{name}\b", everything)  # also of a submodule: the name may be torch's
-    given = re.search(rf"\b{name}=(?!=)", everything)
-    return not foreign and not given
 
 
 def _draw(key: str, what: str, among: int) -> int:

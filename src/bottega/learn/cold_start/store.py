@@ -230,8 +230,11 @@ class Store:
 
     def lessons(self, bench: Bench) -> Iterator[Lesson]:
         """Task by task, so that material of any size passes through little memory. Tasks by id, languages by name."""
-        for (task_id,) in self._rows("SELECT id FROM tasks ORDER BY id"):
+        for task_id in self.task_ids():
             yield from self.lessons_of(task_id, bench)
+
+    def task_ids(self) -> list[str]:
+        return [task_id for (task_id,) in self._rows("SELECT id FROM tasks ORDER BY id")]
 
     def lessons_of(self, task_id: str, bench: Bench) -> Iterator[Lesson]:
         query = "SELECT language, teacher, seed, without, body FROM lectures WHERE task = ? ORDER BY language, teacher, seed, without"

@@ -9,8 +9,8 @@ import ast
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from symtable import symtable
 
+from bottega.core.statements import binds, reads
 from bottega.core.task import Task, parsed
 from bottega.learn.teachers.teacher import Refusal
 
@@ -109,38 +109,15 @@ def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     return function
 
 
-def binds(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.ClassDef | ast.FunctionDef):
-        return [statement.name]
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.split(".")[0] for alias in statement.names]
-    if isinstance(statement, ast.Assign | ast.AnnAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return []
-
-
 def _needed(roots: Iterable[ast.AST], bound: dict[str, ast.stmt]) -> set[ast.stmt]:
     found: set[ast.stmt] = set()
     pending = list(roots)
     while pending:
-        for name in _reads(pending.pop()):
+        for name in reads(pending.pop()):
             statement = bound.get(name)
             if statement is not None and statement not in found:
                 found.add(statement)
                 pending.append(_without_forward(statement))
-    return found
-
-
-def _reads(node: ast.AST) -> set[str]:
-    """Names that it takes from the file around it: an argument of the same name as a constant is not one."""
-    found: set[str] = set()
-    pending = [symtable(ast.unparse(node), "task", "exec")]
-    while pending:
-        table = pending.pop()
-        outermost = table.get_type() == "module"
-        found |= {name.get_name() for name in table.get_symbols() if name.is_global() or (outermost and name.is_referenced())}
-        pending += table.get_children()
     return found
 
 

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from symtable import SymbolTable, symtable
 
+from bottega.core.statements import binds
 from bottega.core.task import Task, parsed
-from bottega.learn.teachers.builder.frame import MODEL, NEW, binds
+from bottega.learn.teachers.builder.frame import MODEL, NEW
 from bottega.learn.teachers.teacher import Refusal
 
 CONTRACT = ("get_inputs", "get_init_inputs")

@@ -1,0 +1,36 @@
+"""How a backbone is asked where the user does not say: as its model was trained, else by whether it is behind a server.
+
+A small model that was trained on one right answer to each question writes best what it finds likeliest, so one answer is drawn without
+chance, and several with little; a large one is asked as its makers advise.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from bottega.agents.prompts import Style
+from bottega.backbone.loading import trained_style
+
+SEVERAL = 0.5
+"""The temperature of a trained model's answers where several are drawn."""
+LONG_ANSWER = 3072
+"""Tokens: what the longest kernels have that our own models were trained on."""
+
+
+def prompt_style(backbone: str, chosen: str | None = None) -> Style:
+    return cast(Style, chosen or trained_style(backbone) or ("full" if backbone.startswith("server:") else "compact"))
+
+
+def temperature_for(backbone: str, answers: int, chosen: float | None = None) -> float:
+    """`answers`: how many are asked for each task."""
+    if chosen is not None:
+        return chosen
+    if trained_style(backbone) is None:
+        return 1.0
+    return SEVERAL if answers > 1 else 0.0
+
+
+def answer_tokens(backbone: str, chosen: int | None = None) -> int:
+    if chosen is not None:
+        return chosen
+    return 8192 if backbone.startswith("server:") else LONG_ANSWER if trained_style(backbone) else 2048

@@ -1,0 +1,44 @@
+"""How a backbone is asked when nobody says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bottega.app import asking
+from bottega.app.asking import answer_tokens, prompt_style, temperature_for
+
+
+@pytest.fixture
+def only_the_embedded_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "trained_style", lambda spec: "terse" if spec == "embedded" else None)
+
+
+@pytest.mark.usefixtures("only_the_embedded_is_trained")
+def test_the_users_word_counts_then_the_models_training_then_the_server() -> None:
+    assert prompt_style("embedded") == "terse"
+    assert prompt_style("embedded", "full") == "full"
+    assert prompt_style("embedded:base") == "compact"
+    assert prompt_style("server:m@http://localhost") == "full"
+
+
+@pytest.mark.usefixtures("only_the_embedded_is_trained")
+def test_a_trained_model_gives_its_likeliest_answer_where_one_is_asked_for() -> None:
+    assert temperature_for("embedded", 1) == 0.0
+    assert 0.0 < temperature_for("embedded", 8) < 1.0
+    assert temperature_for("embedded", 8, 0.9) == 0.9
+    assert temperature_for("embedded", 1, 0.9) == 0.9
+    assert temperature_for("embedded:base", 1) == temperature_for("server:m@http://localhost", 8) == 1.0
+
+
+@pytest.mark.usefixtures("only_the_embedded_is_trained")
+def test_answers_may_be_as_long_as_the_model_learned_to_write() -> None:
+    assert answer_tokens("embedded:base") < answer_tokens("embedded") < answer_tokens("server:m@http://localhost")
+    assert answer_tokens("embedded", 64) == 64
+
+
+def test_the_model_that_comes_along_is_asked_as_it_was_trained() -> None:
+    shipped = Path(asking.__file__).parents[1] / "backbone" / "shipped" / "bottega.difference"
+    assert prompt_style("embedded") == ("terse" if shipped.is_file() else "compact")
+    assert prompt_style("embedded:base") == "compact"
