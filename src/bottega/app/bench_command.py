@@ -13,10 +13,10 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from bottega.app.asking import answer_tokens, prompt_style, temperature_for
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
-from bottega.app.asking import answer_tokens, prompt_style, temperature_for
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing

@@ -14,8 +14,8 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from bottega.app.optimize_display import Display, display_for
 from bottega.app.asking import answer_tokens, prompt_style, temperature_for
+from bottega.app.optimize_display import Display, display_for
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
