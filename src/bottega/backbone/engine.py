@@ -7,11 +7,12 @@ of steps is put on the device before the one before it is looked at: the device 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bottega.backbone.draft import Decode, Draft
 from bottega.backbone.runner import Drawn, Runner, Window
@@ -19,6 +20,19 @@ from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
 T = TypeVar("T")
+
+LEAST_STAY = 0.2
+"""Seconds that the engine keeps a device before it lets others have it: where many time kernels, it must come on too."""
+
+
+class Turnstile(Protocol):
+    """What stands before a device that others must have to themselves at times."""
+
+    def enter(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def wanted(self) -> bool: ...
 
 
 class Engine:
@@ -35,6 +49,9 @@ class Engine:
         self._closing = False
         self._running: dict[Draft, None] = {}  # in the order in which they came
         self._windows: deque[Window] = deque()
+        self.turnstile: Turnstile | None = None
+        """Passed before every turn, where there is one."""
+        self._entered: float | None = None
         self._thread = threading.Thread(target=self._run, name="backbone", daemon=True)
         self._thread.start()
 
@@ -84,6 +101,7 @@ class Engine:
             with self.runner.session():
                 while self._await_work():
                     try:
+                        self._pass()
                         self._turn()
                     except Exception as error:
                         self._fail(error)
@@ -97,8 +115,26 @@ class Engine:
     def _await_work(self) -> bool:
         with self._changed:
             while not (self._waiting or self._running or self._windows or self._actions or self._closing):
+                self._leave()
                 self._changed.wait()
             return not self._closing
+
+    def _pass(self) -> None:
+        """Whoever waits for the device to be quiet goes first, and finds it so."""
+        if self.turnstile is None:
+            return
+        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and self.turnstile.wanted():
+            while self._windows:
+                self._collect()
+            self._leave()
+        if self._entered is None:
+            self.turnstile.enter()
+            self._entered = time.monotonic()
+
+    def _leave(self) -> None:
+        if self.turnstile is not None and self._entered is not None:
+            self.turnstile.leave()
+            self._entered = None
 
     def _turn(self) -> None:
         while self._actions:
@@ -117,8 +153,11 @@ class Engine:
                 draft.launched += window.draws
             self._windows.append(window)
         if self._windows and (not launched or len(self._windows) > self.runner.lag):
-            for drawn in self._windows.popleft().collect():
-                self._settle(drawn)
+            self._collect()
+
+    def _collect(self) -> None:
+        for drawn in self._windows.popleft().collect():
+            self._settle(drawn)
 
     def _admit(self) -> None:
         """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
@@ -180,6 +219,7 @@ class Engine:
             self.runner.reset()
 
     def _end(self) -> None:
+        self._leave()
         with self._changed:
             left = [*self._running, *self._waiting]
             self._waiting.clear()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.draft import draft
-from bottega.backbone.engine import Engine
+from bottega.backbone.engine import Engine, Turnstile
 from bottega.backbone.foreign import ForeignRunner
 from bottega.backbone.loading import EMBEDDED, Loaded, free_memory, load
 from bottega.backbone.paged import PagedRunner
@@ -81,6 +81,10 @@ class LocalBackbone:
             self._engine.cancel(drafts)
             raise
 
+    def give_way(self, turnstile: Turnstile) -> None:
+        """Pass it before every piece of work from now on: others need the device to themselves at times. The first one stays."""
+        self._engine.turnstile = self._engine.turnstile or turnstile
+
     async def warm_up(self) -> None:
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""
         await asyncio.to_thread(self._engine.between, self._runner.warm_up)
@@ -117,6 +121,12 @@ class LocalBackbone:
         """Which decoder serves the model, and why not a faster one."""
         why = getattr(self._runner, "why", "")
         return f"{self._runner.kind} ({why})" if why else self._runner.kind
+
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda:N`."""
+        device = next(self.model.parameters()).device
+        return "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 
     @property
     def slots(self) -> int:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.draft import Draft, draft
-from bottega.backbone.engine import Engine
+from bottega.backbone.engine import Engine, Turnstile
 from bottega.backbone.loading import end_ids, place_of
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.teacher import Row
@@ -45,6 +45,7 @@ class VllmBackbone:
         """`open` is what callers want; this takes vLLM's `LLM` unopened, since it must be opened on the engine's thread."""
         self.name = name
         self.tokenizer: Tokenizer = tokenizer
+        self.device = "cuda:0"
         self.policy_version = 0
         self.slots = slots
         self._vocabulary = vocabulary
@@ -104,6 +105,10 @@ class VllmBackbone:
         except BaseException:  # cancelled, or one of them failed: nobody waits for the others any more
             self._engine.cancel(drafts)
             raise
+
+    def give_way(self, turnstile: Turnstile) -> None:
+        """Pass it before every piece of work from now on: others need the device to themselves at times. The first one stays."""
+        self._engine.turnstile = self._engine.turnstile or turnstile
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
         """By vLLM's own pass over the whole row. Answers that are being drawn wait for it."""

@@ -26,6 +26,7 @@ from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.giving_way import give_way
 from bottega.episodes.workshop import PROMPT_SHARE, seed_of
 from bottega.judge.sketcher import shared_sketcher
 
@@ -52,6 +53,7 @@ class Apprentice:
     ) -> None:
         self.speaker, self.judge, self.prompts, self.device, self.language = speaker, judge, prompts, device, language
         self.kernels, self.temperature, self.max_tokens, self.baseline = kernels, temperature, max_tokens, baseline
+        give_way(speaker)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="apprentice", daemon=True)
 

@@ -23,6 +23,7 @@ from bottega.core.task import Task
 from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import Budget
+from bottega.episodes.giving_way import give_way
 from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.sketcher import shared_sketcher
@@ -47,6 +48,9 @@ class Workshop:
     device: DeviceFacts
     journal: Journal
     budget: Budget = field(default_factory=Budget)
+
+    def __post_init__(self) -> None:
+        give_way(self.speaker)
 
     def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""

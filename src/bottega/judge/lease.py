@@ -72,6 +72,22 @@ class Lease:
         finally:
             self._enter(fcntl.LOCK_SH)
 
+    def enter(self) -> None:
+        """Share it until `leave`: for whoever cannot put its work into one block."""
+        self._enter(fcntl.LOCK_SH)
+
+    def leave(self) -> None:
+        fcntl.flock(self.room, fcntl.LOCK_UN)
+
+    def wanted(self) -> bool:
+        """Whether somebody waits at the gate, as a timer does while others share."""
+        try:
+            fcntl.flock(self.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        return False
+
     def breathe(self) -> None:
         """For whoever shares it: let a timer in that waits, if it was shared for long."""
         if time.monotonic() - self._entered > LONG_SECONDS:

@@ -27,6 +27,7 @@ from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.episode import use_of
+from bottega.episodes.giving_way import give_way
 from bottega.episodes.journal import FILE, Journal
 from bottega.episodes.workshop import Workshop
 from bottega.learn.admission import Admission, Staged, admit, apply, open_run_library
@@ -159,6 +160,7 @@ class Run:
         self.backbone = LocalBackbone(
             loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
         )
+        give_way(TokenSpeaker(self.backbone))
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
         self.proofs = Library(folder / PROOFS) if config.ablations.skills else None

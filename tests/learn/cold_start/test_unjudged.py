@@ -12,10 +12,12 @@ from told_material import timed, wrong
 from bottega.core.candidate import Candidate
 from bottega.core.verdict import Verdict
 from bottega.learn.cold_start.material import Lecture, Lesson, subject_of
-from bottega.learn.cold_start.unjudged import BELIEF, DOUBTED, SLOWEST, TRUSTED, Endings, ending_of, unjudged
+from bottega.learn.cold_start.unjudged import BELIEF, DOUBTED, LEAST, MOST, TRUSTED, Endings, ending_of, unjudged
 from bottega.learn.teachers.teacher import FIRST_ATTEMPT, Course, Step
 
-LIBRARY, OWN, CAPTURED = (), ("own_product",), ("captured",)
+LIBRARY, OWN, CAPTURED = (), ("own",), ("captured",)
+STEPS = {LIBRARY: FIRST_ATTEMPT, OWN: "own_product", CAPTURED: "captured"}
+PLACE = ("triton", 2, False)
 
 
 def lesson(
@@ -29,7 +31,7 @@ def lesson(
         source = f"class ModelNew: '{'_'.join(ending)}'\n" + "# more\n" * (sizes or {}).get(ending, 0)
         parent = steps[0].candidate.id if steps and ending else None
         candidate = Candidate(source, "triton", name="_".join(ending) or "library", parent=parent)
-        steps.append(Step(candidate, ending[0] if ending else FIRST_ATTEMPT, ""))
+        steps.append(Step(candidate, STEPS[ending], ""))
         verdicts[candidate.id] = wrong() if point is None else timed(point, 1.0)
     course = Course(subject.task.id, "triton", "hand", tuple(steps))
     return Lesson(
@@ -37,58 +39,52 @@ def lesson(
     )
 
 
-def shown(endings: Endings, concise: float = 1.0, level: int | None = 2, **more: object) -> tuple[str, ...]:
+def shown(endings: Endings, level: int | None = 2, **more: object) -> tuple[str, ...]:
     """The ending that is chosen of a course that has all three and no verdict."""
-    attempt = endings.chosen(lesson({LIBRARY: 1.0, OWN: 1.0, CAPTURED: 1.0}, judged=False, level=level, **more), concise)
+    attempt = endings.chosen(lesson({LIBRARY: 1.0, OWN: 1.0, CAPTURED: 1.0}, judged=False, level=level, **more))
     assert attempt is not None
     return ending_of(attempt)
 
 
 def test_before_anything_was_judged_the_library_is_believed_in() -> None:
     endings = Endings()
-    assert endings.expected("triton", 2, LIBRARY) == pytest.approx(TRUSTED)
-    assert endings.expected("triton", 2, OWN) == pytest.approx(DOUBTED)
+    assert endings.worth(PLACE, LIBRARY) == pytest.approx(TRUSTED)
+    assert endings.worth(PLACE, OWN) == pytest.approx(DOUBTED)
     assert shown(endings) == LIBRARY
 
 
-def test_the_expected_share_is_a_geometric_mean_with_the_belief_in_it() -> None:
+def test_worth_is_a_geometric_mean_with_the_belief_in_it_and_bounds_on_what_counts() -> None:
     endings = Endings()
-    endings.see(lesson({LIBRARY: 1.0, OWN: 2.0, CAPTURED: None}), "eager")
-    assert endings.expected("triton", 2, LIBRARY) == pytest.approx(
-        math.exp((math.log(0.5) + BELIEF * math.log(TRUSTED)) / (1 + BELIEF))
-    )
-    assert endings.expected("triton", 2, OWN) == pytest.approx(math.exp(BELIEF * math.log(DOUBTED) / (1 + BELIEF)))
-    assert endings.expected("triton", 2, CAPTURED) == pytest.approx((SLOWEST * DOUBTED**BELIEF) ** (1 / (1 + BELIEF)))
+    endings.see(lesson({LIBRARY: 1.2, OWN: 40.0, CAPTURED: None}), "eager")
+    means = {LIBRARY: (1.2, TRUSTED), OWN: (MOST, DOUBTED), CAPTURED: (LEAST, DOUBTED)}
+    for ending, (speed, believed) in means.items():
+        low = endings.worth(PLACE, ending)
+        assert low <= math.exp((math.log(speed) + BELIEF * math.log(believed)) / (1 + BELIEF)) + 1e-9
+    assert endings.worth(PLACE, CAPTURED) < endings.worth(PLACE, LIBRARY) < endings.worth(PLACE, OWN)
+    assert endings.worth(PLACE, OWN) == pytest.approx((MOST * DOUBTED**BELIEF) ** (1 / (1 + BELIEF)))
+    assert endings.worth(PLACE, CAPTURED) == pytest.approx((LEAST * DOUBTED**BELIEF) ** (1 / (1 + BELIEF)))
 
 
-def test_the_ending_that_came_nearest_to_the_best_is_shown() -> None:
+def test_the_ending_that_was_worth_most_is_shown() -> None:
     endings = Endings()
     for _ in range(8):
         endings.see(lesson({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.5}), "eager")
     assert shown(endings) == OWN
 
 
-def test_other_languages_and_levels_say_nothing() -> None:
+def test_other_languages_levels_and_kinds_of_tasks_say_nothing() -> None:
     endings = Endings()
     for _ in range(8):
         endings.see(lesson({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.0}, level=2), "eager")
     assert shown(endings, level=3) == LIBRARY and shown(endings, level=None) == LIBRARY
-    assert endings.expected("cpp", 2, OWN) == pytest.approx(DOUBTED)
+    assert endings.worth(("cpp", 2, False), OWN) == endings.worth(("triton", 2, True), OWN) == pytest.approx(DOUBTED)
 
 
-def test_a_shorter_ending_that_is_nearly_as_good_is_taken_when_asked() -> None:
+def test_of_two_that_are_worth_the_same_the_shorter_is_shown() -> None:
     endings = Endings()
     for _ in range(20):
-        endings.see(lesson({LIBRARY: 1.0, OWN: 1.05, CAPTURED: 0.5}), "eager")
-    long = {OWN: 50}
-    assert endings.expected("triton", 2, OWN) > endings.expected("triton", 2, LIBRARY)
-    assert shown(endings, 1.0, sizes=long) == OWN and shown(endings, 0.9, sizes=long) == LIBRARY
-
-
-def test_courses_that_were_all_wrong_teach_nothing() -> None:
-    endings = Endings()
-    endings.see(lesson({LIBRARY: None, OWN: None}), "eager")
-    assert endings.expected("triton", 2, LIBRARY) == pytest.approx(TRUSTED)
+        endings.see(lesson({LIBRARY: 0.1, OWN: 9.0, CAPTURED: 9.0}), "eager")
+    assert shown(endings, sizes={OWN: 50}) == CAPTURED and shown(endings, sizes={CAPTURED: 50}) == OWN
 
 
 def test_a_kernel_that_does_not_parse_is_never_shown() -> None:
@@ -96,8 +92,8 @@ def test_a_kernel_that_does_not_parse_is_never_shown() -> None:
     (lecture,) = broken.lectures
     step = lecture.course.steps[0]
     worse = replace(lecture.course, steps=(replace(step, candidate=replace(step.candidate, source="def (")),))
-    assert Endings().chosen(replace(broken, lectures=(replace(lecture, course=worse),)), 1.0) is None
-    assert Endings().chosen(replace(broken, lectures=()), 1.0) is None
+    assert Endings().chosen(replace(broken, lectures=(replace(lecture, course=worse),))) is None
+    assert Endings().chosen(replace(broken, lectures=())) is None
 
 
 def test_a_lesson_is_unjudged_without_a_verdict_on_any_course() -> None:

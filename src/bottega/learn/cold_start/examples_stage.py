@@ -147,7 +147,7 @@ def _made(room: Room, tasks: Sequence[str]) -> _Made:
 def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
     desk = room.desk
     if unjudged(lesson):
-        shown = room.endings.chosen(lesson, desk.stage.concise) if desk.stage.unjudged else None
+        shown = room.endings.chosen(lesson) if desk.stage.unjudged else None
         if shown is not None:
             yield unjudged_example(lesson, desk, shown)
         return
