@@ -47,7 +47,12 @@ def synth_command(
     seed: Annotated[int, typer.Option(help="The same seed gives the same tasks.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N: where the tasks will be judged.")] = "cpu",
     levels: Annotated[str, typer.Option(help="Levels, separated by commas.")] = "1,2,3",
-    families: Annotated[str, typer.Option(help="Operator families, separated by commas; all if left out.")] = "",
+    families: Annotated[
+        str,
+        typer.Option(
+            help="Operator families, separated by commas; all if left out. `formulas` alone: primitive operators in any order."
+        ),
+    ] = "",
     decontaminate: Annotated[
         list[str] | None,
         typer.Option(

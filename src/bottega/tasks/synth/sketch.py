@@ -14,6 +14,7 @@ from bottega.tasks.synth.compose import several, single
 from bottega.tasks.synth.costs import Target, target_of
 from bottega.tasks.synth.draft import Draft
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
+from bottega.tasks.synth.formula import formula
 from bottega.tasks.synth.keys import keys_of, tree_key
 from bottega.tasks.synth.networks import build
 from bottega.tasks.synth.style import draw_style
@@ -21,6 +22,8 @@ from bottega.tasks.synth.write import Writer
 from bottega.tasks.tags import tags_of
 
 LEVELS = (1, 2, 3)
+FORMULAS = "formulas"
+"""A family that is asked for alone: what is drawn for the others stays what it was."""
 LEVEL_SHARES = {1: 0.42, 2: 0.43, 3: 0.15}
 ATTEMPTS = 400
 LOW_PRECISION = {"cpu": 0.04, "cuda": 0.16}
@@ -58,8 +61,10 @@ def synthesise(
         label = f"{seed}/{index}/{target.name}/{','.join(map(str, sorted(set(levels))))}/{','.join(wanted)}/{attempt}"
         chance = Random(label)
         possible = [level for level in sorted(set(levels)) if _possible(level, wanted)]
+        if wanted == (FORMULAS,):
+            return _formula(label, seed, index, target, _aim(chance, target))
         level = chance.choices(possible, [LEVEL_SHARES[level] for level in possible])[0]
-        aim = math.exp(chance.uniform(math.log(3 * target.shortest_ms), math.log(0.35 * target.longest_ms)))
+        aim = _aim(chance, target)
         made = (
             _network(label, seed, index, target, aim)
             if level == 3
@@ -70,12 +75,21 @@ def synthesise(
     raise UsageError(f"no task could be composed for seed {seed}, index {index}: ask for more levels or families")
 
 
+def _aim(chance: Random, target: Target) -> float:
+    """Milliseconds, within the window of the device, short ones as often as long ones."""
+    return math.exp(chance.uniform(math.log(3 * target.shortest_ms), math.log(0.35 * target.longest_ms)))
+
+
 def _check(levels: Sequence[int], families: Sequence[str]) -> None:
     if not levels or any(level not in LEVELS for level in levels):
         raise UsageError(f"levels {', '.join(map(str, levels)) or '(none)'}: tasks are written for the levels 1, 2 and 3")
+    if FORMULAS in families:
+        if tuple(families) != (FORMULAS,) or 2 not in levels:
+            raise UsageError(f"{FORMULAS} are a series of their own, of level 2: ask for them alone")
+        return
     unknown = [family for family in families if family not in FAMILIES]
     if unknown:
-        raise UsageError(f"unknown family {', '.join(unknown)}; the families are {', '.join(FAMILIES)}")
+        raise UsageError(f"unknown family {', '.join(unknown)}; the families are {', '.join((*FAMILIES, FORMULAS))}")
     if not any(_possible(level, families) for level in levels):
         raise UsageError(f"no operator of {', '.join(families)} makes a task of level {', '.join(map(str, levels))}")
 
@@ -119,6 +133,24 @@ def _composed(
         dtype=draft.draw.dtype,
         estimate_ms=round(draft.milliseconds, 4),
         key=keys_of(draft, source),
+    )
+
+
+def _formula(label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised:
+    made = formula(Random(f"{label}/formula"), target, aim)
+    return Synthesised(
+        task=_task(made.source, "_".join(dict.fromkeys(made.operators))[:64], seed, index, 2),
+        seed=seed,
+        index=index,
+        device=target.name,
+        level=2,
+        operators=made.operators,
+        structure="formula",
+        family=FORMULAS,
+        families=(FORMULAS,),
+        dtype="float32",
+        estimate_ms=round(made.milliseconds, 4),
+        key=(tree_key(made.source),),
     )
 
 

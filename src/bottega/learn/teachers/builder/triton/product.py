@@ -23,6 +23,8 @@ FEW = 4
 PROGRAMS = 132
 SHARE = 1024
 """Depth below which a piece is not worth a program of its own."""
+SHALLOW = 64
+"""Depth up to which the stores take longer than the products."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,13 @@ def tile_of(page: Page, kernel: Product) -> Tile:
         return math.ceil(kernel.rows / rows) * math.ceil(kernel.columns / columns) * batch
 
     if kernel.dtype == "float32":
+        if kernel.depth <= SHALLOW:  # little to do for each element of the result: many small tiles hide the stores
+            return Tile(64, 64, 32, 4, 3)
+        if kernel.columns <= 64:
+            return Tile(128, 64 if kernel.columns > 32 else 32, 32, 4, 3)
         if programs(128, 128) >= PROGRAMS:
             return Tile(128, 128, 64, 8, 3)
-        return Tile(64, 64, 32, 4, 4) if programs(64, 64) >= PROGRAMS // 2 else Tile(64, 32, 64, 4, 3)
+        return Tile(64, 64, 64, 4, 3) if programs(64, 64) >= PROGRAMS // 2 else Tile(64, 32, 64, 4, 3)
     if programs(128, 256) >= PROGRAMS:
         return Tile(128, 256, 64, 8, 3)
     return Tile(128, 128, 64, 8, 4) if programs(128, 128) >= PROGRAMS // 2 else Tile(64, 64, 64, 4, 4)
