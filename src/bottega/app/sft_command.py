@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,8 @@ import typer
 from bottega.core.errors import UsageError
 
 STOPPED = 130
+ONE_SIGNAL_S = 1.0
+"""Signals within so many seconds are one."""
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -73,12 +76,18 @@ def sft_command(
 
 @contextlib.contextmanager
 def asked_to_stop(say: object) -> Iterator[list[int]]:
-    """A list that is filled by the first signal; a second one ends the process."""
+    """A list that is filled by the first signal; a second one ends the process. One that comes at once is the same again: `timeout`
+    sends its signal to the process and to its group, and what was learned would be lost."""
     asked: list[int] = []
+    first = 0.0
 
     def ring(number: int, frame: object) -> None:
+        nonlocal first
         if asked:
+            if time.monotonic() - first < ONE_SIGNAL_S:
+                return
             raise KeyboardInterrupt
+        first = time.monotonic()
         asked.append(number)
         if callable(say):
             say("stopping after this step; once more to stop at once")
