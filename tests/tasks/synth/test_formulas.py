@@ -12,7 +12,8 @@ import torch
 from bottega.core.errors import UsageError
 from bottega.tasks.synth import synthesise
 from bottega.tasks.synth.costs import target_of
-from bottega.tasks.synth.formula import _held, formula
+from bottega.tasks.synth.formula import formula
+from bottega.tasks.synth.formula_terms import held
 
 FEW = range(60)
 
@@ -69,7 +70,7 @@ def test_formulas_are_asked_for_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "held"),
+    ("text", "expected"),
     [
         ("x", "x"),
         ("self.scale", "self.scale"),
@@ -80,5 +81,5 @@ def test_formulas_are_asked_for_alone() -> None:
         ("(a + b) * c", "((a + b) * c)"),
     ],
 )
-def test_what_would_fall_apart_is_held_together(text: str, held: str) -> None:
-    assert _held(text) == held
+def test_what_would_fall_apart_is_held_together(text: str, expected: str) -> None:
+    assert held(text) == expected
