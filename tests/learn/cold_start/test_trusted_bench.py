@@ -79,6 +79,7 @@ def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
     assert Verdict.from_json(found["fast"].to_json()) == found["fast"]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_hangs_is_ended_and_the_others_go_on() -> None:
     torch_only = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        {} x + x\n"
     doubles = Task(
