@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bottega.backbone import engine as place
 from bottega.backbone.engine import Engine
-from bottega.episodes import giving_way
 from bottega.episodes.giving_way import give_way
 from bottega.judge.lease import Lease, open_lease
 
@@ -21,9 +20,7 @@ def leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Of our own: other tests time kernels on this machine."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(place, "LEAST_STAY", 0.0)
-    giving_way._lease.cache_clear()
     yield
-    giving_way._lease.cache_clear()
 
 
 class Busy:
@@ -84,8 +81,9 @@ class Local:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def give_way(self, turnstile: place.Turnstile) -> None:
-        self.engine.turnstile = self.engine.turnstile or turnstile
+    def give_way(self, turnstile: Callable[[], place.Turnstile]) -> None:
+        if self.engine.turnstile is None:
+            self.engine.turnstile = turnstile()
 
 
 class Speaks:

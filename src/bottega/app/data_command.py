@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -25,10 +26,12 @@ from bottega.learn.cold_start.data_card import changed_files, read_card, text_of
 from bottega.learn.cold_start.data_files import read_rows
 from bottega.learn.cold_start.judge_stage import Progress
 from bottega.learn.cold_start.settings import Caps, ExampleStage, JudgeStage
+from bottega.learn.cold_start.sketches import Tell
 from bottega.learn.cold_start.subjects import load_subjects
 from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
 from bottega.learn.cold_start.trusted.trust import must_be_trusted
 
+SKETCHES_EVERY_S = 10.0
 STAGES = ("teach", "judge", "examples", "all")
 BASELINES = {"eager": ("eager",), "compile": ("compile",), "both": ("eager", "compile")}
 WHAT, MATERIAL, EXAMPLES, OUTPUT = "What is taught", "Judging", "Examples", "Output"
@@ -197,7 +200,9 @@ def build_command(
                 _say_judged(progress)
         told |= judged_facts(judged)
     if stage not in ("teach", "judge"):
-        outcome, card = examples_stage(out, making, tokenizer=tokenizer, form=form, command=command)
+        outcome, card = examples_stage(
+            out, making, tokenizer=tokenizer, form=form, command=command, sketching=_say_sketches(quiet=as_json)
+        )
         told |= {"examples": card["examples"], "splits": card["splits"], "left_out": card["left_out"], "counts": card["counts"]}
         told["unreadable"] = outcome.faults
         if not as_json:
@@ -325,6 +330,19 @@ def judged_facts(judged: Judged) -> dict[str, Any]:
         "proofs": judged.proofs,
         "teacher": judged.teacher,
     }
+
+
+def _say_sketches(quiet: bool) -> Tell:
+    """A line now and then: tens of thousands take minutes."""
+    said = time.monotonic()
+
+    def tell(done: int, of: int) -> None:
+        nonlocal said
+        if not quiet and time.monotonic() - said >= SKETCHES_EVERY_S:
+            said = time.monotonic()
+            typer.echo(f"{done} of {of} tasks sketched", err=True)
+
+    return tell
 
 
 def _say_judged(progress: Progress) -> None:

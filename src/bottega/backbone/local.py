@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +81,10 @@ class LocalBackbone:
             self._engine.cancel(drafts)
             raise
 
-    def give_way(self, turnstile: Turnstile) -> None:
-        """Pass it before every piece of work from now on: others need the device to themselves at times. The first one stays."""
-        self._engine.turnstile = self._engine.turnstile or turnstile
+    def give_way(self, turnstile: Callable[[], Turnstile]) -> None:
+        """Pass one before every piece of work from now on: others need the device to themselves at times. Made once."""
+        if self._engine.turnstile is None:
+            self._engine.turnstile = turnstile()
 
     async def warm_up(self) -> None:
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""

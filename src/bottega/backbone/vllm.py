@@ -106,9 +106,10 @@ class VllmBackbone:
             self._engine.cancel(drafts)
             raise
 
-    def give_way(self, turnstile: Turnstile) -> None:
-        """Pass it before every piece of work from now on: others need the device to themselves at times. The first one stays."""
-        self._engine.turnstile = self._engine.turnstile or turnstile
+    def give_way(self, turnstile: Callable[[], Turnstile]) -> None:
+        """Pass one before every piece of work from now on: others need the device to themselves at times. Made once."""
+        if self._engine.turnstile is None:
+            self._engine.turnstile = turnstile()
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
         """By vLLM's own pass over the whole row. Answers that are being drawn wait for it."""

@@ -5,7 +5,6 @@ Else what the model does at that moment would be in the kernels' times, and a ke
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from bottega.backbone.speaker import Speaker
@@ -16,9 +15,4 @@ def give_way(speaker: Speaker) -> None:
     """From now on; nothing to do for a model that is elsewhere."""
     backbone: Any = getattr(speaker, "backbone", None)
     if hasattr(backbone, "give_way"):
-        backbone.give_way(_lease(backbone.device))
-
-
-@functools.cache
-def _lease(device: str) -> Lease:
-    return Lease(open_lease(device))
+        backbone.give_way(lambda: Lease(open_lease(backbone.device)))

@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from bottega.judge.sketch_words import TURNED, argument_texts, described, operator_name, tensors_in, value_text
+from bottega.judge.sketch_words import TURNED, argument_texts, described, operator_name, path_text, tensors_in, value_text
 
 MOST_CALLS = 24
 """A list that is longer tells a reader less than the module's own text."""
@@ -255,11 +255,11 @@ class _Listener(TorchFunctionMode):
 def _constants(model: nn.Module, namespace: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that are there before the call: parameters, buffers, plain attributes, and those of the file."""
     for path, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
-        yield f"self.{_path(path)}", value
+        yield f"self.{path_text(path)}", value
     for path, module in model.named_modules():
         for key, value in vars(module).items():
             if key not in _OF_EVERY_MODULE:
-                place = f"self.{_path(path)}.{key}" if path else f"self.{key}"
+                place = f"self.{path_text(path)}.{key}" if path else f"self.{key}"
                 yield from ((place + "".join(inside), tensor) for inside, tensor in tensors_in(value))
     for key, value in namespace.items():
         if key.startswith("__"):
@@ -269,11 +269,3 @@ def _constants(model: nn.Module, namespace: Mapping[str, Any]) -> Iterator[tuple
 
 def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
-
-
-def _path(path: str) -> str:
-    """`net.0.weight` as it is written: `net[0].weight`."""
-    text = ""
-    for part in path.split("."):
-        text += f"[{part}]" if part.isdigit() else f".{part}" if text else part
-    return text

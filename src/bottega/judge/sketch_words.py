@@ -172,3 +172,11 @@ def _is_usual(value: Any, default: Any) -> bool:
 def _one(value: Any) -> Any:
     """(1, 1) as 1."""
     return value[0] if isinstance(value, tuple | list) and value and all(item == value[0] for item in value) else value
+
+
+def path_text(path: str) -> str:
+    """`net.0.weight` as it is written: `net[0].weight`."""
+    text = ""
+    for part in path.split("."):
+        text += f"[{part}]" if part.isdigit() else f".{part}" if text else part
+    return text

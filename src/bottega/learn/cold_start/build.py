@@ -29,7 +29,7 @@ from bottega.learn.cold_start.keeping_judge import KeepingJudge, bench_of
 from bottega.learn.cold_start.material import Subject
 from bottega.learn.cold_start.proofs import Gate, prove_all
 from bottega.learn.cold_start.settings import ExampleStage, JudgeStage
-from bottega.learn.cold_start.sketches import sketches_of
+from bottega.learn.cold_start.sketches import Tell, sketches_of
 from bottega.learn.cold_start.splits import splits_of
 from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.tokens import counter
@@ -169,6 +169,7 @@ def examples_stage(
     form: str = "jsonl",
     command: str = "",
     bench: Bench | None = None,
+    sketching: Tell = lambda done, of: None,
 ) -> tuple[Outcome, dict[str, Any]]:
     """Make the examples anew and write them with their card. Nothing is judged."""
     count, counted_by = counter(tokenizer)
@@ -181,7 +182,7 @@ def examples_stage(
         shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (subject.task for subject in store.subjects())
-        sketches = sketches_of(folder, tasks) if prompts.shows("write", "sketch") else {}
+        sketches = sketches_of(folder, tasks, sketching) if prompts.shows("write", "sketch") else {}
         desk = Desk(stage, prompts, device, shelf, sketches)
         outcome = examples_of(store, chosen, desk, count)
         runs = store.runs()

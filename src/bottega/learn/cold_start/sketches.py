@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.judge.sketcher import Sketcher
 
 FILE = "sketches.jsonl"
 
+Tell = Callable[[int, int], None]
+"""How many are drawn, of how many."""
 
-def sketches_of(folder: Path, tasks: Iterable[Task]) -> dict[str, str]:
+
+def sketches_of(folder: Path, tasks: Iterable[Task], tell: Tell = lambda done, of: None) -> dict[str, str]:
     """By task id. A task that cannot be sketched has an empty one, and is not tried again, unless no cell could be had."""
     place = folder / FILE
     known = _read(place)
     missing = {task.id: task for task in tasks if task.id not in known}
     if missing:
-        with Sketcher() as sketcher, ThreadPoolExecutor(os.cpu_count() or 1) as threads, place.open("a") as file:
-            file.write("\n")  # after a line without an end
-            for name, drawn in zip(missing, threads.map(sketcher.drawn, missing.values())):
-                if drawn is not None:
-                    known[name] = drawn
-                    file.write(json.dumps({"task": name, "sketch": drawn}) + "\n")
+        try:
+            with place.open("a") as file:
+                file.write("\n")  # after a line without an end
+                for done, (name, drawn) in enumerate(_drawn(missing), 1):
+                    if drawn is not None:
+                        known[name] = drawn
+                        file.write(json.dumps({"task": name, "sketch": drawn}) + "\n")
+                    tell(done, len(missing))
+        except OSError as error:
+            raise BottegaError(f"{place}: cannot be written: {error.strerror}; the material is safe") from None
     return known
+
+
+def _drawn(tasks: Mapping[str, Task]) -> Iterator[tuple[str, str | None]]:
+    """One after the other, drawn side by side. Whoever stops listening need not wait for the rest."""
+    with Sketcher() as sketcher, ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        try:
+            yield from zip(tasks, threads.map(sketcher.drawn, tasks.values()))
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 def _read(place: Path) -> dict[str, str]:

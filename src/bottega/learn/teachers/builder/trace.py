@@ -23,6 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import exported_program
 
 from bottega.core.task import Task
+from bottega.judge.sketch_words import path_text
 from bottega.learn.teachers.teacher import Refusal
 
 COMPOSITES = "_collect_all_valid_cia_ops"
@@ -284,14 +285,6 @@ def _spec_of(value: torch.Tensor) -> Spec:
         raise Refusal("the size of a result depends on the values of its inputs")
     shape = tuple(int(size) for size in value.shape)
     return Spec(shape, str(value.dtype).removeprefix("torch."), tuple(int(stride) for stride in value.stride()))
-
-
-def path_text(path: str) -> str:
-    """`net.0.weight` as it is written: `net[0].weight`."""
-    text = ""
-    for part in path.split("."):
-        text += f"[{part}]" if part.isdigit() else f".{part}" if text else part
-    return text
 
 
 def _scalars(task: Task, model: nn.Module) -> dict[float, str]:

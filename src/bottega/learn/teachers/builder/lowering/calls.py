@@ -7,10 +7,11 @@ from typing import Any
 import torch
 import torch.nn.functional
 
+from bottega.judge.sketch_words import path_text
 from bottega.learn.teachers.builder.kernel import Call, Written
 from bottega.learn.teachers.builder.lowering.scope import Scope, Tensor
 from bottega.learn.teachers.builder.sizes import marked
-from bottega.learn.teachers.builder.trace import Ref, path_text
+from bottega.learn.teachers.builder.trace import Ref
 from bottega.learn.teachers.builder.view import View
 
 FUNCTIONAL = frozenset(
