@@ -43,6 +43,7 @@ def main(
     quick: Annotated[bool, typer.Option("--quick/--full", help="One small task a step.")] = False,
     seconds: Annotated[float, typer.Option(help="Begin no further step after this long; 0 takes all.")] = 0.0,
     more: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Settings over the preset.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Keep the run in this folder: it is a run like any other.")] = None,
     raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
     chosen = preset or ("cpu-quickstart" if device == "cpu" else "one-gpu")
@@ -52,8 +53,9 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         begun = time.monotonic()
         late = lambda: bool(seconds) and time.monotonic() - begun >= seconds  # noqa: E731
-        taken = train(config, Path(folder) / "run", hear=_tell, stop=late).step
-        events = [event for event in read_events(Path(folder) / "run") if isinstance(event, Measured)]
+        place = out or Path(folder) / "run"
+        taken = train(config, place, hear=_tell, stop=late).step
+        events = [event for event in read_events(place) if isinstance(event, Measured)]
     counted = [event for event in events if event.step > 1 or taken == 1]
     rows, numbers = [], {}
     for name in FIGURES:

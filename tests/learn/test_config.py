@@ -35,6 +35,21 @@ def test_the_papers_settings_are_the_papers() -> None:
     assert (sft.optimiser.lr, sft.data.batch_rows, sft.data.epochs, sft.data.longest) == (2e-5, 64, 4, 32768)
 
 
+def test_one_gpu_waits_less_for_a_kernel_and_leaves_room_beside_the_model() -> None:
+    assert read_config("rl", None).rollout.timeout == 120
+    rollout = read_config("rl", "one-gpu").rollout
+    assert (rollout.timeout, rollout.judge_workers) == (30, 8)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("0", "greater than 0"), ("86401", "less than or equal to 86400"), ("inf", "finite"), ("soon", "number")],
+)
+def test_a_timeout_out_of_range_is_told(value: str, told: str) -> None:
+    with pytest.raises(UsageError, match=rf"rollout\.timeout = .*{value}.*: .*{told}"):
+        read_config("rl", None, None, [f"rollout.timeout={value}"])
+
+
 def test_a_file_lies_over_a_preset_and_overrides_over_both(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text("[optimiser]\nclip = 0.5\n[data]\nlongest = 32000\n[sft.optimiser]\nlr = 3e-4\n[rl.optimiser]\nlr = 1e-7\n")

@@ -16,7 +16,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from killed_run import counted  # noqa: E402
-from toy_world import ToyJudge, tasks, toy_config, toy_materials  # noqa: E402
+from tiny import one_thread  # noqa: E402, F401
+from toy_world import ToyJudge, tasks, toy_config, toy_loaded, toy_materials  # noqa: E402
 
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
@@ -24,10 +25,12 @@ from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E
 from bottega.core.event import Measured, RunEnded, Wrote  # noqa: E402
 from bottega.core.skill import State  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
-from bottega.core.verdict import Verdict  # noqa: E402
+from bottega.core.verdict import Outcome, Verdict  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.learn import checkpoint, rl  # noqa: E402
+from bottega.learn.optimiser import rate  # noqa: E402
 from bottega.learn.policy import Policy  # noqa: E402
+from bottega.learn.rollout import tasks_of_step  # noqa: E402
 from bottega.learn.run_directory import kind_of, resumed_config  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 
@@ -37,8 +40,8 @@ LAX = [
     "skills.alpha=0.9",
     "skills.rounds=2",
     "skills.least_rounds=1",
-    "skills.proofs=12",
-    "rollout.tasks=6",
+    "skills.proofs=6",
+    "rollout.tasks=3",
 ]
 """A gate that lets a card through on luck, so that cards are admitted by a model that knows nothing."""
 EXACT = ["rollout.slots=1"]
@@ -63,18 +66,20 @@ def weights(folder: Path) -> dict[str, Any]:
     return load_file(folder / "model" / "model.safetensors")
 
 
+def weights_at(folder: Path, step: int) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "checkpoints" / f"step-{step:08}" / checkpoint.WEIGHTS)
+
+
+def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
 def shelf_of(folder: Path) -> tuple[int, dict[str, tuple[str, int]]]:
     """The library's version, and for each card its state and how many trials it has."""
     with Library(folder / "library") as library:
         return library.version, {c.name: (c.state.value, len(library.evidence.trials(c.name))) for c in library.cards()}
-
-
-@pytest.fixture
-def single_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_the_source_library_is_left_alone(tmp_path: Path) -> None:
         *(pytest.param(m, marks=pytest.mark.slow) for m in ("event:3", "event:50", "event:130", "checkpoint", "half", "drop")),
     ],
 )
-def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path, single_thread: None) -> None:
+def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -> None:
     settings = [*SMALL, *LAX, *EXACT, "checkpoint.every=2", *(["checkpoint.keep=1"] if moment == "drop" else [])]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     for folder in (whole, killed):
@@ -150,8 +155,8 @@ def step_logs(folder: Path) -> list[int]:
     return sorted(int(place.name) for place in (folder / "steps").iterdir())
 
 
-def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: Path, single_thread: None) -> None:
-    often = [*SMALL, *EXACT, "ablations.frozen_library=true", "data.steps=4", "checkpoint.every=1"]
+def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: Path) -> None:
+    often = [*SMALL, *EXACT, "rollout.tasks=1", "ablations.frozen_library=true", "data.steps=4", "checkpoint.every=1"]
     rl.train(toy_config(tmp_path, *often, "checkpoint.step_logs=all"), tmp_path / "all", materials=toy_materials(tmp_path))
     assert step_logs(tmp_path / "all") == [1, 2, 3, 4]
     rl.train(toy_config(tmp_path, *often), tmp_path / "run", materials=toy_materials(tmp_path))
@@ -169,7 +174,7 @@ def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: 
 
 
 def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, single_thread: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = toy_config(tmp_path, *SMALL, *EXACT, "ablations.frozen_library=true", "checkpoint.every=1")
     rl.train(config, tmp_path / "whole", materials=toy_materials(tmp_path))
@@ -214,6 +219,59 @@ def test_a_batch_of_which_nothing_is_left_changes_nothing_and_says_so(tmp_path: 
     assert measured(tmp_path / "run")["train/1"]["rows"] == 0
 
 
+class Moody(ToyJudge):
+    """Finds every kernel as wrong as the next in steps 1 and 3."""
+
+    alike = True
+
+    def hear(self, event: rl.Told) -> None:
+        if isinstance(event, rl.Learning):
+            self.alike = event.step + 1 in (1, 3)
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        verdict = super().judge(task, candidate, **options)
+        return Verdict(Outcome.INCORRECT, task_id=task.id, candidate_id=candidate.id) if self.alike else verdict
+
+
+def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) -> None:
+    config = toy_config(
+        tmp_path, *SMALL, *EXACT, "data.steps=4", "ablations.frozen_library=true", "checkpoint.every=1", "checkpoint.keep=4",
+        "loss.kl=0.0", "optimiser.weight_decay=0.1", "optimiser.schedule=cosine", "optimiser.bad_steps=1",
+    )  # fmt: skip
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    rl.train(config, whole, materials=toy_materials(tmp_path, judge := Moody()), hear=judge.hear)
+    told = measured(whole)
+    assert ["gradient" in told[f"train/{step}"] for step in (1, 2, 3, 4)] == [False, True, False, True]
+    assert all("entropy" in told[f"train/{step}"] and told[f"train/{step}"]["rows"] > 0 for step in (1, 2, 3, 4))
+    assert told["train/4"]["rate"] == rate(config.optimiser, 3, 4), "a step without an update is a step of the schedule"
+    assert notes(whole).count("no update, every advantage is 0") == 2
+    after = [weights_at(whole, step) for step in (1, 2, 3, 4)]
+    untrained = dict(toy_loaded(config.data.seed).model.named_parameters())
+    assert same(after[0], untrained) and not same(after[1], after[0]), "the first update is the second step's"
+    assert same(after[2], after[1]), "momentum or weight decay moved the weights"
+    assert not same(after[3], after[2])
+    # the same after a restart, from an optimiser that has not stepped yet, over steps with and without an update
+    rl.train(
+        config,
+        run,
+        materials=toy_materials(tmp_path, judge := Moody()),
+        hear=judge.hear,
+        stop=(run / "checkpoints" / "step-00000002").exists,
+    )
+    for step in (2, 3):
+        (run / "checkpoints" / f"step-{step:08}" / "state.json").write_text("{")
+    rl.train(resumed_config(run), run, resume=True, materials=toy_materials(tmp_path, judge := Moody()), hear=judge.hear)
+    assert measured(run) == told
+    assert same(weights(run), weights(whole))
+
+
+def test_with_a_reference_the_update_is_taken_all_the_same(tmp_path: Path) -> None:
+    config = toy_config(tmp_path, *SMALL, "data.steps=1", "loss.kl=0.1")
+    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path, Moody()))
+    assert "gradient" in measured(tmp_path / "run")["train/1"]
+    assert "every advantage is 0" in notes(tmp_path / "run") and "no update" not in notes(tmp_path / "run")
+
+
 class Unsteady(ToyJudge):
     """Loses its worker: for some kernels once, for one task always."""
 
@@ -230,11 +288,12 @@ class Unsteady(ToyJudge):
 
 
 def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path) -> None:
-    config = toy_config(tmp_path, *SMALL, "data.steps=1", "rollout.tasks=6", *EXACT)
+    config = toy_config(tmp_path, *SMALL, "data.steps=1", *EXACT)
     rl.train(config, tmp_path / "sound", materials=toy_materials(tmp_path))
     rl.train(config, tmp_path / "once", materials=toy_materials(tmp_path, Unsteady()))
     assert measured(tmp_path / "once") == measured(tmp_path / "sound")
-    rl.train(config, tmp_path / "lost", materials=toy_materials(tmp_path, Unsteady(tasks()[0].id)))
+    lost = tasks_of_step(tasks(), 1, config.rollout.tasks, config.data.seed)[0]
+    rl.train(config, tmp_path / "lost", materials=toy_materials(tmp_path, Unsteady(lost.id)))
     told = measured(tmp_path / "lost")["train/1"]
     assert told["unjudged"] > 0
     assert told["rows"] > 0
@@ -243,7 +302,7 @@ def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path)
 
 def test_an_alarm_stops_the_run_with_a_checkpoint_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rl, "alarms", lambda history: ["entropy fell"] if len(history) == 2 else [])
-    config = toy_config(tmp_path, *SMALL, "ablations.frozen_library=true")
+    config = toy_config(tmp_path, *SMALL, "rollout.tasks=1", "ablations.frozen_library=true")
     told = rl.train(config, tmp_path / "told", materials=toy_materials(tmp_path))
     assert not told.stopped, "an alarm is told, and stops nothing unless it is asked to"
     assert "entropy fell" in notes(tmp_path / "told")
@@ -271,13 +330,15 @@ def test_ablations_are_switches(
     batches: list[Any] = []
     plain = rl.batch_of
     monkeypatch.setattr(rl, "batch_of", lambda *given: batches.append(plain(*given)) or batches[-1])
-    config = toy_config(tmp_path, "data.steps=1", "rollout.updates=1", "ablations.frozen_library=true", override)
+    config = toy_config(
+        tmp_path, "data.steps=1", "rollout.tasks=3", "rollout.updates=1", "ablations.frozen_library=true", override
+    )
     rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
     told = measured(tmp_path / "run")["train/1"]
     assert {name for name in ("select", "write", "summarise") if f"{name}/count" in told} == roles
     assert (told["skills/used"] > 0) is used
     rollouts = sum(1 for e in read_events(tmp_path / "run" / "steps" / "000001") if isinstance(e, Wrote)) // 2
-    assert rollouts == 6 * 2 * (2 if "bm25" in override else 4), "without skills a task gets as many rollouts"
+    assert rollouts == 3 * 2 * (2 if "bm25" in override else 4), "without skills a task gets as many rollouts"
     trained = {trace.split("/")[2] for row in batches[0].rows for trace, *_ in row.spans}
     assert trained == ({"select"} if "roles" in override else roles)
     assert (tmp_path / "run" / "library").exists() is ("skills=false" not in override)

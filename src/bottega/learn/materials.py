@@ -56,7 +56,7 @@ def open_materials(config: Config) -> Iterator[Materials]:
         told = "; ".join(problem.message for problem in found.problems[:3])
         raise UsageError(f"data.tasks = {list(config.data.tasks)}: names no task that can be used{': ' + told if told else ''}")
     baselines = ("eager", "compile") if config.reward.name == "milestones" else (config.reward.baseline,)
-    with Judge(judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True) as judge:
+    with Judge(judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout) as judge:
         torch.manual_seed(config.data.seed)  # a new adapter is drawn at random
         yield Materials(
             loaded=load_for_training(config),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,10 +37,11 @@ from bottega.learn.checkpoint import Checkpoints
 from bottega.learn.credit import statistics
 from bottega.learn.export import export_model
 from bottega.learn.figures import rollout_figures
+from bottega.learn.loss import means, measures
 from bottega.learn.materials import Materials, open_materials
 from bottega.learn.metrics import Metrics, require_packages
 from bottega.learn.optimiser import Optimiser
-from bottega.learn.packing import bins
+from bottega.learn.packing import Pack, bins
 from bottega.learn.policy import Policy, with_logprobs
 from bottega.learn.rewards.reading import Reading
 from bottega.learn.rollout import Rollouts, episode_settings, roll_out, tasks_of_step
@@ -54,6 +55,7 @@ from bottega.skills.library import Library
 
 STEPS = 100
 """Of a run that does not say."""
+ALL_ALIKE = "every advantage is 0: no answer that could be learned from was better than another"
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,10 @@ def train(
                 if ending or run.staged.cards or step == run.steps or step % config.checkpoint.every == 0:
                     metrics.measured("checkpoint", step, run.commit(step))
                 if ending and step < run.steps:
+                    run.export()
                     journal.write(RunEnded(ending, {"step": step}))
                     return Finished(folder, step, run.steps, values, ending)
-        export_model(given.loaded.model, given.loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
+        run.export()
         last = run.history()[-1].values if run.history() else {}
         journal.write(RunEnded("all steps taken", {"steps": run.steps}))
     return Finished(folder, run.steps, run.steps, last)
@@ -193,8 +196,6 @@ class Run:
             **_told(batch, admission, rollouts, watch),
         }
         notes = [note, *rollouts.failed, *admission.undecided]
-        if batch.rows and not any(credit.advantage for credit in credits):
-            notes.append("every advantage is 0: no answer was better than another, so the update changed nothing by them")
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
 
@@ -206,7 +207,8 @@ class Run:
         )
 
     def _update(self, batch: Batch, number: int) -> tuple[dict[str, float], str]:
-        """All roles in one update. A batch of which nothing is left changes nothing, and says so."""
+        """All roles in one update. A batch of which nothing is left, or nothing that says more of one answer than of another, changes
+        nothing, and says so: momentum and weight decay alone would move the weights, and towards nothing."""
         if not batch.rows:
             return {}, f"no update, nothing is left to learn from: {batch.told}"
         rows, size = batch.rows, self.config.data.pack_tokens
@@ -216,12 +218,26 @@ class Run:
             self.policy.pack([rows[place] for place in places], places, size)
             for places in bins([len(row) for row in rows], size)
         ]
+        alike = not any(pack.streams["advantage"][pack.streams["policy"] != 0].any() for pack in packs)
+        if alike and self.reference is None:
+            return {**self._measured(packs), "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
         again = self.config.rollout.updates
         for time in range(again):
             done = update(self.policy, self.optimiser, packs, self.config.loss, (number - 1) * again + time, self.steps * again)
         values = {name: value for name, value in done.values.items() if name != "tokens_per_second"}
         rate = done.tokens / done.seconds if done.seconds else 0.0
-        return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, done.skipped
+        note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
+        return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
+
+    def _measured(self, packs: Sequence[Pack]) -> dict[str, float]:
+        """What an update tells of its tokens, without one: a run whose answers have become alike is one that alarms are there for."""
+        sums: dict[str, float] = {}
+        for pack in packs:
+            logprobs, entropy = self.policy.logprobs(pack)
+            streams = {name: stream.to(self.policy.device) for name, stream in pack.streams.items()}
+            for name, value in measures(logprobs, entropy, streams, self.config.loss).items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+        return means(sums)
 
     def _uses(self, episodes: tuple[Episode, ...]) -> tuple[Any, ...]:
         """How the library's cards fared, for their statistics."""
@@ -256,6 +272,13 @@ class Run:
             return {}
         done = apply(self.library, staged, number)
         return {"admitted": float(len(done.admitted)), "retired": float(len(done.retired)), "cards": float(done.cards)}
+
+    def export(self) -> None:
+        """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
+        loaded = self.materials.loaded
+        export_model(
+            loaded.model, loaded.tokenizer.inner, self.journal.folder / MODEL, getattr(torch, self.config.checkpoint.export)
+        )
 
     def resume(self) -> int:
         """Load the last good checkpoint and finish what it began; how many steps are done."""

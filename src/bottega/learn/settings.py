@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from bottega.judge.settings import LONGEST_TIMEOUT
+
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -93,6 +95,8 @@ class RolloutSettings(Section):
     language: Literal["cpp", "triton", "cuda"] | None = None
     style: Literal["terse", "compact", "full"] = "compact"
     judge_workers: Positive = 1
+    timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
+    """Seconds that one kernel may take, from building to the last check. A step ends no sooner than its slowest kernel."""
     slots: Positive | None = None
     """Answers that are drawn side by side."""
     cache_tokens: Positive | None = None
