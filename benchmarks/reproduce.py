@@ -77,8 +77,8 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         ),
         # most courses are taught and not judged: what a model of this size lacks is breadth
         data=(
-            "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
-            "--concise", "0.9", "--unjudged", "--renamed", "3", "--max-tokens", "3600",
+            "--teacher", "plain", "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
+            "--concise", "0.9", "--unjudged", "--renamed", "1", "--max-tokens", "4500",
         ),
         bench=("--limit", str(evaluated), "--samples", "2", "--turns", "2", "--at-once", "32"),
         max_mb=22.0,
@@ -98,7 +98,7 @@ def cpu_sizes() -> Sizes:
             "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
             "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
-        data=("--languages", "cpp", "--trust-teacher", "--mistakes", "1", "--proofs", "0", "--teachers", "1", "--no-filter"),
+        data=("--teacher", "plain", "--languages", "cpp", "--trust-teacher", "--mistakes", "1", "--proofs", "0", "--teachers", "1", "--no-filter"),
         bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
         max_mb=22.0,
         check_rows=0,
@@ -106,11 +106,12 @@ def cpu_sizes() -> Sizes:
 
 
 def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> list[Stage]:
-    train, held_out, data, cold, rl = (str(out / name) for name in ("tasks/train", "tasks/held-out", "data", "sft", "rl"))
+    names = ("tasks/train", "tasks/formulas", "tasks/held-out", "data", "sft", "rl")
+    train, formulas, held_out, data, cold, rl = (str(out / name) for name in names)
     shipped = out / "shipped" / "bottega.difference"
     where = ("--device", device)
     synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
-    build = ("data", "build", train, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
+    build = ("data", "build", train, formulas, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
     bench = ("bench", held_out, *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
     trained = ("--style", style, "--library", f"{rl}/library")
     check = ("--check", data, "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
@@ -124,6 +125,11 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         "tasks": (
             (*synth, "--seed", "1", "--count", str(sizes.held_out), "--out", held_out),
             (*synth, "--seed", "0", "--count", str(sizes.tasks), "--no-filter", "--decontaminate", held_out, "--out", train),
+            # primitive operators in any order: against recognising what should be read
+            (
+                *synth, "--seed", "2", "--families", "formulas", "--levels", "2", "--count", str(max(2, sizes.tasks // 4)),
+                "--no-filter", "--decontaminate", held_out, "--out", formulas,
+            ),
         ),
         "teach": ((*build, "--stage", "teach"),),
         "judge": ((*build, "--stage", "judge", "--steps", "ends", "--seconds", str(sizes.judge_seconds)),),

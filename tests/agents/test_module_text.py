@@ -1,4 +1,4 @@
-"""The module's text as a small model reads it: everything that the module needs, nothing that it does not."""
+"""A task as a small model reads it: the sketch alone where there is one, else the file without prose."""
 
 from __future__ import annotations
 
@@ -6,119 +6,91 @@ import ast
 
 import pytest
 
-from bottega.agents.module_text import module_text, task_text
-from bottega.core.statements import binds, reads
+from bottega.agents.module_text import task_text, without_prose
+from bottega.core.task import normalised
 from bottega.tasks.load import load_tasks
 
+SKETCH = "x 8x16\nreturn x"
 TASK = '''\
 """A task."""
-import math
+
 import torch
-import torch.nn as nn
-from torch.nn import functional as F
+from torch import nn
 
 # sizes
-rows, width = 8, 16
-scale: float = 2.0
-unused = math.pi
+rows, width = 8, 16  # of the input
 
 
 def bent(x: torch.Tensor) -> torch.Tensor:
     """Bend it."""
-    return F.relu(x) * scale
+
+    return torch.relu(x)
 
 
-class Base(nn.Module):
-    def __init__(self, *sizes: int, **named: int) -> None:
-        super(Base, self).__init__()
+class Model(nn.Module):
+    """Documented,
+    at length."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        text = "# no comment"
+        return bent(x)  # done
 
 
-class Model(Base):
-    """Documented."""
-
-    def __init__(self, width: int = width, rows: int = 3):
-        super(Model, self).__init__(width)
-        self.gain = nn.Parameter(torch.ones(width))  # a gain
-
-    def forward(self, x: torch.Tensor, /, y: "torch.Tensor | None" = None) -> torch.Tensor:
-        return bent(x) * self.gain
+def only() -> None:
+    """All that there is."""
 
 
 def get_inputs():
     return [torch.randn(rows, width)]
-
-
-def get_init_inputs():
-    return []
 '''
-TEXT = """\
+TEXT = '''\
 import torch
-import torch.nn as nn
-from torch.nn import functional as F
-rows, width = (8, 16)
-scale: float = 2.0
+from torch import nn
 
-def bent(x):
-    return F.relu(x) * scale
-
-class Base(nn.Module):
-
-    def __init__(self, *sizes, **named):
-        super().__init__()
-
-class Model(Base):
-
-    def __init__(self, width=width, rows=3):
-        super().__init__(width)
-        self.gain = nn.Parameter(torch.ones(width))
-
-    def forward(self, x, /, y=None):
-        return bent(x) * self.gain
-"""
+rows, width = 8, 16
 
 
-def test_what_the_module_needs_and_nothing_else() -> None:
-    assert module_text(TASK) == TEXT
+def bent(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
 
 
-def test_only_a_terse_prompt_with_a_sketch_is_short() -> None:
-    assert task_text(TASK, "x 8x16\nreturn x", "terse") == TEXT
-    for sketch, style in (("", "terse"), ("x 8x16\nreturn x", "compact"), ("x 8x16\nreturn x", "full")):
-        assert task_text(TASK, sketch, style) == TASK
+class Model(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        text = "# no comment"
+        return bent(x)
 
 
-def test_a_name_that_is_bound_twice_keeps_both() -> None:
-    before = "import torch\nsize = 4\nsize = size * 2\nfrom torch.nn import *\n"
-    text = module_text(before + "class Model(Module):\n    width = size\nModel.depth = 3\ndef get_inputs():\n    return []\n")
-    assert (
-        text
-        == "size = 4\nsize = size * 2\nfrom torch.nn import *\n\nclass Model(Module):\n    width = size\n\nModel.depth = 3\n"
-    )
+def only() -> None:
+    """All that there is."""
 
 
-def test_the_super_of_another_class_stays() -> None:
-    source = (
-        "class A:\n    pass\nclass B(A):\n    pass\nclass Model(B):\n    def go(self):\n        return super(B, self).go()\n"
-    )
-    assert "super(B, self).go()" in module_text(source)
+def get_inputs():
+    return [torch.randn(rows, width)]
+'''
 
 
-@pytest.mark.parametrize("more", ["torch.manual_seed(0)", "if True:\n    Model.depth = 3", "for _ in range(3):\n    pass"])
-def test_a_file_that_does_something_keeps_it(more: str) -> None:
-    text = module_text(TASK + more + "\n")
-    assert more in text and "def get_inputs" in text and "Documented" not in text
+def test_prose_goes_and_all_else_stays_as_it_was_written() -> None:
+    assert without_prose(TASK) == TEXT == without_prose(TEXT)
 
 
-@pytest.mark.parametrize("source", ["", "def (", "x = 1\n"])
+def test_a_terse_prompt_shows_no_task_beside_a_sketch_and_the_bare_task_without_one() -> None:
+    assert task_text(TASK, SKETCH, "terse") == ""
+    assert task_text(TASK, "", "terse") == TEXT
+
+
+@pytest.mark.parametrize("style", ["compact", "full"])
+@pytest.mark.parametrize("sketch", ["", SKETCH])
+def test_other_prompts_show_the_task_as_it_is(style: str, sketch: str) -> None:
+    assert task_text(TASK, sketch, style) == TASK
+
+
+@pytest.mark.parametrize("source", ["", "def (", "x = 1\n", "x = '''\n"])
 def test_what_is_no_task_is_left_alone(source: str) -> None:
-    assert module_text(source) == source
+    assert without_prose(source) == task_text(source, "", "terse") == source
 
 
-def test_nothing_is_missing_in_the_text_of_any_built_in_module() -> None:
+def test_every_built_in_task_does_the_same_without_prose() -> None:
     for one in load_tasks(["builtin"], size="cpu").tasks:
-        text = module_text(one.source)
-        assert len(text) <= len(one.source) and "def get_inputs" not in text
-        here, there = (ast.parse(source).body for source in (text, one.source))
-        bound, known = ({name for statement in body for name in binds(statement)} for body in (here, there))
-        needed = {name for statement in here for name in reads(statement)}
-        assert needed & known <= bound
+        text = without_prose(one.source)
+        assert len(text) <= len(one.source)
+        assert ast.dump(ast.parse(normalised(text))) == ast.dump(ast.parse(normalised(one.source)))

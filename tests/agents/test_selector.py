@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from bottega.agents.answer import AnswerError
-from bottega.agents.module_text import module_text
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput, messages, parse
 from bottega.core.skill import Skill
@@ -31,12 +30,12 @@ def test_the_compact_prompt(task: Task, card: Callable[..., Skill]) -> None:
     )
 
 
-def test_a_terse_prompt_shows_the_module_and_its_sketch_where_there_is_one(task: Task, card: Callable[..., Skill]) -> None:
-    sketch = "x 256x512\nt1 = relu(x)\nreturn t1"
+def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(task: Task, card: Callable[..., Skill]) -> None:
+    sketch = "forward(x)\nx 256x512\nt1 = relu(x) 256x512\nreturn t1"
     given = SelectorInput(task, (card().header,), 2, "cuda", "triton", sketch)
     _, user = messages(given, Prompts("terse"))
     skills = "one_pass: one_pass saves reads of memory."
-    assert user.content == f"```python\n{module_text(task.source)}```\n\n```\n{sketch}\n```\n\n{skills}"
+    assert user.content == f"```\n{sketch}\n```\n\n{skills}"
     bare = replace(given, sketch="")
     assert messages(bare, Prompts("terse"))[1].content == f"```python\n{task.source}```\n\n{skills}"
     for style in ("compact", "full"):

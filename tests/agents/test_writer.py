@@ -13,7 +13,6 @@ import pytest
 
 from bottega.agents.answer import AnswerError
 from bottega.agents.fences import fenced
-from bottega.agents.module_text import module_text
 from bottega.agents.past import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages, parse
@@ -82,14 +81,15 @@ Best so far: attempt 2, faster 1.32x (1.28 to 1.36)."""
     )
 
 
-def test_a_terse_prompt_shows_the_module_and_its_sketch_where_there_is_one(task: Task, device: DeviceFacts) -> None:
-    sketch = "x 256x512\nself.gain 512\nt1 = relu(x)\nt2 = mul(t1, self.gain)\nreturn t2"
+def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(task: Task, device: DeviceFacts) -> None:
+    sketch = "forward(x)\nx 256x512\nself.gain 512\nt1 = relu(x) 256x512\nt2 = mul(t1, self.gain) 256x512\nreturn t2"
     given = WriterInput(task, "triton", device)
     system, user = messages(replace(given, sketch=sketch), Prompts("terse"))
     assert system.content == "Write a fast Triton kernel."
-    assert user.content == f"{FENCE}python\n{module_text(task.source)}{FENCE}\n\n{FENCE}\n{sketch}\n{FENCE}"
-    assert "get_inputs" not in user.content
+    assert user.content == f"{FENCE}\n{sketch}\n{FENCE}"
     assert messages(given, Prompts("terse"))[1].content == f"{FENCE}python\n{task.source}{FENCE}"
+    spoken = Task('"""Relu."""\n\n' + task.source.replace("super().__init__()", "super().__init__()  # as ever"))
+    assert messages(replace(given, task=spoken), Prompts("terse")) == messages(given, Prompts("terse"))
     for style in ("compact", "full"):
         assert messages(replace(given, sketch=sketch), Prompts(style)) == messages(given, Prompts(style))
 

@@ -69,3 +69,12 @@ def test_a_kernel_that_is_gone_says_so(tmp_path: Path) -> None:
     gone = Verdict(Outcome.FASTER, True, candidate_id="feedfacefeedface")
     with apprentice(ScriptedChat([]), Recorder(), tmp_path) as writer, pytest.raises(LibraryError, match="another seed"):
         writer.confirm(TASK, gone)
+
+
+def test_what_is_judged_and_kept_is_the_completed_file(tmp_path: Path) -> None:
+    judge = Recorder()
+    with apprentice(ScriptedChat(["```python\nclass ModelNew(Model):\n    pass\n```"]), judge, tmp_path) as writer:
+        verdict = writer.attempt(TASK, (), 0)
+    source = judge.asked[0][0].source
+    assert "class Model:" in source and "get_inputs" not in source
+    assert (tmp_path / f"{verdict.candidate_id}.py").read_text() == source

@@ -36,5 +36,6 @@ def sketch(style: Style, folder: Path) -> str:
 
 
 def test_terse_prompts_show_a_sketch_and_others_draw_none(tmp_path: Path) -> None:
-    assert sketch("terse", tmp_path).splitlines() == ["x 6x7", "t1 = relu(x)", "t2 = sum(t1, -1) 6", "return t2"]
+    told = ["forward(x)", "x 6x7", "t1 = relu(x) 6x7", "t2 = sum(t1, -1) 6", "return t2"]
+    assert sketch("terse", tmp_path).splitlines() == told
     assert sketch("compact", tmp_path) == sketch("full", tmp_path) == ""

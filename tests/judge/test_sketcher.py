@@ -43,7 +43,8 @@ def task(rows: int = 8, before: str = "") -> Task:
 
 
 def told(rows: int, dtype: str = "") -> str:
-    return f"x {rows}x16{dtype}\nt1 = relu(x)\nt2 = T(x) 16x{rows}{dtype}\nt3 = matmul(t1, t2) {rows}x{rows}{dtype}\nreturn t3"
+    calls = f"t1 = relu(x) {rows}x16{dtype}\nt2 = T(x) 16x{rows}{dtype}\nt3 = matmul(t1, t2) {rows}x{rows}{dtype}"
+    return f"forward(x)\nx {rows}x16{dtype}\n{calls}\nreturn t3"
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from bottega.agents.fences import fenced, outside
 from bottega.agents.module_text import task_text
 from bottega.agents.past import Past, turn_values
 from bottega.agents.prompts import Prompts
+from bottega.agents.shortening import shortened
 from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
 from bottega.backbone.chat import Message
 from bottega.core.candidate import Language
@@ -73,7 +74,18 @@ class _Plan:
 def messages(given: WriterInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
     """The prompt. Where it does not fit: the oldest turns leave, then examples of skills and whole skills from the last on, then
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
+    if prompts.style == "terse":
+        given = _as_written(given)
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
+
+
+def _as_written(given: WriterInput) -> WriterInput:
+    """Earlier kernels without what the task says already, as a trained model writes them."""
+
+    def short(past: Past) -> Past:
+        return replace(past, source=shortened(past.source, given.task.source))
+
+    return replace(given, past=tuple(map(short, given.past)), best=short(given.best) if given.best else None)
 
 
 def parse(text: str) -> Written:

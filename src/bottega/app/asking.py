@@ -11,7 +11,7 @@ from typing import cast
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
 
-SEVERAL = 0.5
+SEVERAL = 0.8
 """The temperature of a trained model's answers where several are drawn."""
 LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""

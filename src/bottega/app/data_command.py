@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bottega.app.data_display import trusted_words, watching
-from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for
+from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
 from bottega.app.judging import strict
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
@@ -53,7 +53,14 @@ def build_command(
         list[str] | None, typer.Argument(help="Task files, folders, data sets, builtin, or kernelbench:level1.")
     ] = None,
     out: Annotated[Path, _in(OUTPUT, "--out", metavar="DIR", help="Where material and data are kept.")] = Path("cold-start"),
-    teacher: Annotated[str, _in(WHAT, "--teacher", help="builder, or llm with --backbone.")] = "builder",
+    teacher: Annotated[
+        str,
+        _in(
+            WHAT,
+            "--teacher",
+            help="builder; llm with --backbone; or plain: the builder in one plain hand, to train small models with --style terse.",
+        ),
+    ] = "builder",
     backbone: Annotated[
         str, _in(WHAT, "--backbone", metavar="SPEC", help="Who answers for the llm teacher: local:PATH, server:MODEL@URL …")
     ] = "",
@@ -133,9 +140,9 @@ def build_command(
         if value not in known:
             raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
     if teacher not in TEACHERS and ":" not in teacher:
-        raise UsageError(f"unknown teacher {teacher!r}; use {' or '.join(TEACHERS)}, or module:Class for one of your own")
+        raise UsageError(f"unknown teacher {teacher!r}; use {', '.join(TEACHERS)}, or module:Class for one of your own")
     if trust_teacher:
-        must_be_trusted(teacher)
+        must_be_trusted(family_of(teacher))
     if stage == "teach" and teacher == "llm":
         raise UsageError("--stage teach is not for the llm teacher: its kernels are judged while it works; use --stage judge")
     caps = Caps(cap_task, cap_ops, cap_technique, cap_structure, share)

@@ -13,14 +13,20 @@ from bottega.learn.cold_start.classroom import Appointment, Classroom, Classroom
 from bottega.learn.cold_start.keeping_judge import KeepingJudge
 from bottega.learn.cold_start.settings import JudgeStage
 
-TEACHERS = ("builder", "llm")
 BUILDER = "bottega.learn.teachers.builder.course:Builder"
+BUILDERS = {"builder": Appointment(BUILDER), "plain": Appointment(BUILDER, {"plain": True})}
+TEACHERS = (*BUILDERS, "llm")
 EPISODES = "episodes"
 
 
 def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
     """A teacher that needs no judge while it works."""
-    return Classrooms(Appointment(BUILDER if teacher == "builder" else teacher), stage.teachers, stage.teacher_timeout)
+    return Classrooms(BUILDERS.get(teacher) or Appointment(teacher), stage.teachers, stage.teacher_timeout)
+
+
+def family_of(teacher: str) -> str:
+    """The program behind a teacher's name on the command line: the builder is one in either style."""
+    return "builder" if teacher in BUILDERS else teacher
 
 
 def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:

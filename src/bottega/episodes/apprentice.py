@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from bottega.agents import writer
 from bottega.agents.answer import AnswerError
 from bottega.agents.budget import Budget
+from bottega.agents.completion import completed
 from bottega.agents.prompts import Prompts
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.speaker import Speaker
@@ -76,7 +77,7 @@ class Apprentice:
         sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
         answer = asyncio.run_coroutine_threadsafe(self.speaker.say(messages, sampling), self._loop).result()
         try:
-            source = writer.parse(answer.text).source
+            source = completed(writer.parse(answer.text).source, task.source)
         except AnswerError as error:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=str(error), task_id=task.id)
         candidate = Candidate.from_source(source)

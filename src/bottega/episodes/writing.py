@@ -10,6 +10,7 @@ from typing import Any
 
 from bottega.agents import writer
 from bottega.agents.answer import AnswerError
+from bottega.agents.completion import completed
 from bottega.core.candidate import Candidate
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
@@ -84,7 +85,7 @@ class Bench:
         )
         messages = writer.messages(asked, workshop.prompts, workshop.room(settings))
         begun = time.monotonic()
-        turn = await workshop.say("write", messages, settings, key, _read)
+        turn = await workshop.say("write", messages, settings, key, lambda text: _read(text, self.task))
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     async def _judged(self, name: str, wrote: Wrote) -> Judged:
@@ -124,9 +125,10 @@ class Bench:
         return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
 
 
-def _read(text: str) -> dict[str, Any]:
+def _read(text: str, task: Task) -> dict[str, Any]:
+    """The kernel with what it takes from the task's file: it is judged, kept and delivered whole."""
     try:
         written = writer.parse(text)
     except AnswerError as error:
         return {"fault": str(error)}
-    return {"source": written.source, "summary": written.summary}
+    return {"source": completed(written.source, task.source), "summary": written.summary}

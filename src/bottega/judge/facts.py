@@ -60,6 +60,11 @@ def device_facts(device: str) -> DeviceFacts:
     return cuda_facts(told) if told else DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0)
 
 
+def is_here(device: str) -> bool:
+    """Whether this machine has such a device, so far as can be seen without asking it."""
+    return device == "cpu" or Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
+
+
 def cpu_facts(root: Path = Path("/")) -> DeviceFacts:
     """`root` is where /proc and /sys are."""
     told = _processor(_read(root / "proc/cpuinfo"))

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from bottega.core.candidate import Candidate
@@ -21,6 +20,7 @@ from bottega.core.errors import JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.decide import decide
+from bottega.judge.facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid import out_of_memory
 from bottega.judge.machine import Machine, start_machine
@@ -42,7 +42,7 @@ class Judge:
             self.settings = Settings(device=device, **defaults)
         except TypeError as error:
             raise UsageError(f"unknown option for the judge: {error}") from None
-        if device != "cpu" and not Path("/dev/nvidiactl").exists() and not Path("/dev/dxg").exists():
+        if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
         self.workers = workers
         self.require_sandbox = require_sandbox

@@ -1,16 +1,17 @@
 """A module as the list of torch calls that its forward makes, with names, options and shapes: what a writer needs to know and a text does not say.
 
+    forward(x)
     x 64x32x32x32
     self.conv.weight 128x32x3x3
     self.conv.bias 128
     t1 = conv2d(x, self.conv.weight, self.conv.bias, padding=1) 64x128x32x32
-    t2 = relu(t1)
+    t2 = relu(t1) 64x128x32x32
     return t2
 
 Module or functional form, methods or operators: all come out as the same calls. It runs the task's code, so it belongs in a cell;
-tensors are fake there, without memory and arithmetic. A shape is told where it is not that of the first argument. A tensor that is
-changed in place goes on under a new name; the call keeps its underscore (`add_`) where the old value is seen again through a view, or
-where a weight changes. What cannot be told truly has no sketch.
+tensors are fake there, without memory and arithmetic. Every call tells the shape of its result, so that a reader need not reckon. A
+tensor that is changed in place goes on under a new name; the call keeps its underscore (`add_`) where the old value is seen again
+through a view, or where a weight changes. What cannot be told truly has no sketch.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def sketch_of(source: str) -> str:
         given = _own(_faked(namespace["get_inputs"], mode), mode)
         args, options = ((), given) if isinstance(given, dict) else (tuple(given), {})
         with mode:
-            listener = _Listener(model, _named_inputs(model.forward, args, options), namespace)
+            listener = _Listener(model, *_named_inputs(model.forward, args, options), namespace)
             with listener:
                 result = model(*args, **options)
     return listener.told(result)
@@ -109,12 +110,18 @@ def _own(given: Any, mode: FakeTensorMode) -> Any:
     return tree_map(own, given)
 
 
-def _named_inputs(forward: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+def _named_inputs(
+    forward: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """What is given, by the names of forward's arguments, and which of them takes any number."""
     signature = inspect.signature(forward)
     named: dict[str, Any] = {}
+    several: set[str] = set()
     for name, value in signature.bind(*args, **options).arguments.items():
-        named |= value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value}
-    return named
+        kind = signature.parameters[name].kind
+        named |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+        several |= {name} if kind is inspect.Parameter.VAR_POSITIONAL else set()
+    return named, frozenset(several)
 
 
 @dataclass
@@ -133,7 +140,9 @@ class _Line:
 class _Listener(TorchFunctionMode):
     """Writes down every call of torch's that gives a tensor or changes one. What a call does inside is not seen: the mode is off meanwhile."""
 
-    def __init__(self, model: nn.Module, inputs: Mapping[str, Any], namespace: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: Mapping[str, Any], several: frozenset[str], namespace: Mapping[str, Any]
+    ) -> None:
         super().__init__()
         self._names: dict[int, str] = {}
         self._kept: dict[int, torch.Tensor] = {}
@@ -148,7 +157,7 @@ class _Listener(TorchFunctionMode):
         for place, value in _constants(model, namespace):
             self._call(place, value)
         self._weights = dict(self._names)
-        self._head: list[str] = []
+        self._head = [f"forward({', '.join('*' * (name in several) + name for name in inputs)})"]
         self._inputs = frozenset(inputs)
         for name, value in inputs.items():
             found = [(name + "".join(path), tensor) for path, tensor in tensors_in(value)]
@@ -201,10 +210,8 @@ class _Listener(TorchFunctionMode):
         if name in TURNED:
             name, args = TURNED[name], (args[1], args[0], *args[2:])
         given = ", ".join(argument_texts(name, function, args, options, self._name))
-        first = next((tensor for _, tensor in tensors_in((args, options))), None)
         shapes = [described(tensor) for _, tensor in results]
-        same = len(shapes) == 1 and first is not None and shapes[0] == described(first)
-        told = "" if same else " " + " ".join(shapes if len(set(shapes)) > 1 else shapes[:1])
+        told = " " + " ".join(shapes if len(set(shapes)) > 1 else shapes[:1])
         place = self._next_place()
         names = ["_".join((place, *(part.strip("[].'\"") for part in path))) for path, _ in results]
         line = _Line(", ".join(names), name, given, told)

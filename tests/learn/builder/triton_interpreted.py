@@ -2,8 +2,8 @@
 
     TRITON_INTERPRET=1 python triton_interpreted.py SEED LIMITS NAME ...
 
-The interpreter is chosen when Triton is imported. It has no libdevice, so numpy stands in for those functions; and it multiplies
-bfloat16 wrongly, so products of that type are left to the device.
+In place of a seed, `plain` is the builder's plain style. The interpreter is chosen when Triton is imported. It has no libdevice, so
+numpy stands in for those functions; and it multiplies bfloat16 wrongly, so products of that type are left to the device.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def distance(got: Any, wanted: Any) -> float:
     return worst
 
 
-def check(given: Task, seed: int, folder: str) -> list[tuple[str, float | str]]:
+def check(given: Task, seed: str, folder: str) -> list[tuple[str, float | str]]:
     """Each step of the course with its error."""
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(given.source, given.name, "exec"), namespace)
@@ -94,7 +94,8 @@ def check(given: Task, seed: int, folder: str) -> list[tuple[str, float | str]]:
     found: list[tuple[str, float | str]] = []
     with torch.no_grad():
         wanted = prepared(namespace["Model"]()).double()(*wide)
-        for number, step in enumerate(Builder().build(given, "triton", seed=seed).steps):
+        builder = Builder(plain=seed == "plain", every_product=True)
+        for number, step in enumerate(builder.build(given, "triton", seed=0 if builder.plain else int(seed)).steps):
             source = step.candidate.source
             narrow = any(value.dtype == torch.bfloat16 for value in inputs) and "tl.dot" in source
             if narrow or "CUDAGraph" in source:
@@ -117,5 +118,5 @@ if __name__ == "__main__":
     result = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[3:] or TASKS:
-            result[name] = check(TASKS[name], int(sys.argv[1]), folder)
+            result[name] = check(TASKS[name], sys.argv[1], folder)
     print(json.dumps(result))

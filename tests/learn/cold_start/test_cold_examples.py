@@ -13,15 +13,19 @@ from typing import Any
 
 import pytest
 from hand_teacher import Hand, task
-from told_material import BENCH, candidate_of, tell, timed
+from told_material import BENCH, CARD, candidate_of, tell, timed
 
 from bottega.agents import selector, writer
+from bottega.agents.completion import completed
 from bottega.agents.module_text import without_prose
 from bottega.agents.prompts import Prompts
+from bottega.agents.shortening import shortened
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BackboneError, BottegaError, UsageError
 from bottega.core.skill import State
-from bottega.learn.cold_start.build import LIBRARY, examples_stage
+from bottega.learn.cold_start import examples_writing
+from bottega.learn.cold_start.build import LIBRARY, examples_stage, opened_library
 from bottega.learn.cold_start.cards import Shelf
 from bottega.learn.cold_start.data_card import changed_files, read_card
 from bottega.learn.cold_start.data_files import read_rows
@@ -67,14 +71,23 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
     assert admit_all(tmp_path) >= 2
     rows = rows_of(tmp_path, ExampleStage(style=style, held_out=0.0, filtered=False))
     kinds = Counter(row["kind"] for row in rows)
-    assert set(kinds) == set(KINDS) - {"select_none"}
-    sources = {candidate_of(name, step).source for name in ("silu_norm", "silu_chain", "tanh_chain") for step in range(3)}
-    sources = {without_prose(source) for source in sources} if style == "terse" else sources
+    assert set(kinds) == set(KINDS) - {"select_none", "first_with_untried_skills"}
+    sources = {
+        name: {candidate_of(name, step).source for step in range(3)} for name in ("silu_norm", "silu_chain", "tanh_chain")
+    }
+    if style == "terse":
+        sources = {
+            name: {shortened(without_prose(source), task(name).source) for source in of_task}
+            for name, of_task in sources.items()
+        }
     for row in rows:
         system, user, answer = row["messages"]
         assert (system["role"], user["role"], answer["role"]) == ("system", "user", "assistant")
         if row["role"] == "write":
-            assert writer.parse(answer["content"]).source in sources
+            source = writer.parse(answer["content"]).source
+            assert source in sources[row["task_name"]]
+            assert ("class ModelNew(Model):" in source) == ("self.scale = " not in source) == (style == "terse")
+            assert "self.scale = " in completed(source, task(row["task_name"]).source)
         elif row["role"] == "select":
             assert [choice.name for choice in selector.parse(answer["content"], 3)] == row["skills"]
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
@@ -99,17 +112,39 @@ def test_a_shorter_kernel_that_is_nearly_as_fast_is_the_one_to_learn(tmp_path: P
     assert learned(0.45) == {min(range(3), key=lambda step: len(sources[step]))}
 
 
-def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(tmp_path: Path) -> None:
+def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tell(tmp_path, ("silu_norm", "silu_chain"))
     course = Hand().build(task("tanh_chain"), "cpp")
     with Store(tmp_path) as store:
         store.add_subjects([subject_of(task("tanh_chain"))])
         store.add_lecture(Lecture(course.task_id, "cpp", Hand.name, course=course))
     assert not [row for row in rows_of(tmp_path) if row["task_id"] == course.task_id]
-    (row,) = [row for row in rows_of(tmp_path, replace(OPEN, unjudged=True)) if row["task_id"] == course.task_id]
+
+    def shown(one_in: int) -> list[dict[str, Any]]:
+        monkeypatch.setattr(examples_writing, "ONE_IN", one_in)
+        return [row for row in rows_of(tmp_path, replace(OPEN, unjudged=True)) if row["task_id"] == course.task_id]
+
+    (row,) = shown(1000)
     assert (row["kind"], row["outcome"], row["speedup"]) == ("first", "unjudged", None)
     assert writer.parse(row["messages"][-1]["content"]).source == course.steps[-1].candidate.source
     assert "1 first attempts were taught and not judged" in (tmp_path / "card.md").read_text()
+    first, carded = shown(1)
+    assert first["messages"] == row["messages"] and first["skills"] == []
+    assert (carded["kind"], carded["outcome"], carded["speedup"]) == ("first_with_untried_skills", "unjudged", None)
+    assert CARD["tanh_chain"] in carded["skills"] and carded["messages"][-1] == row["messages"][-1]
+    assert carded["messages"][1] != row["messages"][1]
+
+
+def test_an_answer_that_is_not_read_back_is_told_also_where_nobody_judged(tmp_path: Path) -> None:
+    course = Hand().build(task("tanh_chain"), "cpp")
+    nothing = replace(course.steps[0], candidate=Candidate("nothing = 1\n", "cpp"))
+    with Store(tmp_path) as store, opened_library(tmp_path, store):
+        store.add_subjects([subject_of(task("tanh_chain"))])
+        store.add_lecture(Lecture(course.task_id, "cpp", Hand.name, course=replace(course, steps=(nothing,))))
+    outcome, card = examples_stage(tmp_path, replace(OPEN, unjudged=True))
+    assert outcome.examples == [] and len(outcome.faults) == 1 and "not read" in outcome.faults[0] and card["unreadable"]
 
 
 def test_an_improvement_is_over_the_nearest_kernel_that_was_judged(tmp_path: Path) -> None:
@@ -262,6 +297,11 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
     Store(tmp_path).close()
     with pytest.raises(Exception, match="no skill library"):
         examples_stage(tmp_path, OPEN)
+    with Store(tmp_path) as store, opened_library(tmp_path, store):
+        pass
+    with pytest.raises(UsageError, match=r"nothing is judged there yet.*--unjudged"):
+        examples_stage(tmp_path, OPEN)
+    assert examples_stage(tmp_path, replace(OPEN, unjudged=True))[1]["examples"] == 0  # nothing was taught either
 
 
 @contextmanager

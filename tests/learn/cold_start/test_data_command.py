@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hand_teacher import task
 from told_material import tell
 from typer.testing import CliRunner, Result
 
+from bottega.agents import writer
+from bottega.agents.module_text import without_prose
+from bottega.agents.shortening import shortened
 from bottega.app.data_command import app, languages_of, seeds_of
+from bottega.app.data_teachers import builder_for, family_of
 from bottega.core.errors import BottegaError, UsageError
+from bottega.learn.cold_start.settings import JudgeStage
+from bottega.learn.cold_start.store import Bench, Store
 from bottega.learn.cold_start.subjects import load_subjects
 
 RUN = CliRunner()
@@ -37,6 +46,41 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
     assert [message["role"] for message in row["messages"]] == ["system", "user", "assistant"]
     (tmp_path / "train.jsonl").write_text("")
     assert ran("card", tmp_path).exit_code == 1
+
+
+def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
+    out = tmp_path / "out"
+    words = ("--stage", "teach", "--teacher", "plain", "--languages", "cpp", "--teachers", 1, "--json")
+    taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
+    assert taught.exit_code == 0, taught.output
+    told = json.loads(taught.output)
+    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 1 plain")
+    making = ("build", "--stage", "examples", "--out", out, "--held-out", 0, "--style", "terse", "--json")
+    refused = ran(*making)
+    assert isinstance(refused.exception, UsageError) and "--unjudged" in str(refused.exception)
+    made = ran(*making, "--unjudged")
+    assert made.exit_code == 0, made.output
+    rows = [json.loads(line) for line in ran("show", out, "--json", "-n", 9).output.splitlines()]
+    assert {row["kind"] for row in rows} <= {"first", "first_with_untried_skills"} and rows[0]["kind"] == "first"
+    _, user, answer = (message["content"] for message in rows[0]["messages"])
+    assert "t1 = mul(x, self.scale) 64x1024" in user and "class Model" not in user
+    source = writer.parse(answer).source
+    assert "class ModelNew(Model):" in source and "torch.empty((64, 1024)" in source
+    with Store(out, create=False, write=False) as store:
+        (lesson,) = store.lessons_of(rows[0]["task_id"], Bench("none", "none"))
+        kept = [step.candidate.source for lecture in lesson.lectures if lecture.course for step in lecture.course.steps]
+    assert source in {shortened(without_prose(whole), task("silu_chain").source) for whole in kept}
+
+
+def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
+    stage = JudgeStage(teachers=1)
+    for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain")):
+        with closing(builder_for(name, stage)) as room:
+            assert room.teacher == teacher and family_of(name) == "builder"
+    assert family_of("llm") == "llm" and family_of("plain:Teacher") == "plain:Teacher"
+    said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
+    assert "plain: the builder in one plain hand, to train small models with --style terse" in said
 
 
 @pytest.mark.parametrize(

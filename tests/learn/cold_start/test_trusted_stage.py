@@ -21,8 +21,11 @@ from test_judging_material import _verdicts
 
 import bottega
 from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.judge.facts import device_facts
+from bottega.learn.cold_start import build
 from bottega.learn.cold_start.build import examples_stage, judge_stage, teach_stage
 from bottega.learn.cold_start.classroom import Appointment, Classrooms
 from bottega.learn.cold_start.keeping_judge import bench_of
@@ -31,7 +34,7 @@ from bottega.learn.cold_start.settings import ExampleStage, JudgeStage
 from bottega.learn.cold_start.steps import chosen_steps
 from bottega.learn.cold_start.store import Store
 from bottega.learn.cold_start.trusted.audit import Audit, drawn
-from bottega.learn.cold_start.trusted.trust import is_trusted, trusted_bench_of
+from bottega.learn.cold_start.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
 from bottega.learn.teachers.builder.course import Builder
 from bottega.learn.teachers.teacher import FIRST_ATTEMPT, Course, Step
 
@@ -69,6 +72,28 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
     assert "audited none" in (tmp_path / "card.md").read_text()
 
 
+def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subjects = [subject_of(task("silu_chain"))]
+    hand = lambda: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    asked: list[str] = []
+    monkeypatch.setattr(build, "is_here", lambda device: device == "cpu")
+    monkeypatch.setattr(build, "device_facts", lambda device: asked.append(device) or device_facts("cpu"))
+
+    def noted(device: str) -> dict[str, Any]:
+        asyncio.run(teach_stage(tmp_path, subjects, hand, JudgeStage(device=device, teachers=1, proofs=0), MAKING))
+        with Store(tmp_path, create=False, write=False) as store:
+            return store.fact("device")
+
+    assert noted("cuda:1") == DeviceFacts("cuda", "unknown cuda device", "", 0, 0.0).to_json() and asked == []
+    assert noted("cpu") == device_facts("cpu").to_json() and asked == ["cpu"]
+    with Store(tmp_path) as store:
+        (step, *_) = Hand().build(subjects[0].task, "cpp").steps
+        store.add_verdict(bench_of(JudgeStage()), subjects[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
+    assert noted("cuda") == device_facts("cpu").to_json()  # a judge's own device stands
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> None:
@@ -93,9 +118,12 @@ def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="foreign code"):
         asyncio.run(judge_stage(tmp_path, [subject_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING))
     assert _verdicts(tmp_path) == {}
+    for plain in (False, True):
+        must_be_trusted(Builder(plain).name.partition(" ")[0])
     for words, what in (
         (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
         (["--steps", "some"], "steps"),
+        (["--teacher", "plain", "--trust-teacher", "--steps", "some"], "steps"),
         (["--audit", "2"], "audited share"),
         (["--seconds", "-1"], "seconds"),
     ):

@@ -13,6 +13,7 @@ from bottega.agents import selector, summariser, writer
 from bottega.agents.answer import AnswerError, one_line
 from bottega.agents.fences import fenced
 from bottega.agents.module_text import without_prose
+from bottega.agents.shortening import shortened
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
 
@@ -23,10 +24,11 @@ class UnreadableAnswer(BottegaError):
     """An answer of ours is not read as it was meant: a bug here, told and not written."""
 
 
-def written(source: str, summary: str, style: str, thought: str = "") -> str:
-    """One line and the file; in the full style a thought, the file, and the summary behind it; in the terse one the file alone."""
+def written(source: str, summary: str, style: str, thought: str = "", task_source: str = "") -> str:
+    """One line and the file; in the full style a thought, the file, and the summary behind it; in the terse one what of the file the
+    task does not have."""
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
-    source = without_prose(source) if style == "terse" else source
+    source = shortened(without_prose(source), task_source) if style == "terse" else source
     block = fenced(source, "python")
     if style == "terse":
         answer = block

@@ -15,7 +15,7 @@ from typing import Any
 from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
-from bottega.judge.facts import device_facts
+from bottega.judge.facts import device_facts, is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.learn.cold_start.cards import Shelf
@@ -48,6 +48,9 @@ AUDITING = 8
 
 MakeClassroom = Callable[[KeepingJudge], Classroom]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
+
+NO_BENCH = Bench("none", "none")
+"""Where nothing was judged."""
 
 
 @dataclass
@@ -124,12 +127,24 @@ async def teach_stage(
 ) -> Judged:
     """Have everything written that is not written yet, and judge nothing: no device is needed for that."""
     judged = Judged(progress or Progress())
-    with Store(folder) as store, closing(make_classroom()) as classroom:
+    with Store(folder) as store, opened_library(folder, store), closing(make_classroom()) as classroom:
         store.add_subjects(subjects)
+        _note_device(store, stage.device)
         judged.teacher = classroom.teacher
         store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher, "stage": "teach"})
         await judge_all(subjects, classroom, None, store, stage, judged.progress)
     return judged
+
+
+def _note_device(store: Store, device: str) -> None:
+    """What the kernels are written for, which need not be here. What a judge noted of its own device stands."""
+    kind, known = device.partition(":")[0], store.fact("device")
+    if store.benches():
+        return
+    if is_here(device):
+        store.note("device", device_facts(device).to_json())
+    elif not known or known["kind"] != kind:
+        store.note("device", DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0).to_json())
 
 
 def _trusted(stage: JudgeStage) -> TrustedBench:
@@ -175,10 +190,13 @@ def examples_stage(
     count, counted_by = counter(tokenizer)
     with Store(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
         benches = store.benches()
-        if not benches:
-            raise UsageError(f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first")
-        chosen = bench or next(iter(benches))
-        device = DeviceFacts(**(store.fact("device") or {}))
+        if not benches and not stage.unjudged:
+            raise UsageError(
+                f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first, or add --unjudged"
+            )
+        chosen = bench or next(iter(benches), NO_BENCH)
+        known = store.fact("device")
+        device = DeviceFacts(**known) if known else device_facts("cpu")
         shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (subject.task for subject in store.subjects())
@@ -199,7 +217,7 @@ def examples_stage(
             "options": stage.to_json(),
             "other_benches": {f"{other.device}, judge {other.judge}": n for other, n in benches.items() if other != chosen},
         }
-        material = {**store.counts(), "verdicts_used": benches[chosen]}
+        material = {**store.counts(), "verdicts_used": benches.get(chosen, 0)}
         paths = write_examples(folder, outcome.examples, form)
         card = card_of(outcome, paths, material, making, counted_by)
         write_card(folder, card)

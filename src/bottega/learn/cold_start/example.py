@@ -12,12 +12,13 @@ from bottega.backbone.chat import Message
 from bottega.core.turn import Role
 
 Kind = Literal[
-    "first", "first_with_skills", "first_with_useless_skills", "repair", "improve", "select", "select_none", "summarise"
-]
+    "first", "first_with_skills", "first_with_useless_skills", "first_with_untried_skills", "repair", "improve", "select", "select_none", "summarise"
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = (
     "first",
     "first_with_skills",
     "first_with_useless_skills",
+    "first_with_untried_skills",
     "repair",
     "improve",
     "select",

@@ -16,7 +16,7 @@ from bottega.learn.cold_start.diversity import diverse
 from bottega.learn.cold_start.example import Example
 from bottega.learn.cold_start.examples_selecting import selecting_examples
 from bottega.learn.cold_start.examples_summarising import summarising_examples
-from bottega.learn.cold_start.examples_writing import Desk, unjudged_example, writing_examples
+from bottega.learn.cold_start.examples_writing import Desk, unjudged_examples, writing_examples
 from bottega.learn.cold_start.material import Lesson
 from bottega.learn.cold_start.outline import Runs, clusters, runs_of, words_of
 from bottega.learn.cold_start.proofs import FACT
@@ -146,16 +146,16 @@ def _made(room: Room, tasks: Sequence[str]) -> _Made:
 
 def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
     desk = room.desk
+    makers: tuple[Iterator[Example], ...]
     if unjudged(lesson):
         shown = room.endings.chosen(lesson) if desk.stage.unjudged else None
-        if shown is not None:
-            yield unjudged_example(lesson, desk, shown)
-        return
-    makers = (
-        writing_examples(lesson, desk),
-        selecting_examples(lesson, desk, made.entries.append),
-        summarising_examples(lesson, desk, room.proofs.get(lesson.task.id, []), made.entries.append),
-    )
+        makers = (unjudged_examples(lesson, desk, shown),) if shown is not None else ()
+    else:
+        makers = (
+            writing_examples(lesson, desk),
+            selecting_examples(lesson, desk, made.entries.append),
+            summarising_examples(lesson, desk, room.proofs.get(lesson.task.id, []), made.entries.append),
+        )
     for maker in makers:
         try:
             yield from maker

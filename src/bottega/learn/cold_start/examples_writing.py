@@ -23,6 +23,8 @@ from bottega.learn.teachers.teacher import FIRST_ATTEMPT
 
 NEARLY_BEST = 0.9
 """A course whose best is at least this share of the best of all courses is worth showing too: styles differ."""
+ONE_IN = 12
+"""Of so many unjudged kernels one is shown with cards too."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,14 @@ class Desk:
     """By task; one that has none is shown whole."""
 
 
-def unjudged_example(lesson: Lesson, desk: Desk, attempt: Attempt) -> Example:
-    return _write(lesson, desk, "first", attempt, ())
+def unjudged_examples(lesson: Lesson, desk: Desk, attempt: Attempt) -> Iterator[Example]:
+    """One without cards, and of some tasks one with: the cards of the kernel's techniques, of which nobody knows here what they gained."""
+    yield _write(lesson, desk, "first", attempt, ())
+    if _draw(attempt.id, "untried", ONE_IN) == 0:
+        own = desk.shelf.of(attempt.cards or attempt.step.cards, lesson.language)
+        others = [card for card in desk.shelf.retrieved(lesson) if card not in own]
+        if shown := _mixed(attempt.id, own, others, desk.stage.skills):
+            yield _write(lesson, desk, "first_with_untried_skills", attempt, shown)
 
 
 def writing_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
@@ -143,7 +151,7 @@ def _write(
         baseline=stage.baseline,
     )
     prompt = writer.messages(given, desk.prompts)
-    answer = written(attempt.source, summary or _summary(attempt), stage.style, thought)
+    answer = written(attempt.source, summary or _summary(attempt), stage.style, thought, lesson.task.source)
     return Example(
         role="write",
         kind=kind,

@@ -73,7 +73,8 @@ def _parameters(function: _Function | ast.Lambda) -> set[str]:
 
 
 def _bound(function: _Function) -> set[str]:
-    """Names that it assigns or loops over. One that is made of what bore the name before, as in `scale = self.scale`, still carries it."""
+    """Names that it assigns or loops over. One that is made of what bore the name before, as in `scale = self.scale` and
+    `scale = tl.load(scale_ptr)`, still carries it."""
     found: set[str] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -95,9 +96,10 @@ def _stored(targets: list[ast.expr]) -> set[str]:
 
 def _mentioned(value: ast.expr) -> set[str]:
     nodes = list(ast.walk(value))
-    return {node.id for node in nodes if isinstance(node, ast.Name)} | {
-        node.attr for node in nodes if isinstance(node, ast.Attribute)
-    }
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return (
+        names | {name.removesuffix("_ptr") for name in names} | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    )
 
 
 def declared_names(text: str) -> set[str]:

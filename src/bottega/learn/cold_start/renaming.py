@@ -2,14 +2,14 @@
 
 Names of the task's own choosing (arguments, attributes, constants) are exchanged in all of the conversation at once, so that task,
 kernels and diagnoses still speak of the same things. A name that also means something else anywhere stays as it is: a function of
-torch, a keyword of a call, or what the teacher calls something of its own, which a small model is to learn by heart.
+torch, a keyword of a call, or what the teacher calls something of its own, which a small model is to learn by heart. Where a prompt
+shows a sketch in place of the task, the sketch says which names there are.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import hashlib
 import keyword
 import re
 from collections.abc import Iterator, Sequence
@@ -20,26 +20,10 @@ from bottega.backbone.chat import Message
 from bottega.core.errors import TaskError
 from bottega.core.task import parsed
 from bottega.learn.cold_start.example import Example
+from bottega.learn.cold_start.fresh_names import ARGUMENTS, ATTRIBUTES, CONSTANTS, draw
 from bottega.learn.cold_start.own_names import own_names
+from bottega.learn.cold_start.sketch_names import Sketched, sketched
 
-ARGUMENTS = (
-    "x", "a", "b", "u", "v", "z", "h", "s", "t", "w", "q", "k", "inp", "inputs", "data", "feats", "features", "tensor",
-    "signal", "image", "images", "batch", "tokens", "hidden", "state", "states", "query", "keys", "vals", "value", "values",
-    "left", "right", "base", "index", "idx", "mask", "residual", "gate", "logits", "target", "targets", "pred", "labels",
-    "src", "tgt", "mat", "first", "second", "other", "frames", "audio", "seq", "memory", "context", "points", "coords",
-    "series", "table", "rows", "xs", "ys", "img", "video", "latents", "noise", "anchor", "positive",
-)  # fmt: skip
-ATTRIBUTES = (
-    "fc", "lin", "proj", "layer", "op", "module", "net", "head", "body", "stem", "inner", "outer", "block", "core", "trunk",
-    "branch", "first", "second", "last", "pre", "post", "mix", "expand", "reduce", "squeeze", "gain", "offset", "shift",
-    "factor", "scale_param", "alpha", "beta", "theta", "coef", "norm_layer", "bn", "ln", "gn", "act", "nonlin",
-    "activation_fn", "pool_layer", "drop", "conv_a", "conv_b", "conv_op", "dense", "affine", "mixing", "gate_proj",
-    "out_proj", "in_proj", "up", "down", "kernel_op", "table", "emb", "filters", "taps",
-)  # fmt: skip
-CONSTANTS = (
-    "B", "N", "C", "D", "E", "M", "T", "L", "K", "bs", "n", "c", "dim", "dims", "size", "length", "width_in", "depth_in",
-    "rows", "cols", "n_batch", "n_feat", "feat_dim", "inner_dim", "channels_in", "num_rows",
-)  # fmt: skip
 DERIVED = ("", "_val", "_ptr")
 """What the teacher hangs on the name of a tensor."""
 SHARE = 0.75
@@ -67,6 +51,8 @@ def renamings(example: Example, number: int) -> list[Example | None]:
 
 def _copies(example: Example, seeds: Sequence[int]) -> list[Example | None]:
     texts = [message.content for message in example.messages]
+    if (over := sketched(example.messages)) is not None:
+        return [_sketched_copy(example, over, seed) for seed in seeds]
     task = next((block.body for block in blocks(texts[1])), "") if len(texts) > 1 else ""
     everything = "\n".join(texts)
     words = set(_WORD.findall(everything))
@@ -87,6 +73,19 @@ def _copies(example: Example, seeds: Sequence[int]) -> list[Example | None]:
     return found
 
 
+def _sketched_copy(example: Example, over: Sketched, seed: int) -> Example | None:
+    pairs = over.exchange(f"{example.id}/{seed}", SHARE)
+    if not pairs:
+        return None
+    said = (Message(one.role, "".join(pieces)) for one, pieces in zip(example.messages, _parts(over, pairs)))
+    return replace(example, messages=tuple(said), renamed=True)
+
+
+def _parts(over: Sketched, pairs: dict[str, str]) -> Iterator[list[str]]:
+    for pieces in over.pieces:
+        yield [_exchanged(piece.text, pairs) if piece.changes else piece.text for piece in pieces]
+
+
 def _exchanged(text: str, pairs: dict[str, str]) -> str:
     pattern = r"\b(" + "|".join(sorted(map(re.escape, pairs), key=len, reverse=True)) + r")\b"
     return re.sub(pattern, lambda found: pairs[found[1]], text) if pairs else text
@@ -96,11 +95,11 @@ def _exchange(names: Sequence[tuple[str, Sequence[str]]], words: set[str], key: 
     pairs: dict[str, str] = {}
     taken = set(words)
     for name, pool in names:
-        if name in pairs or _draw(key, name, 1000) >= SHARE * 1000:
+        if name in pairs or draw(key, name, 1000) >= SHARE * 1000:
             continue
         free = [word for word in pool if not {word + end for end in DERIVED} & taken and word not in keyword.kwlist]
         if free:
-            new = free[_draw(key, f"{name}/new", len(free))]
+            new = free[draw(key, f"{name}/new", len(free))]
             taken |= {new + end for end in DERIVED}
             pairs |= {name + end: new + end for end in DERIVED if name + end in words}
     return pairs
@@ -120,7 +119,3 @@ def _names(tree: ast.Module) -> Iterator[tuple[str, Sequence[str]]]:
                 yield from ((argument.arg, pool) for argument in node.args.args if argument.arg != "self")
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
                 yield node.attr, ATTRIBUTES
-
-
-def _draw(key: str, what: str, among: int) -> int:
-    return int.from_bytes(hashlib.sha256(f"{key}/{what}".encode()).digest()[:4], "big") % max(1, among)

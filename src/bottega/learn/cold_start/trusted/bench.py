@@ -29,6 +29,7 @@ from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.decide import decide
+from bottega.judge.facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.settings import Settings
 from bottega.learn.cold_start.trusted.orders import LOG, UNDER_WAY, Orders, begin
@@ -73,7 +74,7 @@ class TrustedBench:
     ) -> None:
         if workers < 1 or limit <= 0:
             raise UsageError("a bench needs at least one worker, and a kernel more than 0 seconds")
-        if device != "cpu" and not Path("/dev/nvidiactl").exists() and not Path("/dev/dxg").exists():
+        if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
         self.settings = Settings(device=device, baselines=baselines, quick=True, precision=precision, timeout=limit)
         self.workers = workers

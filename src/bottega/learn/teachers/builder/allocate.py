@@ -9,7 +9,7 @@ from bottega.learn.teachers.builder.view import Buffer
 def allocation(buffer: Buffer, plan: Plan, known: list[str]) -> str:
     """Python text for an empty tensor like `buffer`, in terms of the variables in `known`: `torch.empty_like(x)` where it can be."""
     tensors = [plan.buffers[name] for name in known if name in plan.buffers]
-    for other in tensors:
+    for other in () if plan.literal else tensors:
         if other.shape == buffer.shape and other.kind in ("input", "result") and other.dtype == buffer.dtype:
             return f"torch.empty_like({other.name})"
     sizes = ", ".join(buffer.axis_text(axis) for axis in range(len(buffer.shape)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
@@ -12,13 +12,16 @@ from bottega.core.candidate import Candidate, Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.frame import Frame, frame_of
 from bottega.learn.teachers.builder.kernel import Call
+from bottega.learn.teachers.builder.layers.kept import KEPT, Layer, kept, layers_of
 from bottega.learn.teachers.builder.layers.steps import layer_steps
 from bottega.learn.teachers.builder.layers.techniques import CAPTURED, LAYERS
 from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
 from bottega.learn.teachers.builder.plan import Plan
-from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, TECHNIQUES, make_plan
+from bottega.learn.teachers.builder.planner import OWN_PRODUCT, OWN_TECHNIQUES, TECHNIQUES, make_plan
+from bottega.learn.teachers.builder.product_rule import products_pay
 from bottega.learn.teachers.builder.replay import REPLAY, replayed
 from bottega.learn.teachers.builder.sharing import shared
+from bottega.learn.teachers.builder.sketched import sketched
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.trace import Graph, Ref, trace
@@ -54,7 +57,7 @@ def techniques_of(language: Language) -> tuple[Technique, ...]:
     writer = writer_of(language)
     own = [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES]
     light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
-    network = (CAPTURED, *LAYERS) if language == "triton" else ()
+    network = (CAPTURED, *LAYERS, KEPT) if language == "triton" else ()
     found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if language in GPU_LANGUAGES else ()))
     return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
 
@@ -66,15 +69,20 @@ class Understood:
     task: Task
     frame: Frame
     lowered: Lowered
+    literal: bool = False
+    layers: tuple[Layer, ...] = ()
 
     def plan(self, techniques: frozenset[str]) -> Plan:
-        return make_plan(self.lowered, techniques)
+        return make_plan(self.lowered, techniques, self.literal)
 
 
 def understand(task: Task, style: Style | None = None) -> Understood:
-    frame = frame_of(task)
-    graph = _named(trace(task, KNOWN), style or Style(), frame)
-    return Understood(task, frame, lower(graph, task.label))
+    frame, style = frame_of(task), style or Style()
+    graph = trace(task, KNOWN)
+    if style.plain:
+        graph = replace(graph, scalars={}, epsilons={})
+    words = sketched(graph, task.source) if style.plain else {}
+    return Understood(task, frame, lower(_named(graph, style, frame, words), task.label), style.plain, layers_of(graph))
 
 
 RESULTS = ("y", "out", "output", "result")
@@ -103,15 +111,18 @@ WORDS = {
 """By a piece of an operator's name, what people call its result."""
 
 
-def _named(graph: Graph, style: Style, frame: Frame) -> Graph:
-    """Results under names that people give them, instead of the tracer's."""
-    taken = set(frame.argument_names) | {"torch", "nn", "F", "tl", "triton", "self", "cpp", "cuda"}
+def _named(graph: Graph, style: Style, frame: Frame, words: Mapping[str, str]) -> Graph:
+    """Results under names that people give them, instead of the tracer's; `words` are names that are settled."""
+    taken = set(frame.argument_names) | set(words.values()) | {"torch", "nn", "F", "tl", "triton", "self", "cpp", "cuda"}
     names: dict[str, str] = {}
     last = graph.returned.name if isinstance(graph.returned, Ref) else ""
     for node in graph.nodes:
+        if node.name in words:
+            names[node.name] = words[node.name]
+            continue
         piece = next((piece for piece in WORDS if piece in node.operator), "")
         word = style.pick(f"name of {piece}", WORDS[piece]) if piece else node.operator.strip("_")
-        word = style.pick("result", RESULTS) if node.name == last else word
+        word = style.pick("result", RESULTS[::-1] if style.plain else RESULTS) if node.name == last else word
         number = 2
         fresh = word
         while fresh in taken:
@@ -131,16 +142,21 @@ def _named(graph: Graph, style: Style, frame: Frame) -> Graph:
 
 
 class Builder:
-    """`build` for one task as a whole; `teach` is the same for whoever awaits a teacher."""
+    """`build` for one task as a whole; `teach` is the same for whoever awaits a teacher.
 
-    name = f"builder {VERSION}"
+    `every_product` writes also those products in Triton that lose to the library's: for whoever checks or measures them.
+    """
+
+    def __init__(self, plain: bool = False, every_product: bool = False) -> None:
+        self.plain, self.every_product = plain, every_product
+        self.name = f"builder {VERSION}{' plain' if plain else ''}"
 
     async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
     def build(self, task: Task, language: Language, without: Iterable[str] = (), seed: int = 0) -> Course:
         """The course for a task, never using the techniques in `without`. Raises `Refusal`."""
-        style, writer, barred = Style(seed), writer_of(language), frozenset(without)
+        style, writer, barred = Style(seed, self.plain), writer_of(language), frozenset(without)
         layered = layer_steps(task, style, barred) if language == "triton" else []
         try:
             own = any(step.technique != CAPTURED.name for step in layered)
@@ -160,8 +176,11 @@ class Builder:
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
         # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
-        bench.take(bench.take(fused, writer.techniques), bench.whole)
-        own = bench.take(fused, [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES])
+        tuned = bench.take(fused, writer.techniques)
+        bench.take(tuned, bench.whole)
+        if style.plain and writer.language == "triton":
+            bench.take(tuned, (KEPT,))
+        own = bench.take(fused, bench.own(fused, self.every_product))
         if own is not fused:
             bench.take(bench.take(own, writer.techniques), bench.whole)
         if not bench.steps:
@@ -191,6 +210,16 @@ class _Bench:
     def whole(self) -> tuple[Technique, ...]:
         """What is done to the module as a whole, last."""
         return (REPLAY,) if self.writer.language in GPU_LANGUAGES else ()
+
+    def own(self, place: _Place, every_product: bool) -> list[Technique]:
+        """What writes the library's work ourselves; without products that would lose to it, where something else of ours is written."""
+        found = [
+            technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES and technique.name not in self.barred
+        ]
+        if every_product or self.writer.language != "triton" or not self.steps:
+            return found
+        pays = products_pay(self.understood.plan(place.on | {technique.name for technique in found}))
+        return [technique for technique in found if pays or technique.name != OWN_PRODUCT]
 
     def take(self, place: _Place | None, techniques: Iterable[Technique]) -> _Place:
         """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
@@ -224,7 +253,11 @@ class _Bench:
         """None where this set of techniques gives something that the language's writer does not take."""
         if all(isinstance(kernel, Call) for kernel in plan.kernels):
             return None
-        frame = replayed(self.understood.frame, plan, self.style) if REPLAY.name in on else self.understood.frame
+        frame: Frame | None = self.understood.frame
+        if KEPT.name in on:
+            frame = kept(self.understood.frame, self.understood.layers, self.style, self.understood.task)
+        elif REPLAY.name in on:
+            frame = replayed(self.understood.frame, plan, self.style)
         try:
             return None if frame is None else shared(self.writer.write(plan, frame, on, self.style), self.writer.language)
         except Refusal:

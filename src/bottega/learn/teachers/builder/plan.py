@@ -21,5 +21,8 @@ class Plan:
     """Buffers that depend on parameters alone, with the Python that makes them: folded weights. They are made in each call unless
     a technique keeps them."""
 
+    literal: bool = False
+    """Whether sizes are written as numbers, where they are not read off a tensor that exists."""
+
     def results(self) -> list[Buffer]:
         return [buffer for buffer in self.buffers.values() if buffer.kind == "result"]

@@ -23,6 +23,7 @@ from bottega.learn.teachers.builder.sizes import resolved
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.view import Buffer, View, contiguous_strides
 
+OWN_PRODUCT = "own_product"
 TECHNIQUES: tuple[Technique, ...] = (
     Technique(
         "fuse_elementwise",
@@ -49,8 +50,8 @@ TECHNIQUES: tuple[Technique, ...] = (
         ("triton_group_norm_split_statistics", "triton_two_stage_reduction"),
     ),
     Technique(
-        "own_product",
-        "Matrix products whose operands and epilogue are understood.",
+        OWN_PRODUCT,
+        "Matrix products whose operands and epilogue are understood; in Triton only of fp32, with all sides at least 128 and lying well.",
         "Write the matrix product myself and fuse what follows into its epilogue ({origin}).",
         ("triton_matmul_epilogue", "matmul_packed_panels", "cuda_register_tile_matmul"),
     ),
@@ -89,13 +90,13 @@ EXPENSIVE = frozenset(
         "cosh",
     )
 )
-OWN: tuple[tuple[type, str], ...] = ((Product, "own_product"), (Convolution, "own_convolution"), (Attention, "own_attention"))
+OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_convolution"), (Attention, "own_attention"))
 
 
 OWN_TECHNIQUES = frozenset(name for _, name in OWN)
 
 
-def make_plan(lowered: Lowered, techniques: frozenset[str]) -> Plan:
+def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False) -> Plan:
     kernels = _chosen(_needed(lowered), techniques)
     buffers = dict(lowered.buffers)
     if "statistics_apart" in techniques:
@@ -107,7 +108,7 @@ def make_plan(lowered: Lowered, techniques: frozenset[str]) -> Plan:
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs))
+    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, literal=literal))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 

@@ -40,13 +40,14 @@ def resolved(plan: Plan) -> Plan:
     """The plan without marks."""
     existing = {name for name, buffer in plan.buffers.items() if buffer.kind != "result"}
     buffers = dict(plan.buffers)
+    known = {name: dataclasses.replace(buffer, axes=()) for name, buffer in buffers.items()} if plan.literal else plan.buffers
     kernels: list[Kernel] = []
     for kernel in plan.kernels:
         for name in made(kernel):
             old = buffers[name]
-            axes = tuple(_outside(_text(axis, buffers, existing)) for axis in old.axes)
+            axes = () if plan.literal else tuple(_outside(_text(axis, buffers, existing)) for axis in old.axes)
             buffers[name] = dataclasses.replace(old, axes=axes)
-        kernels.append(_walked(kernel, plan.buffers, existing))
+        kernels.append(_walked(kernel, known, existing))
         existing |= set(made(kernel))
     everything = existing | set(plan.buffers)
     return dataclasses.replace(plan, buffers=buffers, kernels=tuple(kernels), returns=_text(plan.returns, buffers, everything))

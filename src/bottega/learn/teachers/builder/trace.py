@@ -76,6 +76,8 @@ class Graph:
     """By module path and value, the text of an `eps` that a module keeps."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Tensors of one element that forward makes from a number, by the graph's name."""
+    layers: dict[str, str] = field(default_factory=dict)
+    """Layers of torch that pad with zeros if at all and have no hooks, by their text (`self.conv`), with their class's name."""
     hidden: frozenset[str] = frozenset()
     """Arguments of `forward` that are no tensors."""
 
@@ -108,7 +110,7 @@ def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Gr
         model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
         inputs = tuple(namespace["get_inputs"]())
         whole = torch.export.export(model, inputs, strict=False)
-        exported = _functional(whole)
+        exported = _functional(whole) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
         strange = _strange(exported, known)
         if strange:
             exported = whole.run_decompositions({})
@@ -140,6 +142,11 @@ def _composites() -> frozenset[Any]:
 @functools.cache
 def _decompositions() -> Any:
     return torch.export.default_decompositions()
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is None or bool(schema.is_mutable)
 
 
 def _strange(exported: Any, known: Collection[str]) -> set[Any]:
@@ -188,6 +195,12 @@ def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...])
             if path and isinstance(getattr(module, "eps", None), float)
         },
         scalars=_scalars(task, model),
+        layers={
+            f"self.{path_text(path)}": type(module).__name__
+            for path, module in model.named_modules()
+            if path and type(module).__module__.startswith("torch.nn.") and getattr(module, "padding_mode", "zeros") == "zeros"
+            if not module._forward_hooks and not module._forward_pre_hooks
+        },
         buffers=frozenset(signature.inputs_to_buffers),
         hidden=frozenset(hidden),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
-from bottega.learn.teachers.builder.frame import sorted_imports
+from bottega.learn.teachers.builder.frame import MODEL, NEW, sorted_imports
 from bottega.learn.teachers.builder.layers.convolution import CONVOLUTION
 from bottega.learn.teachers.builder.layers.linear import LINEAR
 from bottega.learn.teachers.builder.layers.normalisation import BATCH_NORM, GROUP_NORM
@@ -26,6 +27,8 @@ RUN = ("run", "compute", "body")
 def written(network: Network, kinds: Sequence[str], observed: Observed, style: Style, graph: bool) -> str:
     """The candidate's source, with layers of these kinds ours."""
     names = names_of(kinds, network.names, style)
+    if style.plain:
+        return _file(network, prelude_of(kinds, names, style), _swapped(network, names, observed, graph))
     comments = style.chance("task comments", 0.5)
     if graph:
         run = style.pick("run", RUN)
@@ -34,7 +37,10 @@ def written(network: Network, kinds: Sequence[str], observed: Observed, style: S
         body = rewritten(network, names, comments, methods, run)
     else:
         body = rewritten(network, names, comments)
-    prelude = prelude_of(kinds, names, style)
+    return _file(network, prelude_of(kinds, names, style), body)
+
+
+def _file(network: Network, prelude: str, body: str) -> str:
     defined = set(re.findall(r"^(?:def|class) (\w+)", prelude, re.MULTILINE)) | ({"tl", "triton"} if prelude else set())
     if defined & network.names:
         raise Refusal(f"{network.label}: the task has a {', '.join(sorted(defined & network.names))} of its own")
@@ -42,6 +48,30 @@ def written(network: Network, kinds: Sequence[str], observed: Observed, style: S
     if prelude:
         imports |= {"import triton", "import triton.language as tl", "from torch import nn"}
     return "\n\n\n".join(part for part in (sorted_imports(imports), prelude, body) if part) + "\n"
+
+
+def _swapped(network: Network, names: Mapping[str, str], observed: Observed, graph: bool) -> str:
+    """The network to the letter, and a `ModelNew` that is one, with its layers turned into ours once it is built."""
+    lines = ["def __init__(self, *args, **kwargs):", "    super().__init__(*args, **kwargs)"]
+    lines += [f"    {line}" for line in swaps(names)]
+    methods = ["\n".join(lines)]
+    if graph:
+        given = ", ".join(observed.inputs)
+        capture, forward = graph_methods(RUN[0], observed.inputs, observed.returns)
+        methods[0] += "\n    self.graph = None"
+        methods += [f"def {RUN[0]}(self, {given}):\n    return super().forward({given})", capture]
+        methods += [f"def forward(self, {given}):\n    " + "\n    ".join(forward)]
+    inside = "\n\n".join(textwrap.indent(method, "    ") for method in methods)
+    kept = "\n\n\n".join(ast.unparse(statement) for statement in network.kept)
+    return f"{kept}\n\n\nclass {NEW}({MODEL}):\n{inside}"
+
+
+def swaps(names: Mapping[str, str]) -> list[str]:
+    """Lines at the end of a constructor that turn its layers into ours."""
+    lines = ["for layer in self.modules():"] if names else []
+    for number, (kind, name) in enumerate(names.items()):
+        lines += [f"    {'elif' if number else 'if'} type(layer) is nn.{kind}:", f"        layer.__class__ = {name}"]
+    return lines
 
 
 def prelude_of(kinds: Sequence[str], names: Mapping[str, str], style: Style) -> str:

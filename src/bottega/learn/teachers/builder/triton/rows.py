@@ -301,7 +301,7 @@ class _Writer:
             height = page.variable("height")
             page.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
             most = 4096 if layout.outer else 2048
-            page.forward.append(f"{height} = {most} // {width}")
+            page.forward.append(f"{height} = max(1, {most} // {width})")
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         sheet.finish(grid, options)

@@ -142,6 +142,6 @@ def _launch(page, sheet, target, kernel, outer, looped, tile, width, height, col
     size = page.variable("width")
     tall = page.variable("height")
     page.forward.append(f"{size} = triton.next_power_of_2({sheet.size_text(columns)})")
-    page.forward.append(f"{tall} = {4096 if outer else 2048} // {size}")
+    page.forward.append(f"{tall} = max(1, {4096 if outer else 2048} // {size})")
     named[width].text, named[height].text = size, tall
     sheet.finish(f"(triton.cdiv({rows}, {tall}),)")
