@@ -36,7 +36,14 @@ def run(folder: Path, seed: int, *more: str, steps: int = STEPS) -> tuple[Came, 
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # the model is too small to be shared
     try:
-        config = toy_config(folder, f"data.steps={steps}", f"data.seed={seed}", "ablations.frozen_library=true", *more)
+        config = toy_config(
+            folder,
+            f"data.steps={steps}",
+            f"data.seed={seed}",
+            "ablations.frozen_library=true",
+            "checkpoint.step_logs=all",
+            *more,
+        )
         train(config, folder / "run", materials=toy_materials(folder))
     finally:
         torch.set_num_threads(before)
