@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 
-from bottega.judge.sketch import NoSketch, sketch_of
+from bottega.judge.sketch import sketch_of
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 
 _LINE = re.compile(r"^(?P<names>t\d\w*(?:, t\d\w*)*) = (?P<operator>\w+)\(.*\)(?: (?P<shape>[\dx]+|scalar))?")
 _RETURNED = re.compile(r"^return (t\d\w*)$")
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
-    "view": ("reshape",), "truediv": ("div",), "silu": ("silu",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),
+    "view": ("reshape",), "truediv": ("div",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),
     "batch_norm": ("_native_batch_norm_legit_functional", "_native_batch_norm_legit", "native_batch_norm"),
-    "scaled_dot_product_attention": ("scaled_dot_product_attention", "_scaled_dot_product_attention_math"),
-    "norm": ("linalg_vector_norm",), "linalg_norm": ("linalg_vector_norm",), "linalg_vector_norm": ("linalg_vector_norm",),
-    "log_softmax": ("log_softmax", "_log_softmax"), "softmax": ("softmax", "_softmax"), "subtract": ("sub",), "multiply": ("mul",),
+    "scaled_dot_product_attention": ("_scaled_dot_product_attention_math",),
+    "norm": ("linalg_vector_norm",), "linalg_norm": ("linalg_vector_norm",), "subtract": ("sub",), "multiply": ("mul",),
 }  # fmt: skip
 """A sketch's word for an operator, and what the tracer calls it, where that is another."""
 
@@ -24,9 +23,7 @@ def sketched(graph: Graph, source: str) -> dict[str, str]:
     """By the tracer's name, the sketch's. Nothing where the task has no sketch; what the sketch does not name is left out."""
     try:
         lines = sketch_of(source).splitlines()
-    except NoSketch:
-        return {}
-    except Exception:  # the task's own code: it was traced, and need not run on a sketch's tensors
+    except Exception:  # there is none, or the task's own code does not run on a sketch's tensors
         return {}
     found: dict[str, str] = {}
     calls = [match for line in lines if (match := _LINE.match(line))]
