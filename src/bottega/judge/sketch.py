@@ -33,6 +33,8 @@ from torch.utils._pytree import tree_map
 
 from bottega.judge.sketch_words import TURNED, argument_texts, described, operator_name, path_text, tensors_in, value_text
 
+HEAD = "forward("
+"""What every sketch begins with."""
 MOST_CALLS = 24
 """A list that is longer tells a reader less than the module's own text."""
 MOST_RESULTS = 64
@@ -157,7 +159,7 @@ class _Listener(TorchFunctionMode):
         for place, value in _constants(model, namespace):
             self._call(place, value)
         self._weights = dict(self._names)
-        self._head = [f"forward({', '.join('*' * (name in several) + name for name in inputs)})"]
+        self._head = [f"{HEAD}{', '.join('*' * (name in several) + name for name in inputs)})"]
         self._inputs = frozenset(inputs)
         for name, value in inputs.items():
             found = [(name + "".join(path), tensor) for path, tensor in tensors_in(value)]

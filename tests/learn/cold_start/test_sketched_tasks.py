@@ -45,15 +45,21 @@ def get_init_inputs():
 def test_each_is_drawn_once_and_a_torn_line_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task("silu_chain"), task("tanh_chain"), task("silu_chain"), Task("class Model: ...\n"), task("silu_norm")]
     place = tmp_path / FILE
-    whole, torn = (json.dumps({"task": tasks[number].id, "sketch": "drawn before"}) for number in (4, 0))
+    whole, torn = (json.dumps({"task": tasks[number].id, "sketch": "forward(x)\ndrawn before"}) for number in (4, 0))
     place.write_text(f"{whole}\n{torn[:-8]}")  # as a killed run leaves it
     found = sketches_of(tmp_path, tasks)
     drawn = {tasks[0].id: sketch_of(tasks[0].source), tasks[1].id: sketch_of(tasks[1].source), tasks[3].id: ""}
-    assert found == {tasks[4].id: "drawn before", **drawn}
+    assert found == {tasks[4].id: "forward(x)\ndrawn before", **drawn}
     rows = [json.loads(line) for line in place.read_text().split("\n") if line and line != torn[:-8]]
     assert [row["task"] for row in rows] == [tasks[4].id, tasks[0].id, tasks[1].id, tasks[3].id]
     monkeypatch.setattr(sketches, "Sketcher", None)
     assert sketches_of(tmp_path, tasks) == found
+
+
+def test_a_sketch_of_an_older_form_is_drawn_again(tmp_path: Path) -> None:
+    one = task("silu_chain")
+    (tmp_path / FILE).write_text(json.dumps({"task": one.id, "sketch": "x 8x16\nt1 = silu(x)\nreturn t1"}) + "\n")
+    assert sketches_of(tmp_path, [one]) == {one.id: sketch_of(one.source)}
 
 
 def test_where_no_cell_can_be_had_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

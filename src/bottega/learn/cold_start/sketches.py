@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
+from bottega.judge.sketch import HEAD
 from bottega.judge.sketcher import Sketcher
 
 FILE = "sketches.jsonl"
@@ -47,12 +48,14 @@ def _drawn(tasks: Mapping[str, Task]) -> Iterator[tuple[str, str | None]]:
 
 
 def _read(place: Path) -> dict[str, str]:
-    """A line that a killed run left unfinished is drawn again."""
+    """A line that a killed run left unfinished is drawn again, and so is a sketch of an older form: a model would not know it."""
     found: dict[str, str] = {}
     for line in place.read_text().splitlines() if place.exists() else ():
         try:
             row = json.loads(line)
-            found[str(row["task"])] = str(row["sketch"])
+            name, sketch = str(row["task"]), str(row["sketch"])
         except (ValueError, KeyError, TypeError):
             continue
+        if not sketch or sketch.startswith(HEAD):
+            found[name] = sketch
     return found
