@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottega.app import asking
-from bottega.app.asking import answer_tokens, prompt_style, temperature_for
+from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temperature_for
 
 
 @pytest.fixture
@@ -36,6 +36,11 @@ def test_a_trained_model_gives_its_likeliest_answer_where_one_is_asked_for() -> 
 def test_answers_may_be_as_long_as_the_model_learned_to_write() -> None:
     assert answer_tokens("embedded:base") < answer_tokens("embedded") < answer_tokens("server:m@http://localhost")
     assert answer_tokens("embedded", 64) == 64
+
+
+def test_a_small_model_is_asked_again_where_it_slips() -> None:
+    assert redraw_count("terse") > 0 == redraw_count("compact") == redraw_count("full")
+    assert redraw_count("terse", 0) == 0 and redraw_count("full", 2) == 2
 
 
 def test_the_model_that_comes_along_is_asked_as_it_was_trained() -> None:

@@ -271,6 +271,7 @@ WRONG_USE: list[tuple[list[str], str]] = [
     (["decay.py", *USED, "--temperature", "nan"], "temperature must be 0"),
     (["decay.py", *USED, "--target", "nan"], "a target is a factor"),
     (["decay.py", *USED, "--patience", "0"], "patience is at least one"),
+    (["decay.py", *USED, "--drafts", "-1"], "drafts must be 0 or more"),
     (["decay.py", *USED, "--strategy", "luck"], "unknown strategy"),
     (["decay.py", *USED, "--language", "triton"], "cannot be timed on a CPU"),
     (["decay.py", *USED, "--language", "fortran"], "unknown language"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html as html_library
 import json
 import re
@@ -158,6 +159,18 @@ def test_a_result_names_what_its_claim_rests_on(tmp_path: Path) -> None:
     assert opened.changed == () and opened.candidate.language == "cpp"
     assert opened.subject.task.id == SUBJECT.task.id and opened.subject.task.source == SUBJECT.task.source
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_result_from_before_authors_were_told_is_still_whole(tmp_path: Path) -> None:
+    delivered(tmp_path)
+    old = json.loads((tmp_path / "result.json").read_text())
+    for later in ("author", "writers", "seal"):
+        del old[later]
+    seal = hashlib.sha256(json.dumps(old, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    (tmp_path / "result.json").write_text(json.dumps({**old, "seal": seal}))
+    assert read_result(tmp_path).intact and open_result(tmp_path).changed == ()
+    (tmp_path / "result.json").write_text(json.dumps({**old, "seal": seal, "author": "somebody"}))
+    assert not read_result(tmp_path).intact
 
 
 def test_a_sitting_without_a_finding_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A kernel's file without what the task's file says already: the inverse of completion, for prompts and for examples to train on.
+"""A kernel's file without what the task's file or the shelf has: the inverse of completion, for prompts and for examples to train on.
 
 `ModelNew` inherits `Model` where it has the same constructor, or the same with more at its end. All else stays as it was written.
 """
@@ -13,7 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bottega.agents.code import defines_model, parsed
-from bottega.agents.completion import completed, scope
+from bottega.agents.completion import completed, names_kept
+from bottega.agents.names import imported, names_of
+from bottega.agents.shelf.adding import without_parts
+from bottega.agents.shelf.cpp.strings import without_functions
 from bottega.core.statements import binds, reads
 from bottega.core.task import top_level_names
 
@@ -34,18 +37,28 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def shortened(source: str, task_source: str) -> str:
-    """What `completed` makes whole again. A file whose `ModelNew` is built in another way than `Model` is returned as it is."""
-    tree = parsed(source)
-    if tree is None:
-        return source
-    try:
-        task = _task(task_source)
-        short = _File(source, tree.body, task).shortened() if task else None
-    except _UNREADABLE:
-        return source
-    if short is None or short == source or not defines_model(completed(short, task_source)):
-        return source
+    """What `completed` makes whole again. Where `ModelNew` is built in another way than `Model`, only parts of the shelf go."""
+    short = source
+    for step in (_without_the_shelf, _without_the_task):
+        try:
+            shorter = step(short, task_source)
+        except _UNREADABLE:
+            continue
+        if shorter != short and defines_model(completed(shorter, task_source)):
+            short = shorter
     return short
+
+
+def _without_the_shelf(source: str, task_source: str) -> str:
+    kept = names_kept(task_source)
+    source = source if kept is None else without_parts(source, kept)
+    return source if _task(task_source) is None else without_functions(source)
+
+
+def _without_the_task(source: str, task_source: str) -> str:
+    tree, task = parsed(source), _task(task_source)
+    short = _File(source, tree.body, task).shortened() if tree and task else None
+    return source if short is None else short
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ def _task(source: str) -> _Task | None:
     imports: dict[str, str] = {}
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            imports |= _imported(statement)
+            imports |= imported(statement)
         else:
             for name in binds(statement):
                 same.setdefault(name, set()).update(_looks(statement))
@@ -112,13 +125,6 @@ def _is_super(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def _imported(statement: ast.Import | ast.ImportFrom) -> dict[str, str]:
-    """By name, what it stands for: `from torch import nn` and `import torch.nn as nn` are the same."""
-    if isinstance(statement, ast.Import):
-        return {alias.asname or alias.name.split(".")[0]: alias.name if alias.asname else "" for alias in statement.names}
-    return {alias.asname or alias.name: f"{'.' * statement.level}{statement.module}.{alias.name}" for alias in statement.names}
-
-
 class _File:
     def __init__(self, source: str, body: Sequence[ast.stmt], task: _Task) -> None:
         self.body, self.task = body, task
@@ -133,7 +139,7 @@ class _File:
         if text is None:
             return None
         kept = [node for node in self.body if node is model or not self._is_tasks(node)]
-        used, _ = scope(self._text(kept, model, text))
+        used = names_of(self._text(kept, model, text), ()).read
         kept = [node for node in kept if not isinstance(node, ast.Import | ast.ImportFrom) or self._stays(node, used)]
         return self._text(kept, model, text)
 
@@ -144,11 +150,11 @@ class _File:
         _make_bare(node)
         return ast.dump(node) in self.task.same[names[0]]
 
-    def _stays(self, node: ast.Import | ast.ImportFrom, used: set[str]) -> bool:
+    def _stays(self, node: ast.Import | ast.ImportFrom, used: frozenset[str]) -> bool:
         if isinstance(node, ast.ImportFrom) and (node.module == "__future__" or node.names[0].name == "*"):
             return True
-        imported = _imported(node)
-        return any(name in used or self.task.imports.get(name, stands) != stands for name, stands in imported.items())
+        known = self.task.imports
+        return any(name in used or known.get(name, stands) != stands for name, stands in imported(node).items())
 
     def _class_text(self, model: ast.ClassDef) -> str | None:
         """`ModelNew` as a kind of `Model`; None where it is not."""

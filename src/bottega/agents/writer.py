@@ -17,6 +17,7 @@ from bottega.agents.fences import fenced, outside
 from bottega.agents.module_text import task_text
 from bottega.agents.past import Past, turn_values
 from bottega.agents.prompts import Prompts
+from bottega.agents.shelf.shelf import shelf_of
 from bottega.agents.shortening import shortened
 from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
 from bottega.backbone.chat import Message
@@ -149,6 +150,7 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         "sketch": fenced(given.sketch, "") if given.sketch else "",
         "language": language_name(given.language),
         "guide": prompts.guide(given.language),
+        "parts": ", ".join(shelf_of().offered()) if given.language == "triton" else "",
         "device": device_text(given.device),
         "precision": precision_rule(given.precision),
         "goal": goal(given.baseline, given.target),

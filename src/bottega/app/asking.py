@@ -15,6 +15,12 @@ SEVERAL = 0.8
 """The temperature of a trained model's answers where several are drawn."""
 LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""
+DRAFTS = 2
+"""A draft costs no tokens, only its judging. Two, because a course ends in two ways, and which is faster only the judge can say."""
+REDRAWS = 3
+"""A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
+DRAFTING = 60.0
+"""Seconds that tracing a module may take."""
 
 
 def prompt_style(backbone: str, chosen: str | None = None) -> Style:
@@ -34,3 +40,24 @@ def answer_tokens(backbone: str, chosen: int | None = None) -> int:
     if chosen is not None:
         return chosen
     return 8192 if backbone.startswith("server:") else LONG_ANSWER if trained_style(backbone) else 2048
+
+
+def draft_count(backbone: str, kernels: int | None, chosen: int | None = None) -> int:
+    """A script is asked for what it says. Of few kernels, at least half are left to the model."""
+    if chosen is not None:
+        return chosen
+    if backbone.startswith("scripted:"):
+        return 0
+    return DRAFTS if kernels is None else min(DRAFTS, kernels // 2)
+
+
+def redraw_count(style: Style, chosen: int | None = None) -> int:
+    """Who is asked in the terse style is a small model that was trained on it; others slip seldom, and their answers are dear."""
+    if chosen is not None:
+        return chosen
+    return REDRAWS if style == "terse" else 0
+
+
+def drafting_seconds(seconds: float | None) -> float:
+    """A module that cannot be traced eats at most a quarter of the run's time."""
+    return DRAFTING if seconds is None else min(DRAFTING, seconds / 4)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from bottega.app.asking import answer_tokens, prompt_style, temperature_for
+from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temperature_for
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
@@ -39,8 +39,8 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 OF_CHECKING_ALONE = ("--verify", "--share", "--count")
 OF_CHECKING = (*OF_CHECKING_ALONE, "--seed", "--device", "--workers", "--quiet", "--json")
 OF_WRITING = (
-    "--samples", "--turns", "--strategy", "--width", "--branch", "--library", "--selection", "--proved-only", "--seed", "--at-once", "--temperature",
-    "--max-tokens", "--context", "--style", "--prompts", "--price-prompt", "--price-output", "--money", "--tokens", "--language",
+    "--samples", "--turns", "--strategy", "--width", "--branch", "--redraws", "--library", "--selection", "--proved-only", "--seed", "--at-once",
+    "--temperature", "--max-tokens", "--context", "--style", "--prompts", "--price-prompt", "--price-output", "--money", "--tokens", "--language",
 )  # fmt: skip
 
 
@@ -82,6 +82,15 @@ def bench_command(
     ] = "serial",
     width: Annotated[int, _in(WRITING, "--width", help="Of a beam; islands of an evolution.")] = 2,
     branch: Annotated[int, _in(WRITING, "--branch", help="Children of a kernel in a beam, of an island in evolution.")] = 2,
+    redraws: Annotated[
+        int | None,
+        _in(
+            WRITING,
+            "--redraws",
+            metavar="N",
+            help="Ask again, so often at most, where an answer is seen to be broken before it is judged; 3 if terse, else 0.",
+        ),
+    ] = None,
     library: Annotated[
         str, _in(WRITING, "--library", metavar="PATH", help="A skill library, starter for the set that comes along, or none.")
     ] = "none",
@@ -222,6 +231,7 @@ def bench_command(
             max_tokens=answer_tokens(backbone, max_tokens),
             context=context,
             style=prompt_style(backbone, style),
+            redraws=redraw_count(prompt_style(backbone, style), redraws),
             prompts=str(prompts.resolve()) if prompts is not None else "",
             seed=seed,
         )
@@ -312,7 +322,10 @@ def speaker_for(
         sum(attempt.money for attempt in spent),
     )
     ledger = Ledger(
-        Prices(*(prices or (0.0, 0.0))), token_cap=caps.tokens, money_cap=caps.money, spent=Spent(usage, len(spent))
+        Prices(*(prices or (0.0, 0.0))),
+        token_cap=caps.tokens,
+        money_cap=caps.money,
+        spent=Spent(usage, sum(1 + attempt.redrawn for attempt in spent)),
     )
     options: dict[str, Any] = {} if context is None else {"context": context}
     return open_backbone(backbone, ledger=ledger, concurrency=64, **options)

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bottega.app.data_display import trusted_words, watching
+from bottega.app.data_drafts import drafts_command
 from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
 from bottega.app.judging import strict
 from bottega.core.candidate import Language
@@ -39,6 +40,8 @@ WHAT, MATERIAL, EXAMPLES, OUTPUT = "What is taught", "Judging", "Examples", "Out
 app = typer.Typer(
     help="Cold-start data: examples for all three roles from judged kernels.", no_args_is_help=True, add_completion=False
 )
+
+app.command("drafts")(drafts_command)
 
 Folder = Annotated[Path, typer.Argument(help="The folder of the data.")]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from bottega.app.asking import answer_tokens, prompt_style, temperature_for
+from bottega.app.asking import answer_tokens, draft_count, drafting_seconds, prompt_style, redraw_count, temperature_for
 from bottega.app.optimize_display import Display, display_for
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
@@ -59,6 +59,21 @@ def optimize_command(
     turns: Annotated[int, _in(SEARCH, "--turns", help="Kernels in a line, each seeing the ones before it; generations.")] = 4,
     samples: Annotated[int, _in(SEARCH, "--samples", help="Lines for each selection of skills; width of a beam; islands.")] = 2,
     schemes: Annotated[int, _in(SEARCH, "--schemes", help="Selections of skills, beside writing without any.")] = 1,
+    drafts: Annotated[
+        int | None,
+        _in(
+            SEARCH, "--drafts", help="Kernels that the builder writes by rule before the model does, judged alike; 2, 0: none."
+        ),
+    ] = None,
+    redraws: Annotated[
+        int | None,
+        _in(
+            SEARCH,
+            "--redraws",
+            metavar="N",
+            help="Ask again, so often at most, where an answer is seen to be broken before it is judged; 3 if terse, else 0.",
+        ),
+    ] = None,
     target: Annotated[
         float | None, _in(SEARCH, "--target", metavar="FACTOR", help="Stop once it is surely this much faster.")
     ] = None,
@@ -118,6 +133,13 @@ def optimize_command(
 
         bottega optimize model.py --class Block --init "dim=512" --inputs "torch.randn(8, 512)" --device cuda
 
+    What comes first are drafts: the builder (`docs/teachers.md`) traces the module and writes kernels by rule, without a model and without tokens.
+    They are judged like every kernel, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and reports
+    say who. What the builder does not understand it refuses, in a line. `--drafts 0` leaves all of it to the model.
+
+    An answer that is certain to fail (it reads a name that nothing defines, a launch leaves out an argument) is not judged but asked for again, at
+    most `--redraws` times; all draws count as tokens of the run, and if none is better the first one is judged.
+
     Go on after Ctrl-C, a crash, or a spent budget, with more to spend:
 
         bottega optimize model.py … --out bottega-model-1 --resume --minutes 60
@@ -127,8 +149,8 @@ def optimize_command(
 
     Ctrl-C ends the search with the best so far; twice, everything.
 
-    Exit code 0: a faster kernel was found. 3: none was found, and the report says what was tried. 2: wrong usage, an unusable module, or no
-    answer from the model at all. 130: interrupted before there was anything to report.
+    Exit code 0: a faster kernel was found. 3: none was found, and the report says what was tried. 2: wrong usage, an unusable module, or
+    neither a draft nor an answer from the model. 130: interrupted before there was anything to report.
     """
     for name, value, known in (("baseline", baseline, BASELINES), ("mode", mode, MODES)):
         if value not in known:
@@ -150,6 +172,8 @@ def optimize_command(
             temperature=temperature_for(backbone, samples * turns, temperature),
             max_tokens=answer_tokens(backbone, max_tokens),
             style=prompt_style(backbone, style),
+            drafts=draft_count(backbone, kernels, drafts),
+            redraws=redraw_count(prompt_style(backbone, style), redraws),
             summaries=0 if no_skills else summaries,
             seed=seed,
             stopping=Stopping(target=target, patience=patience),
@@ -181,6 +205,7 @@ async def _run(
 ) -> int:
     from bottega.app.optimize_backbone import speaker_for
     from bottega.episodes.optimise import Stop, optimise
+    from bottega.learn.drafts import BuilderDraughtsman
     from bottega.skills.home import open_library
 
     stop, loop = Stop(), asyncio.get_running_loop()
@@ -208,6 +233,7 @@ async def _run(
             cards,
             stop,
             display.hear,
+            BuilderDraughtsman(commission.settings.style == "terse", drafting_seconds(commission.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:
@@ -230,10 +256,17 @@ def _show(finished: Any) -> None:
 
     if finished.error:
         say(f"The search was ended by an error: {finished.error}", "yellow")
-    tried = ", ".join(f"{count} {outcome}" for outcome, count in result.attempts.items()) or "nothing"
+    tried = (
+        "; ".join(
+            f"by {author}: {', '.join(f'{count} {outcome}' for outcome, count in outcomes.items())}"
+            for author, outcomes in result.writers.items()
+        )
+        or "nothing"
+    )
     if result.outcome == "faster":
         for name, claim in result.claim.items():
             say(f"{claim.point:.2f}× the speed of {name} (99 % interval {claim.low:.2f} to {claim.high:.2f})", "bold green")
+        say(f"written by {result.author}")
         say(f"{folder / 'optimized.py'}: module = optimized.{result.load}(original)")
         if result.refused:
             say(f"but it refuses for now: {result.refused}", "yellow")

@@ -13,9 +13,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bottega.core.event import EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
+from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
 from bottega.core.verdict import Outcome
-from bottega.episodes.attempts import NO_KERNEL, is_final, spread, turn_of
+from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import Caps
 
 LINES = 6
@@ -40,6 +40,8 @@ class Progress:
         self.kernels = self.tokens = 0
         self.money = 0.0
         self.best, self.best_low = "", 0.0
+        self.authors: dict[str, str] = {}
+        """Of drafts; everything else is the model's."""
         self.waiting: set[str] = set()
         """Kernels that were written and have no verdict yet."""
         self.stage = "bringing the module up"
@@ -64,6 +66,8 @@ class Progress:
             self.begun, self.stage = event.at or time.time(), "searching"
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
             return f"about the module: {'; '.join(problems)}" if problems else ""
+        if isinstance(event, Drafted):
+            return event.told
         if isinstance(event, Selected) and event.names:
             return f"skills for scheme {event.scheme}: {', '.join(event.names)}"
         if isinstance(event, Wrote):
@@ -72,6 +76,8 @@ class Progress:
                 self.outcomes[NO_KERNEL] += 1
                 return f"{self.kernels:3}  {event.node}  no kernel: {' '.join(event.turn.fault.split())[:100]}"
             self.waiting.add(event.node)
+            if event.author:
+                self.authors[event.node] = event.author
         if isinstance(event, Judged):
             return self._judged(event)
         if isinstance(event, Summarised) and event.proposals:
@@ -82,15 +88,15 @@ class Progress:
         return ""
 
     def _judged(self, event: Judged) -> str:
-        told = spread(event.verdict, self.baseline)
+        told, author = spread(event.verdict, self.baseline), self.authors.get(event.node, THE_MODEL)
         if is_final(event):
-            return f"judged again: {event.node}  {event.verdict.outcome} {told}".rstrip()
+            return f"judged again: {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
         self.waiting.discard(event.node)
         self.outcomes[event.verdict.outcome.value] += 1
         speedup = event.verdict.speedup.get(self.baseline)
         if event.verdict.outcome is Outcome.FASTER and speedup is not None and speedup.low > self.best_low:
-            self.best, self.best_low = f"{told} ({event.node})", speedup.low
-        return f"{self.kernels:3}  {event.node}  {event.verdict.outcome} {told}".rstrip()
+            self.best, self.best_low = f"{told} ({event.node} by {author})", speedup.low
+        return f"{self.kernels:3}  {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
 
     @property
     def seconds(self) -> float:

@@ -37,6 +37,8 @@ class Attempt:
     """Cards that the answer was shown."""
     junk: str = ""
     """Why the answer held no kernel."""
+    redrawn: int = 0
+    """How many more answers were drawn because of faults that were seen in them; they are in the tokens."""
 
     @property
     def key(self) -> Key:

@@ -36,6 +36,12 @@ def differences(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
         notes.append(
             f"other budgets: {kernels[0]} against {kernels[1]} kernels a task; the best of more is better by chance alone"
         )
+    redraws = [run.settings.get("redraws") or 0 for run in (base, other)]
+    if redraws[0] != redraws[1]:
+        notes.append(
+            f"other proofreading: up to {redraws[0]} against {redraws[1]} answers were drawn again where a fault was seen; "
+            "part of a difference may be that, and tokens count them"
+        )
     for run in (base, other):
         timed = {name for attempt in run.attempts if attempt.verdict is not None for name in attempt.verdict.speedup}
         if timed and baseline not in timed:

@@ -67,6 +67,7 @@ class _Attempt(_Line):
     seconds: Amount
     skills: list[str]
     junk: str = ""
+    redrawn: int = Field(default=0, ge=0)
 
 
 class _Task(_Line):

@@ -75,6 +75,7 @@ class Writing:
     max_tokens: int = 2048
     context: int | None = None
     style: Style = "compact"
+    redraws: int = 0
     prompts: str = ""
     seed: int = 0
 
@@ -118,6 +119,7 @@ class Writing:
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             style=self.style,
+            redraws=self.redraws,
             seed=self.seed,
             stopping=Stopping(roofline=0.0),
         )

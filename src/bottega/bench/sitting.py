@@ -151,7 +151,7 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     if not (folder / BENCH).exists():
         return False
     kept = read_head(folder)
-    then, now = kept["settings"], head["settings"]
+    then, now = {"redraws": 0, **kept["settings"]}, head["settings"]  # runs from before there were redraws
     same_tasks = then.get("tasks_digest") == now["tasks_digest"]
     numbers = [" ".join(map(str, each.get("sample_numbers") or ["none"])) for each in (then, now)]
     if numbers[0] != numbers[1] and same_tasks:

@@ -36,7 +36,7 @@ def spending(attempts: Sequence[Sequence[Attempt]]) -> Spending:
     rows = [row for row in attempts if row]
     return Spending(
         tasks=len(rows),
-        answers=sum(len(row) for row in rows),
+        answers=sum(1 + attempt.redrawn for row in rows for attempt in row),
         prompt_tokens=_amount([sum(attempt.prompt_tokens for attempt in row) for row in rows]),
         output_tokens=_amount([sum(attempt.output_tokens for attempt in row) for row in rows]),
         money=_amount([sum(attempt.money for attempt in row) for row in rows]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from bottega.core.draft import Draft
 from bottega.core.skill import Skill
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
@@ -54,8 +55,28 @@ class Selected:
 
 
 @dataclass(frozen=True)
+class Drafted:
+    """What was written by rule before the model was asked, or why nothing was. Each draft that is judged is also a `Wrote`."""
+
+    type: ClassVar[str] = "drafted"
+    key: str
+    episode: str
+    author: str
+    drafts: tuple[Draft, ...] = ()
+    refused: str = ""
+    seconds: float = 0.0
+    at: float = 0.0
+
+    @property
+    def told(self) -> str:
+        if self.refused or not self.drafts:
+            return ": ".join(filter(None, ("no draft", self.author, self.refused)))
+        return f"{self.author} wrote {len(self.drafts)} draft{'s' if len(self.drafts) > 1 else ''}"
+
+
+@dataclass(frozen=True)
 class Wrote:
-    """One answer of the writer, before it is judged. Its turn holds the kernel, or the fault why there is none."""
+    """One kernel before it is judged: an answer of the writer, or a draft. Its turn holds the kernel, or the fault why there is none."""
 
     type: ClassVar[str] = "wrote"
     key: str
@@ -66,6 +87,8 @@ class Wrote:
     turn: Turn
     seconds: float = 0.0
     at: float = 0.0
+    author: str = ""
+    """Who wrote a draft; empty for the run's model."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +159,19 @@ class RunEnded:
     key: str = ""
 
 
-Event = RunStarted | EpisodeStarted | Selected | Wrote | Judged | Summarised | EpisodeEnded | Measured | Checkpointed | RunEnded
+Event = (
+    RunStarted
+    | EpisodeStarted
+    | Drafted
+    | Selected
+    | Wrote
+    | Judged
+    | Summarised
+    | EpisodeEnded
+    | Measured
+    | Checkpointed
+    | RunEnded
+)
 TYPES: dict[str, type[Any]] = {kind.type: kind for kind in Event.__args__}
 
 
@@ -155,6 +190,8 @@ def from_json(data: dict[str, Any]) -> Event:
             values[name] = Verdict.from_json(value)
         elif name == "proposals":
             values[name] = tuple(Skill.from_json(skill) for skill in value)
+        elif name == "drafts":
+            values[name] = tuple(Draft(**draft) for draft in value)
         elif isinstance(value, list):
             values[name] = tuple(value)
     event: Event = kind(**values)

@@ -36,6 +36,8 @@ class Turn:
     summary: str = ""
     """What a writer says of its own change, in a paragraph."""
     verdict: Verdict | None = None
+    redrawn: int = 0
+    """How many more answers were drawn because of faults that were seen in them. Tokens and cost are those of all of them."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}

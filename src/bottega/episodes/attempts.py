@@ -15,6 +15,8 @@ NO_KERNEL = "no kernel"
 """What an attempt came to when the answer held no kernel to judge."""
 NOT_JUDGED = "not judged"
 """What it came to when the run ended before its verdict."""
+THE_MODEL = "the model"
+"""Who wrote what has no other author."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,10 @@ class Attempt:
     same_as: str = ""
     writing_s: float = 0.0
     judging_s: float = 0.0
+
+    @property
+    def author(self) -> str:
+        return self.node.author or THE_MODEL
 
     @property
     def outcome(self) -> str:
@@ -67,7 +73,7 @@ def is_final(event: Judged) -> bool:
 
 
 def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
-    """Every answer of the writer in the order in which they came, with its verdict where there is one."""
+    """Every draft and every answer of the writer in the order in which they came, with its verdict where there is one."""
     judged: dict[str, Judged] = {}
     wrote: list[Wrote] = []
     for event in events:
@@ -79,7 +85,7 @@ def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
     for number, event in enumerate(wrote, 1):
         found = judged.get(event.node)
         turn = replace(event.turn, verdict=found.verdict if found else None)
-        node = Node(event.node, event.parent, event.scheme, turn)
+        node = Node(event.node, event.parent, event.scheme, turn, event.author)
         same_as, seconds = (found.same_as, found.seconds) if found else ("", 0.0)
         attempts.append(Attempt(number, node, same_as, event.seconds, seconds))
     return attempts
@@ -87,6 +93,14 @@ def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
 
 def by_outcome(attempts: Iterable[Attempt]) -> dict[str, int]:
     return dict(Counter(attempt.outcome for attempt in attempts).most_common())
+
+
+def by_author(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
+    """Of each who wrote, what the attempts came to."""
+    found: dict[str, list[Attempt]] = {}
+    for attempt in attempts:
+        found.setdefault(attempt.author, []).append(attempt)
+    return {author: by_outcome(theirs) for author, theirs in found.items()}
 
 
 def schemes_of(events: Iterable[Event], episode: str) -> dict[int, Selected]:
@@ -99,13 +113,16 @@ def totals_of(events: Sequence[Event]) -> Totals:
         prompt_tokens=sum(turn.prompt_tokens for turn in turns),
         output_tokens=sum(turn.output_tokens for turn in turns),
         cost=sum(turn.cost for turn in turns),
-        calls=len(turns),
+        calls=sum(1 + turn.redrawn for turn in turns),
         estimated=sum(turn.estimated for turn in turns),
         seconds=seconds_of(events),
     )
 
 
 def turn_of(event: Event) -> Turn | None:
+    """The answer of the model in it, if there is one; a draft is none."""
+    if isinstance(event, Wrote) and event.author:
+        return None
     return event.turn if isinstance(event, Wrote | Selected | Summarised) else None
 
 

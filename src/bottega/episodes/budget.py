@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.turn import Turn
 
+NAMES = ("kernels", "tokens", "money", "seconds")
+
 
 @dataclass(frozen=True)
 class Caps:
@@ -17,7 +19,7 @@ class Caps:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("kernels", "tokens", "money", "seconds"):
+        for name in NAMES:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"a budget of {value} {name} allows nothing; give more, or leave it out")
@@ -37,9 +39,9 @@ class Budget:
     def seconds(self) -> float:
         return self.earlier_seconds + time.monotonic() - self.begun
 
-    def reached(self) -> str | None:
+    def reached(self, names: tuple[str, ...] = NAMES) -> str | None:
         """The cap that is reached, in words."""
-        for name in ("kernels", "tokens", "money", "seconds"):
+        for name in names:
             cap = getattr(self.caps, name)
             if cap is not None and getattr(self, name) >= cap:
                 return f"the budget of {cap:g} {name} is spent"

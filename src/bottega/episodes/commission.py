@@ -36,6 +36,7 @@ class Commission:
         """What must be the same when a run is resumed, as plain JSON."""
         settings = self.settings.to_json()
         stopping = settings.pop("stopping")
+        del settings["drafts"]  # the log has those that the run began with
         own = {
             "module": self.subject.task.id,
             "class": self.subject.class_name,
@@ -69,7 +70,7 @@ def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[J
     with Journal(folder) as journal:
         try:
             started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
-            differing = differences(started.settings, commission.terms()) if started else []
+            differing = differences({"redraws": 0, **started.settings}, commission.terms()) if started else []
             if differing:
                 raise UsageError(
                     f"{folder}: was begun with other settings: {'; '.join(differing)}. Resume with those, or give another --out"

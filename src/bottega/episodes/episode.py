@@ -1,4 +1,4 @@
-"""One episode, top to bottom: retrieve, select, write and judge over several turns, summarise, propose."""
+"""One episode, top to bottom: take drafts, retrieve, select, write and judge over several turns, summarise, propose."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bottega.core.event import EpisodeEnded, EpisodeStarted
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
+from bottega.episodes.drafting import draw
 from bottega.episodes.node import Node, faster
 from bottega.episodes.selecting import retrieve, select
 from bottega.episodes.settings import EpisodeSettings
@@ -26,10 +27,14 @@ async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings,
     episode = name or task.id
     started = await workshop.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(workshop, episode, task, settings))
     offered = _offered(workshop, started)
-    schemes, selections = await select(workshop, episode, task, offered, settings)
-    bench = Bench(workshop, episode, task, settings, schemes)
+    bench = Bench(workshop, episode, task, settings, [()])
+    await draw(bench)
+    selections: list[Trace] = []
+    if not (bench.nodes and bench.finished()):  # a draft that is all one can wish for needs no skills
+        bench.schemes, selections = await select(workshop, episode, task, offered, settings)
     await STRATEGIES[settings.strategy](bench)
-    proposals, summaries = await summarise(workshop, episode, task, bench.nodes, settings)
+    own = [node for node in bench.nodes if not node.author]  # skills and training learn from the model's kernels
+    proposals, summaries = await summarise(workshop, episode, task, own, settings)
     _end(workshop, bench)
     return Episode(
         id=episode,
@@ -39,8 +44,8 @@ async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings,
         device=started.device,
         library_version=started.library_version,
         retrieved=started.retrieved,
-        schemes=tuple(tuple(skill.name for skill in scheme) for scheme in schemes),
-        traces=(*selections, *_writings(episode, bench.nodes), *summaries),
+        schemes=tuple(tuple(skill.name for skill in scheme) for scheme in bench.schemes),
+        traces=(*selections, *_writings(episode, own), *summaries),
         proposals=tuple(proposals),
         ended=bench.ended or "all turns taken",
     )

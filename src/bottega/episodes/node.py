@@ -17,6 +17,8 @@ class Node:
     scheme: int
     turn: Turn
     """The writer's answer, with its verdict."""
+    author: str = ""
+    """Who wrote a draft; empty for the run's model."""
 
     @property
     def verdict(self) -> Verdict | None:

@@ -27,6 +27,7 @@ from bottega.episodes.deliver.final_judge import FinalJudge, RunJudge
 from bottega.episodes.deliver.hand_over import hand_over
 from bottega.episodes.deliver.result import Result
 from bottega.episodes.deliver.story import story_of
+from bottega.episodes.drafting import Draughtsman
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import Journal, Listener
 from bottega.episodes.settings import EpisodeSettings
@@ -67,8 +68,9 @@ async def optimise(
     library: Library | None,
     stop: Stop,
     listener: Listener | None = None,
+    draughtsman: Draughtsman | None = None,
 ) -> Finished | None:
-    """None when it was stopped before there was anything to report. Errors before the first answer are raised, the rest is reported."""
+    """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
     settings, subject = commission.settings, commission.subject
     episode = subject.task.id
     prompts = Prompts(settings.style, commission.prompts)
@@ -84,7 +86,7 @@ async def optimise(
                     listener(event)
                 journal.listeners.append(listener)
             journal.write(started)
-            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget)
+            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget, draughtsman)
             ended, error, trace = await _search(workshop, subject, settings, stop)
     except _Stopped:
         return None

@@ -43,6 +43,10 @@ class EpisodeSettings:
     temperature: float = 1.0
     max_tokens: int = 2048
     style: Literal["terse", "compact", "full"] = "compact"
+    drafts: int = 0
+    """Kernels that are written by rule before the model writes, where somebody is there to draw them. They count as the run's."""
+    redraws: int = 0
+    """How often a kernel is asked for again when proofreading finds a fault in it. Training sees its own faults, so there 0."""
     summaries: int = 0
     """Summaries drawn from a winning trace; 0 proposes nothing."""
     margin: float = 1.2
@@ -58,8 +62,9 @@ class EpisodeSettings:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
-        if self.schemes < 0 or self.skills < 0 or self.retrieved < 0 or self.summaries < 0:
-            raise UsageError("schemes, skills, retrieved and summaries must not be negative")
+        for name in ("drafts", "redraws", "schemes", "skills", "retrieved", "summaries"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         if self.schemes == 0 and not self.empty_scheme:
             raise UsageError("no scheme is left: allow the empty one or ask for at least one selection")
 

@@ -44,7 +44,9 @@ class Stopping:
         best, idle = 0.0, 0
         for node in nodes:
             score = node.score(baseline)
-            idle = 0 if score > best * self.progress else idle + 1
+            idle = (
+                0 if score > best * self.progress else idle + (not node.author)
+            )  # a draft sets the mark, and tries no patience
             best = max(best, score)
         return idle
 

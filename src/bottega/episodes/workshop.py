@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bottega.agents.budget import Budget as Room
 from bottega.agents.prompts import Prompts
@@ -28,6 +28,9 @@ from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.sketcher import shared_sketcher
 from bottega.skills.library import Library
+
+if TYPE_CHECKING:
+    from bottega.episodes.drafting import Draughtsman
 
 PROMPT_SHARE, LEAST_SHARE = 0.7, 0.5
 """Of the context, at most and at least this may be prompt: an answer that has no room is no answer, nor is one to half a question."""
@@ -48,6 +51,8 @@ class Workshop:
     device: DeviceFacts
     journal: Journal
     budget: Budget = field(default_factory=Budget)
+    draughtsman: Draughtsman | None = None
+    """Who writes kernels by rule before the model does, if anyone."""
 
     def __post_init__(self) -> None:
         give_way(self.speaker)

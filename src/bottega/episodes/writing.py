@@ -1,4 +1,7 @@
-"""One kernel: ask the writer, read its answer, have it judged. Both halves are in the log before the next one begins."""
+"""One kernel: ask the writer, read its answer, have it judged; or take a draft, and have it judged alike.
+
+Both halves are in the log before the next one begins.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from bottega.agents import writer
-from bottega.agents.answer import AnswerError
-from bottega.agents.completion import completed
 from bottega.core.candidate import Candidate
+from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.node import Node, best_of
+from bottega.episodes.redrawing import drawn
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import past_of
 from bottega.episodes.workshop import Workshop
@@ -49,11 +52,26 @@ class Bench:
     async def grow(self, name: str, history: Sequence[Node], scheme: int, parent: Node | None = None) -> Node:
         """Write one kernel that sees the kernels before it, and judge it."""
         parent = parent or (history[-1] if history else None)
-        wrote = await self._written(name, history, scheme, parent)
+        return await self._placed(name, await self._written(name, history, scheme, parent))
+
+    async def adopt(self, name: str, draft: Draft, author: str) -> Node:
+        """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
+        key = f"{self.episode}/write/{name}"
+        known = self.workshop.journal.done(key, Wrote)
+        if known is not None:
+            self.workshop.budget.kernels += 1
+            return await self._placed(name, known)
+        self.workshop.budget.take_kernel()
+        turn = Turn("write", "", source=draft.source, summary=draft.summary)
+        return await self._placed(
+            name, self.workshop.journal.write(Wrote(key, self.episode, name, None, 0, turn, author=author))
+        )
+
+    async def _placed(self, name: str, wrote: Wrote) -> Node:
         verdict = None
         if not wrote.turn.fault:
             verdict = (await self._judged(name, wrote)).verdict
-        node = Node(name, wrote.parent, scheme, replace(wrote.turn, verdict=verdict))
+        node = Node(name, wrote.parent, wrote.scheme, replace(wrote.turn, verdict=verdict), wrote.author)
         self.nodes.append(node)
         return node
 
@@ -69,6 +87,7 @@ class Bench:
 
     async def _write(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
         settings, workshop = self.settings, self.workshop
+        history = self._with_draft(history)
         past = tuple(past_of(node.turn, settings.baseline) for node in history)
         best = best_of(history, settings.baseline)
         asked = writer.WriterInput(
@@ -85,8 +104,15 @@ class Bench:
         )
         messages = writer.messages(asked, workshop.prompts, workshop.room(settings))
         begun = time.monotonic()
-        turn = await workshop.say("write", messages, settings, key, lambda text: _read(text, self.task))
+        turn = await drawn(workshop, self.task, settings, key, messages, asked.sketch)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
+
+    def _with_draft(self, history: Sequence[Node]) -> Sequence[Node]:
+        """Who sees earlier kernels sees the best draft before them; a first kernel is the model's own idea."""
+        best = best_of((node for node in self.nodes if node.author), self.settings.baseline)
+        if best is None or not history or any(node.turn.source == best.turn.source for node in history):
+            return history
+        return [best, *history]
 
     async def _judged(self, name: str, wrote: Wrote) -> Judged:
         key = f"{self.episode}/judge/{name}"
@@ -123,12 +149,3 @@ class Bench:
             raise
         future.set_result((name, verdict))
         return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
-
-
-def _read(text: str, task: Task) -> dict[str, Any]:
-    """The kernel with what it takes from the task's file: it is judged, kept and delivered whole."""
-    try:
-        written = writer.parse(text)
-    except AnswerError as error:
-        return {"fault": str(error)}
-    return {"source": completed(written.source, task.source), "summary": written.summary}

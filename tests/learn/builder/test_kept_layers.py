@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Task, list[str], list[str]]] = {
     ),
     "one of two": (
         task(CONV + "\nself.kernel = nn.Parameter(torch.randn(8, 32, 3, 3))", called="F.conv2d(self.conv(x), self.kernel)"),
-        ["self.conv(x)", "F.conv2d(t1, self.kernel, None, (1, 1))"],
+        ["self.conv(x)", "F.conv2d(t1, self.kernel)"],
         ["Conv2d"],
     ),
 }

@@ -25,6 +25,7 @@ from bottega.learn.teachers.builder import trace
 from bottega.learn.teachers.builder.course import Builder
 from bottega.learn.teachers.builder.layers.steps import layer_steps
 from bottega.learn.teachers.builder.lowering.lower import KNOWN
+from bottega.learn.teachers.builder.planner import SHELVED
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.teacher import Course
 from bottega.tasks.load import load_tasks
@@ -64,7 +65,7 @@ def test_results_have_the_sketchs_names_and_numbers(name: str, language: Languag
     for step in steps:
         rooms = {result: ROOM.match(text) for result, text in assigned(step.candidate.source).items()}
         made = {result: room[1].replace(", ", "x") for result, room in rooms.items() if room}
-        assert made and made == {result: shapes[result] for result in made}
+        assert (made or step.technique == SHELVED.name) and made == {result: shapes[result] for result in made}
         assert f"return {sketch.rpartition('return ')[2]}" in step.candidate.source
     # Without techniques every call of the sketch is a kernel of its own.
     assert set(shapes) <= set(assigned(steps[0].candidate.source))
@@ -74,7 +75,12 @@ def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
     (linear, *_), last = CALL.findall(sketch_of(given.source)), sketch_of(given.source).rpartition("return ")[2]
     for language in ("cpp", "triton"):
-        source = Builder(plain=True).build(given, language, without=("own_product", "kept_layers")).steps[-1].candidate.source
+        source = (
+            Builder(plain=True)
+            .build(given, language, without=("own_product", "kept_layers", SHELVED.name))
+            .steps[-1]
+            .candidate.source
+        )
         made = assigned(source)
         assert linear[1] == "linear" and made[linear[0]].startswith("F.linear(") and last in made
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bottega.core.event import Event, Summarised
 from bottega.core.verdict import Verdict
-from bottega.episodes.attempts import attempts_of, by_outcome, totals_of
+from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
 from bottega.episodes.deliver.files import digest, encoded, json_text, strict, write
 from bottega.episodes.deliver.final import Settled
 from bottega.episodes.deliver.html import html
@@ -48,7 +48,7 @@ def hand_over(
         write(folder / PROPOSED, "".join(json.dumps(strict(skill.to_json()), ensure_ascii=False) + "\n" for skill in cards))
     write(folder / "report.md", markdown(story))
     write(folder / "report.html", html(story))
-    totals = totals_of(events)
+    totals, attempts = totals_of(events), attempts_of(events, episode)
     result = Result(
         outcome="faster" if finding else "none",
         module=Module(name=subject.task.name, **subject.wanted.to_json()),
@@ -60,11 +60,13 @@ def hand_over(
         baselines=list(settings.baselines),
         claim=_claim(finding.verdict) if finding else {},
         node=finding.attempt.node.id if finding else "",
+        author=finding.attempt.author if finding else "",
         load=story.load,
         refused=finding.refused if finding else "",
         guard_us=finding.guard_us if finding else 0.0,
         fingerprint=strict(finding.verdict.fingerprint) if finding else {},
-        attempts=by_outcome(attempts_of(events, episode)),
+        attempts=by_outcome(attempts),
+        writers=by_author(attempts),
         prompt_tokens=totals.prompt_tokens,
         output_tokens=totals.output_tokens,
         estimated=totals.estimated,

@@ -39,6 +39,7 @@ def html(story: Story) -> str:
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="big">{escape(text)} <small>against {escape(name)}</small></p>' for name, text in story.speedups),
         *([] if story.found else ['<p class="big none">No kernel was surely faster than the module as it is.</p>']),
+        *([f"<p>The kernel was written by {escape(story.author)}.</p>"] if story.found else []),
         _facts(story),
         *(_section("Use it", _use(story)) if story.found else []),
         *(_section("Check it again", _code(story.check, "words")) if story.found else []),
@@ -66,6 +67,7 @@ def _facts(story: Story) -> str:
     rows = [(f"{name} time", f"{ms:.4g} ms") for name, ms in (story.verdict.times_ms if story.verdict else {}).items()]
     rows += [("ended", story.ended), *([("stopped by an error", story.error)] if story.error else [])]
     rows += [("attempts", ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "none")]
+    rows += [("drafts", story.drafting)] if story.drafting else []
     rows += [("tokens", totals.told)]
     rows += [("cost", f"{totals.cost:.4f}")] if totals.cost else []
     rows += [("time", f"{totals.seconds:.0f} s")]
@@ -108,19 +110,21 @@ def _table(story: Story) -> str:
     if not story.chapters:
         return "<p>No attempt was made.</p>"
     rows = [
-        f'<tr><td>{chapter.number}</td><td>{escape(chapter.node)}</td><td class="{_class(chapter)}">{escape(chapter.outcome)}</td>'
-        f'<td>{escape(chapter.speedup)}</td><td class="wide">{chapter.tokens}</td><td class="wide">{chapter.seconds:.1f}</td></tr>'
+        f"<tr><td>{chapter.number}</td><td>{escape(chapter.node)}</td><td>{escape(chapter.author)}</td>"
+        f'<td class="{_class(chapter)}">{escape(chapter.outcome)}</td><td>{escape(chapter.speedup)}</td>'
+        f'<td class="wide">{chapter.tokens}</td><td class="wide">{chapter.seconds:.1f}</td></tr>'
         for chapter in story.chapters
     ]
     head = (
-        '<tr><th>#</th><th>kernel</th><th>outcome</th><th>speedup</th><th class="wide">tokens</th><th class="wide">s</th></tr>'
+        "<tr><th>#</th><th>kernel</th><th>by</th><th>outcome</th><th>speedup</th>"
+        '<th class="wide">tokens</th><th class="wide">s</th></tr>'
     )
     return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _chapter(chapter: Chapter) -> str:
     came = f" from {chapter.parent}" if chapter.parent else ""
-    title = f"{chapter.number}. {chapter.node}{came}: {chapter.outcome} {chapter.speedup}"
+    title = f"{chapter.number}. {chapter.node} by {chapter.author}{came}: {chapter.outcome} {chapter.speedup}"
     parts = [f"<p>skills: {escape(', '.join(chapter.skills))}</p>"] if chapter.skills else []
     parts += [f"<p>{escape(chapter.summary)}</p>"] if chapter.summary else []
     parts += [_code(chapter.diagnosis, "words")] if chapter.diagnosis else []

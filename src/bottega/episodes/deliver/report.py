@@ -38,12 +38,14 @@ def markdown(story: Story) -> str:
 
 def _summary(story: Story) -> list[str]:
     told = [f"- **{text}** against {name}, with its 99 % interval" for name, text in story.speedups]
+    told += [f"- written by {_plain(story.author)}"] if story.found else []
     verdict = story.verdict
     if verdict is not None:
         told += [f"- {name}: {ms:.4g} ms" for name, ms in verdict.times_ms.items()]
         told += [f"- {_plain(note)}" for note in verdict.notes]
     told += [f"- ended: {_plain(story.ended)}"]
     told += [f"- **stopped by an error:** {_plain(story.error)}"] if story.error else []
+    told += [f"- drafts: {_plain(story.drafting)}"] if story.drafting else []
     told += [f"- about the module: {_plain(problem)}" for problem in story.problems]
     return ["\n".join(told)]
 
@@ -55,17 +57,18 @@ def _use(story: Story) -> list[str]:
 
 
 def _table(story: Story) -> str:
-    rows = ["| # | kernel | from | outcome | speedup | tokens | s |", "|---:|---|---|---|---|---:|---:|"]
+    rows = ["| # | kernel | by | from | outcome | speedup | tokens | s |", "|---:|---|---|---|---|---|---:|---:|"]
     for chapter in story.chapters:
         outcome = f"**{chapter.outcome}**" if chapter.best else chapter.outcome
-        cells = (chapter.number, f"`{chapter.node}`", f"`{chapter.parent}`" if chapter.parent else "", outcome, chapter.speedup)
+        parent = f"`{chapter.parent}`" if chapter.parent else ""
+        cells = (chapter.number, f"`{chapter.node}`", _plain(chapter.author), parent, outcome, chapter.speedup)
         rows.append(f"| {' | '.join(map(str, cells))} | {chapter.tokens} | {chapter.seconds:.1f} |")
     counted = ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "no attempt was made"
     return counted + "\n\n" + "\n".join(rows) if story.chapters else counted
 
 
 def _chapter(chapter: Chapter) -> str:
-    parts = [f"### {chapter.number}. {chapter.node}: {chapter.outcome} {chapter.speedup}".rstrip()]
+    parts = [f"### {chapter.number}. {chapter.node} by {_plain(chapter.author)}: {chapter.outcome} {chapter.speedup}".rstrip()]
     parts += [f"skills: {', '.join(chapter.skills)}"] if chapter.skills else []
     parts += [_plain(chapter.summary)] if chapter.summary else []
     parts += [_fence(chapter.diagnosis, "text")] if chapter.diagnosis else []

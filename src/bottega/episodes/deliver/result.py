@@ -48,6 +48,8 @@ class Result(BaseModel):
     claim: dict[str, Interval] = Field(default_factory=dict)
     """The speedup against each baseline."""
     node: str = ""
+    author: str = ""
+    """Who wrote the kernel: the model, or the name of who drew it by rule. Empty in results of older versions."""
     load: str = "load"
     """The function of optimized.py that makes the module."""
     refused: str = ""
@@ -56,6 +58,8 @@ class Result(BaseModel):
     """What looking at the arguments adds to each call."""
     fingerprint: dict[str, Any] = Field(default_factory=dict)
     attempts: dict[str, int] = Field(default_factory=dict)
+    writers: dict[str, dict[str, int]] = Field(default_factory=dict)
+    """The same by who wrote them."""
     prompt_tokens: int = 0
     output_tokens: int = 0
     estimated: int = 0
@@ -72,14 +76,15 @@ class Result(BaseModel):
     """SHA-256 of everything else here. It shows an edit, not a forger: who can write the file can seal it again."""
 
     def sealed(self) -> Result:
-        return self.model_copy(update={"seal": self._seal()})
+        whole = Result.model_validate(self.model_dump())  # with every field set, as it will be read
+        return whole.model_copy(update={"seal": whole._seal()})
 
     @property
     def intact(self) -> bool:
         return self.seal == self._seal()
 
     def _seal(self) -> str:
-        plain = strict(self.model_dump(exclude={"seal"}))
+        plain = strict(self.model_dump(exclude={"seal"}, exclude_unset=True))  # a file of an older version lacks later fields
         return digest(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode())
 
     def text(self) -> str:

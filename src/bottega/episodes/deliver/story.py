@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.core.event import Event, RunStarted, Summarised
+from bottega.core.event import Drafted, Event, RunStarted, Summarised
 from bottega.core.verdict import Verdict
-from bottega.episodes.attempts import Attempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
+from bottega.episodes.attempts import THE_MODEL, Attempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
 from bottega.episodes.deliver.final import Settled
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject
@@ -24,6 +24,8 @@ class Chapter:
 
     number: int
     node: str
+    author: str
+    """Who wrote it: the model, or who drew a draft."""
     parent: str
     outcome: str
     speedup: str
@@ -47,6 +49,10 @@ class Story:
     verdict: Verdict | None
     speedups: tuple[tuple[str, str], ...]
     """By baseline: `eager`, "3.10× (2.98 to 3.21)"."""
+    author: str
+    """Who wrote the kernel that is handed over, in words."""
+    drafting: str
+    """What came of asking for drafts, in a line; empty where nobody was asked."""
     refused: str
     """Why the kernel cannot share the original's parameters; empty when it can."""
     load: str
@@ -92,6 +98,8 @@ def story_of(
         baseline=settings.baseline,
         verdict=verdict,
         speedups=tuple((name, spread(verdict, name)) for name in (verdict.speedup if verdict else {})),
+        author=clean(in_words(finding.attempt.node.author, _backbone(started))) if finding else "",
+        drafting=clean(drafting_of(events, episode)),
         refused=clean(finding.refused) if finding else "",
         load=finding.file.load if finding else "load",
         guard_us=finding.guard_us if finding else 0.0,
@@ -113,6 +121,20 @@ def story_of(
     )
 
 
+def in_words(author: str, backbone: str) -> str:
+    """An empty author is the run's model."""
+    return f"{author}, by rule and not by a model" if author else f"{THE_MODEL} ({backbone})" if backbone else THE_MODEL
+
+
+def drafting_of(events: Sequence[Event], episode: str) -> str:
+    drafted = [event for event in events if isinstance(event, Drafted) and event.episode == episode]
+    return drafted[0].told if drafted else ""
+
+
+def _backbone(started: Sequence[RunStarted]) -> str:
+    return str(started[-1].settings.get("backbone", "")) if started else ""
+
+
 def clean(text: str) -> str:
     """Foreign text that a reader can trust to be what it looks like: no control or direction marks."""
     return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text.replace("\r\n", "\n"))
@@ -129,6 +151,7 @@ def _chapter(attempt: Attempt, sources: dict[str, str], names: dict[int, tuple[s
     return Chapter(
         number=attempt.number,
         node=node.id,
+        author=clean(attempt.author),
         parent=parent,
         outcome=attempt.outcome,
         speedup=spread(node.verdict, baseline),

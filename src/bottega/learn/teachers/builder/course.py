@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
+from bottega.agents.completion import completed
 from bottega.core.candidate import Candidate, Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.frame import Frame, frame_of
@@ -16,12 +17,13 @@ from bottega.learn.teachers.builder.layers.kept import KEPT, Layer, kept, layers
 from bottega.learn.teachers.builder.layers.steps import layer_steps
 from bottega.learn.teachers.builder.layers.techniques import CAPTURED, LAYERS
 from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
+from bottega.learn.teachers.builder.lowering.parts import PARTS
 from bottega.learn.teachers.builder.plan import Plan
-from bottega.learn.teachers.builder.planner import OWN_PRODUCT, OWN_TECHNIQUES, TECHNIQUES, make_plan
+from bottega.learn.teachers.builder.planner import OWN_PRODUCT, OWN_TECHNIQUES, SHELVED, TECHNIQUES, make_plan
 from bottega.learn.teachers.builder.product_rule import products_pay
 from bottega.learn.teachers.builder.replay import REPLAY, replayed
 from bottega.learn.teachers.builder.sharing import shared
-from bottega.learn.teachers.builder.sketched import sketched
+from bottega.learn.teachers.builder.sketched import sketch_lines, sketched, told
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.trace import Graph, Ref, trace
@@ -57,7 +59,7 @@ def techniques_of(language: Language) -> tuple[Technique, ...]:
     writer = writer_of(language)
     own = [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES]
     light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
-    network = (CAPTURED, *LAYERS, KEPT) if language == "triton" else ()
+    network = (CAPTURED, *LAYERS, KEPT, SHELVED) if language == "triton" else ()
     found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if language in GPU_LANGUAGES else ()))
     return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
 
@@ -81,10 +83,14 @@ def understand(task: Task, style: Style | None = None) -> Understood:
     graph = trace(task, KNOWN)
     if style.plain:
         graph = replace(graph, scalars={}, epsilons={})
-    words = sketched(graph, task.source) if style.plain else {}
-    return Understood(task, frame, lower(_named(graph, style, frame, words), task.label), style.plain, layers_of(graph))
+    lines = sketch_lines(task.source) if style.plain else []
+    named = _named(graph, style, frame, sketched(graph, lines))
+    return Understood(
+        task, frame, lower(named, task.label, told(lines) if style.plain else None), style.plain, layers_of(graph)
+    )
 
 
+RESERVED = ("torch", "nn", "F", "tl", "triton", "self", "max", "min", "abs", "sum", "range", "float", "int", "math", *PARTS)
 RESULTS = ("y", "out", "output", "result")
 WORDS = {
     "conv": ("conv", "features"),
@@ -113,7 +119,7 @@ WORDS = {
 
 def _named(graph: Graph, style: Style, frame: Frame, words: Mapping[str, str]) -> Graph:
     """Results under names that people give them, instead of the tracer's; `words` are names that are settled."""
-    taken = set(frame.argument_names) | set(words.values()) | {"torch", "nn", "F", "tl", "triton", "self", "cpp", "cuda"}
+    taken = set(frame.argument_names) | set(words.values()) | {*RESERVED, "cpp", "cuda"}
     names: dict[str, str] = {}
     last = graph.returned.name if isinstance(graph.returned, Ref) else ""
     for node in graph.nodes:
@@ -180,12 +186,14 @@ class Builder:
         bench.take(tuned, bench.whole)
         if style.plain and writer.language == "triton":
             bench.take(tuned, (KEPT,))
+            bench.take(tuned, (SHELVED,))
         own = bench.take(fused, bench.own(fused, self.every_product))
         if own is not fused:
             bench.take(bench.take(own, writer.techniques), bench.whole)
         if not bench.steps:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {writer.language}")
-        if longest and max(len(step.candidate.source) for step in bench.steps) > longest:
+        own_text = [step for step in bench.steps if step.technique != SHELVED.name]  # of that most is the shelf's
+        if longest and max((len(step.candidate.source) for step in own_text), default=0) > longest:
             return ()
         return tuple(bench.steps)
 
@@ -251,7 +259,7 @@ class _Bench:
 
     def _write(self, plan: Plan, on: frozenset[str]) -> str | None:
         """None where this set of techniques gives something that the language's writer does not take."""
-        if all(isinstance(kernel, Call) for kernel in plan.kernels):
+        if all(isinstance(kernel, Call) and not kernel.part for kernel in plan.kernels):
             return None
         frame: Frame | None = self.understood.frame
         if KEPT.name in on:
@@ -259,9 +267,10 @@ class _Bench:
         elif REPLAY.name in on:
             frame = replayed(self.understood.frame, plan, self.style)
         try:
-            return None if frame is None else shared(self.writer.write(plan, frame, on, self.style), self.writer.language)
+            source = None if frame is None else shared(self.writer.write(plan, frame, on, self.style), self.writer.language)
         except Refusal:
             return None
+        return completed(source, self.understood.task.source) if source and SHELVED.name in on else source
 
 
 def cards_of(technique: Technique, language: Language) -> tuple[str, ...]:

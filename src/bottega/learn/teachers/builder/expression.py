@@ -6,7 +6,8 @@ Floating types narrower than fp32 are loaded as fp32, computed in fp32 and round
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
 
 from bottega.learn.teachers.builder.view import View
 
@@ -71,6 +72,8 @@ class Name:
 class Apply:
     function: str
     arguments: tuple[Expression, ...]
+    title: str = field(default="", compare=False)
+    """The result that it is, where it is one: what a plain hand calls it in a kernel."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Cast:
 
     dtype: str
     argument: Expression
+    title: str = field(default="", compare=False)
 
 
 Expression = Load | Gather | Constant | Index | Name | Apply | Cast
@@ -122,14 +126,20 @@ def apply(function: str, *arguments: Expression | float | int | bool) -> Apply:
     return Apply(function, tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments))
 
 
+def titled(expression: Expression, title: str) -> Expression:
+    """The same, known as the result of that name unless it has one already."""
+    return changed(expression, title=title) if isinstance(expression, Apply | Cast) and not expression.title else expression
+
+
 def replace(expression: Expression, swap: dict[Expression, Expression]) -> Expression:
     """The tree with some of its nodes replaced."""
     if expression in swap:
         return swap[expression]
     if isinstance(expression, Apply):
-        return Apply(expression.function, tuple(replace(argument, swap) for argument in expression.arguments))
+        arguments = tuple(replace(argument, swap) for argument in expression.arguments)
+        return Apply(expression.function, arguments, expression.title)
     if isinstance(expression, Cast):
-        return Cast(expression.dtype, replace(expression.argument, swap))
+        return Cast(expression.dtype, replace(expression.argument, swap), expression.title)
     if isinstance(expression, Gather):
         return Gather(
             expression.view, expression.axis_stride, expression.size, replace(expression.index, swap), expression.dtype

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bottega.learn.teachers.builder.expression import Expression
+from bottega.learn.teachers.builder.expression import Expression, titled
 from bottega.learn.teachers.builder.view import Shape, View
 
 ACCUMULATOR, ELEMENT, WINDOW, RUNNING = "accumulator", "element", "window", "running"
@@ -19,7 +19,11 @@ class Store:
 
     view: View
     body: Expression
+    """Known by the name of what it is stored in, also where a fused kernel computes it and stores nothing."""
     dtype: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", titled(self.body, self.view.buffer))
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,12 @@ class Call:
     origin: tuple[str, ...] = ()
     paired: bool = False
     """Whether all results but the first come as one tuple, as an LSTM's two states do."""
+    part: bool = False
+    """Whether the function is a part of the shelf: a kernel of ours."""
+    text: str = ""
+    """The call as it is written, where that is settled; the arguments then say only what is read."""
+    looks: tuple[tuple[str, str], ...] = ()
+    """Looks at tensors that the text names, each with the Python that gives it."""
 
     @property
     def targets(self) -> str:

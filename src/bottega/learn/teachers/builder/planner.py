@@ -96,8 +96,18 @@ OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_
 OWN_TECHNIQUES = frozenset(name for _, name in OWN)
 
 
+SHELVED = Technique(
+    "shelved_parts",
+    "Operators that the shelf has a part for; the plain style.",
+    "Call the shelf's parts for the heavy operators and fuse the rest ({origin}).",
+    ("library_product_one_tail_kernel", "triton_matmul_epilogue", "triton_implicit_gemm_conv"),
+)
+
+
 def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False) -> Plan:
     kernels = _chosen(_needed(lowered), techniques)
+    if SHELVED.name in techniques:
+        kernels = _live(kernels, _buffers_of(lowered.returned))
     buffers = dict(lowered.buffers)
     if "statistics_apart" in techniques:
         kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
@@ -130,6 +140,9 @@ def _chosen(statements: list[Statement], techniques: frozenset[str]) -> list[Ker
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
+        if statement.part is not None and SHELVED.name in techniques:
+            chosen.append(statement.part)
+            continue
         own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
         if statement.kernel is None or (own is not None and light and own not in techniques and statement.call is not None):
             assert statement.call is not None
@@ -137,6 +150,16 @@ def _chosen(statements: list[Statement], techniques: frozenset[str]) -> list[Ker
             continue
         chosen.append(statement.kernel)
     return chosen
+
+
+def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
+    """Without what nobody reads: a part takes its operands as they are, not as our kernel would have wanted them."""
+    kept: list[Kernel] = []
+    for kernel in reversed(kernels):
+        if wanted & set(made(kernel)):
+            kept.append(kernel)
+            wanted = wanted | read(kernel)
+    return kept[::-1]
 
 
 def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:

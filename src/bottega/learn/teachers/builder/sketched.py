@@ -7,45 +7,82 @@ import re
 from bottega.judge.sketch import sketch_of
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 
-_LINE = re.compile(r"^(?P<names>t\d\w*(?:, t\d\w*)*) = (?P<operator>\w+)\(.*\)(?: (?P<shape>[\dx]+|scalar))?")
+_LINE = re.compile(r"^(?P<names>t\d\w*(?:, t\d\w*)*) = (?P<text>(?P<operator>\w+)\(.*\))(?: (?P<shape>[\dx]+|scalar))?")
 _RETURNED = re.compile(r"^return (t\d\w*)$")
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
     "view": ("reshape",), "truediv": ("div",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),
     "batch_norm": ("_native_batch_norm_legit_functional", "_native_batch_norm_legit", "native_batch_norm"),
     "scaled_dot_product_attention": ("_scaled_dot_product_attention_math",),
+    "mT": ("transpose", "numpy_T", "permute"), "T": ("transpose", "numpy_T", "permute", "t"), "swapaxes": ("transpose",),
+    "max_pool1d": ("max_pool1d_with_indices", "max_pool2d_with_indices"), "max_pool2d": ("max_pool2d_with_indices",),
+    "max_pool3d": ("max_pool3d_with_indices",), "softmax": ("_softmax",), "log_softmax": ("_log_softmax",),
+    "group_norm": ("native_group_norm",), "layer_norm": ("native_layer_norm",),
+    "pad": ("constant_pad_nd",), "interpolate": ("upsample_bilinear2d", "upsample_nearest2d"),
     "norm": ("linalg_vector_norm",), "linalg_norm": ("linalg_vector_norm",), "subtract": ("sub",), "multiply": ("mul",),
 }  # fmt: skip
 """A sketch's word for an operator, and what the tracer calls it, where that is another."""
 
 
-def sketched(graph: Graph, source: str) -> dict[str, str]:
-    """By the tracer's name, the sketch's. Nothing where the task has no sketch; what the sketch does not name is left out."""
+def sketch_lines(source: str) -> list[str]:
+    """Nothing where the task has no sketch."""
     try:
-        lines = sketch_of(source).splitlines()
+        return sketch_of(source).splitlines()
     except Exception:  # there is none, or the task's own code does not run on a sketch's tensors
-        return {}
+        return []
+
+
+def told(lines: list[str]) -> dict[str, str]:
+    """The calls of a sketch by the names of their results."""
+    return {match["names"]: match["text"] for line in lines if (match := _LINE.match(line)) and "," not in match["names"]}
+
+
+def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
+    """By the tracer's name, the sketch's; what the sketch does not name is left out."""
     found: dict[str, str] = {}
     calls = [match for line in lines if (match := _LINE.match(line))]
-    place = 0
+    place, gap = 0, []
     for node in graph.nodes:
         later = next((number for number in range(place, len(calls)) if _same(calls[number], node)), None)
-        if later is not None:
-            found[node.name] = calls[later]["names"]
-            place = later + 1
+        if later is None:
+            gap.append(node)
+            continue
+        found |= _decomposed(calls[place:later], gap)
+        found[node.name] = _first(calls[later])
+        place, gap = later + 1, []
+    found |= _decomposed(calls[place:], gap)
     returned = _RETURNED.match(lines[-1]) if lines else None
-    if returned and isinstance(graph.returned, Ref) and graph.returned.name not in found:
+    last = next((node for node in graph.nodes if isinstance(graph.returned, Ref) and node.name == graph.returned.name), None)
+    if returned and last is not None and last.operator != "getitem" and last.name not in found:
         found = {name: word for name, word in found.items() if word != returned[1]}
-        found[graph.returned.name] = returned[1]
+        found[last.name] = returned[1]
     return found
 
 
+def _decomposed(calls: list[re.Match[str]], nodes: list[Node]) -> dict[str, str]:
+    """Operators that the tracer took apart are what the last of their pieces make."""
+    found: dict[str, str] = {}
+    left = [node for node in nodes if not node.operator.startswith("expand")]
+    for call in reversed(calls):
+        place = max((n for n, node in enumerate(left) if call["shape"] and call["shape"] == _shape(node)), default=-1)
+        if place >= 0:
+            found[left[place].name] = _first(call)
+            left = left[:place]
+    return found
+
+
+def _first(call: re.Match[str]) -> str:
+    return call["names"].split(", ")[0]
+
+
+def _shape(node: Node) -> str:
+    shape = node.outputs[0].shape if node.outputs and node.outputs[0] else None
+    return "" if shape is None else "x".join(map(str, shape)) or "scalar"
+
+
 def _same(call: re.Match[str], node: Node) -> bool:
-    if "," in call["names"]:
-        return False
     word = call["operator"].strip("_")
     operator = node.operator.strip("_")
     if operator != word and operator not in {name.strip("_") for name in ALIKE.get(word, ())}:
         return False
-    shape = node.outputs[0].shape if node.outputs and node.outputs[0] else None
-    return call["shape"] is None or shape is None or call["shape"] == ("x".join(map(str, shape)) or "scalar")
+    return not call["shape"] or not _shape(node) or call["shape"] == _shape(node)

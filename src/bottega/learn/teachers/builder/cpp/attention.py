@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from bottega.agents.shelf.cpp.vectors import SIX, VECTOR
 from bottega.learn.teachers.builder.cpp.function import Function
 from bottega.learn.teachers.builder.cpp.map import block, collapse, head, indent, pointers, stores
-from bottega.learn.teachers.builder.cpp.product import VECTOR
 from bottega.learn.teachers.builder.cpp.scalar import compute_type, literal
 from bottega.learn.teachers.builder.cpp.space import Axis, Space, index_names, loads
 from bottega.learn.teachers.builder.cpp.spelling import SIMD_FUNCTIONS, Speller
@@ -18,19 +18,6 @@ from bottega.learn.teachers.builder.loops import Loop, merge
 from bottega.learn.teachers.builder.view import View
 
 TILES = "query_tiles"
-
-SIX = """// to[6][WIDE] = a[6][depth] * panel[depth][WIDE]
-static inline void six_rows(const float* a, int64_t stride, const vec* panel, int64_t depth, float* to, int64_t width) {
-  vec sum[HIGH][2] = {};
-  for (int64_t k = 0; k < depth; ++k) {
-    #pragma GCC unroll 6
-    for (int64_t u = 0; u < HIGH; ++u) {
-      sum[u][0] += a[u * stride + k] * panel[2 * k];
-      sum[u][1] += a[u * stride + k] * panel[2 * k + 1];
-    }
-  }
-  for (int64_t u = 0; u < HIGH; ++u) std::memcpy(to + u * width, sum[u], sizeof sum[u]);
-}"""
 
 
 class _Heads:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottega.agents.shelf.cpp.vectors import LOAD, VECTOR
 from bottega.learn.teachers.builder.cpp.conv_field import Field, head_of, plain
 from bottega.learn.teachers.builder.cpp.map import block, collapse, indent
 from bottega.learn.teachers.builder.cpp.pool import LETTERS
-from bottega.learn.teachers.builder.cpp.product import VECTOR
 from bottega.learn.teachers.builder.cpp.space import Axis, Space, factor, without
 from bottega.learn.teachers.builder.loops import Loop
 
 BLOCK = 4
-
-LOAD = """static inline vec load(const float* p) {
-  vec v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}"""
 
 
 class _Padded:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from bottega.agents.shelf.cpp.vectors import VECTOR
 from bottega.learn.teachers.builder.cpp.function import Function
 from bottega.learn.teachers.builder.cpp.map import block, collapse, head, indent, pointers, stores
 from bottega.learn.teachers.builder.cpp.scalar import compute_type, memory_type
@@ -19,13 +20,6 @@ from bottega.learn.teachers.builder.view import View
 STREAM, PACKED = "stream_weights", "packed_panels"
 FEW_ROWS = 16
 MANY_BATCHES = 8
-
-VECTOR = """#ifdef __AVX512F__
-typedef float vec __attribute__((vector_size(64)));
-#else
-typedef float vec __attribute__((vector_size(32)));
-#endif
-constexpr int64_t LANES = sizeof(vec) / 4, WIDE = 2 * LANES, HIGH = 6;"""
 
 
 @dataclass

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from bottega.agents.shelf.cpp.functions import headers
 from bottega.learn.teachers.builder.allocate import allocation
 from bottega.learn.teachers.builder.cpp.attention import write_attention
 from bottega.learn.teachers.builder.cpp.columns import write_columns
 from bottega.learn.teachers.builder.cpp.convolution import write_convolution
 from bottega.learn.teachers.builder.cpp.function import RESERVED_NAMES, Function, folded
-from bottega.learn.teachers.builder.cpp.functions import Prelude, headers
+from bottega.learn.teachers.builder.cpp.functions import Prelude
 from bottega.learn.teachers.builder.cpp.library_call import call_imports, call_line
 from bottega.learn.teachers.builder.cpp.map import indent, write_map
 from bottega.learn.teachers.builder.cpp.pool import write_pool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from bottega.agents.completion import completed
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.layers.observe import Call, Observed, observe
@@ -76,4 +77,5 @@ class _Steps:
         return tuple(kind for kind in kinds if any(call.kind == kind for call in mine))
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
-        return Candidate(source, "triton", self.task.name, parent)
+        whole = completed(source, self.task.source) if self.style.plain else source
+        return Candidate(whole, "triton", self.task.name, parent)

@@ -28,7 +28,8 @@ def written(network: Network, kinds: Sequence[str], observed: Observed, style: S
     """The candidate's source, with layers of these kinds ours."""
     names = names_of(kinds, network.names, style)
     if style.plain:
-        return _file(network, prelude_of(kinds, names, style), _swapped(network, names, observed, graph))
+        shelved = all(name == kind for kind, name in names.items())  # completion adds them
+        return _file(network, "" if shelved else prelude_of(kinds, names, style), _swapped(network, names, observed, graph))
     comments = style.chance("task comments", 0.5)
     if graph:
         run = style.pick("run", RUN)
@@ -46,7 +47,9 @@ def _file(network: Network, prelude: str, body: str) -> str:
         raise Refusal(f"{network.label}: the task has a {', '.join(sorted(defined & network.names))} of its own")
     imports = {ast.unparse(statement) for statement in network.imports} | {"import torch"}
     if prelude:
-        imports |= {"import triton", "import triton.language as tl", "from torch import nn"}
+        imports |= {"import triton", "import triton.language as tl"}
+    if "nn." in prelude + body:
+        imports |= {"from torch import nn"}
     return "\n\n\n".join(part for part in (sorted_imports(imports), prelude, body) if part) + "\n"
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from bottega.learn.teachers.builder.lowering import calls, elementwise, indexing, losses, products, reductions, views, windows
+from bottega.learn.teachers.builder.lowering import (
+    calls,
+    elementwise,
+    indexing,
+    losses,
+    parts,
+    products,
+    reductions,
+    views,
+    windows,
+)
 from bottega.learn.teachers.builder.lowering.scope import Scope, Statement, Tensor
 from bottega.learn.teachers.builder.trace import Graph, Ref, Spec
 from bottega.learn.teachers.builder.view import Buffer, View, contiguous_strides
@@ -26,7 +37,8 @@ class Lowered:
     inputs: tuple[str, ...]
 
 
-def lower(graph: Graph, label: str) -> Lowered:
+def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lowered:
+    """`told` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
     scope = Scope(graph, label)
     for name, spec in graph.inputs:
         _bind(scope, name, name, spec, "input")
@@ -41,12 +53,15 @@ def lower(graph: Graph, label: str) -> Lowered:
                 raise scope.refuse("an output of a normalisation or pooling other than its first")
             scope.values[node.name] = chosen
         else:
-            scope.values[node.name] = _lowered(scope)
+            before = len(scope.statements)
+            scope.values[node.name] = _lowered(scope, told)
+            if told is not None:
+                scope.statements[before:] = parts.with_part(scope, scope.statements[before:], told)
     returned = _returned(scope, graph.returned)
     return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
 
 
-def _lowered(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def _lowered(scope: Scope, told: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
     """By the family that understands it; where that family refuses, left to torch if it can be."""
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
@@ -61,6 +76,9 @@ def _lowered(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
             first = first or refusal
             del scope.statements[before:]
             scope.buffers = dict(buffers)
+    made_of_part = parts.lower(scope, told) if told is not None else None
+    if made_of_part is not None:
+        return made_of_part
     if first is not None:
         raise first
     raise scope.refuse("is not understood")

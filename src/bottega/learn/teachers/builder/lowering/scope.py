@@ -36,6 +36,8 @@ class Statement:
 
     kernel: Kernel | None
     call: Call | None = None
+    part: Call | None = None
+    """A part of the shelf that does the same."""
 
 
 @dataclass

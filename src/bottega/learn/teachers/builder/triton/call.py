@@ -18,9 +18,14 @@ def write_call(page: Page, kernel: Call) -> None:
     arguments += [f"{key}={python(page, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
         page.imports.add("import torch.nn.functional as F")
-    text = f"{kernel.targets} = {kernel.function}({', '.join(arguments)})"
+    for name, look in kernel.looks:
+        if name not in page.known:
+            page.forward.append(f"{name} = {look}")
+            page.known.append(name)
+    called = kernel.text or f"{kernel.function}({', '.join(arguments)})"
+    text = f"{kernel.targets} = {called}"
     used = [name for name in kernel.results if name]
-    if any(word in kernel.function for word in DENSE):
+    if kernel.part or any(word in kernel.function for word in DENSE):
         page.forward.append(text)
     elif len(kernel.results) == 1:
         page.forward.append(f"{text}.contiguous()")

@@ -19,7 +19,7 @@ from bottega.learn.teachers.builder.expression import (
     children,
     walk,
 )
-from bottega.learn.teachers.builder.triton.sheet import Sheet
+from bottega.learn.teachers.builder.triton.sheet import SKETCHED, Sheet
 from bottega.learn.teachers.teacher import Refusal
 
 COMPARE, OR, AND, ADD, MUL, UNARY, ATOM = range(1, 8)
@@ -67,7 +67,15 @@ class Emitter:
         roots = list(roots)
         if any(root not in self.uses for root in roots):
             self.survey(roots)
+        steps = {node: self.step(node) for root in roots for node in walk(root) if isinstance(node, Apply | Cast)}
+        for node in sorted((node for node in steps if steps[node] >= 0), key=lambda node: steps[node]):
+            self.text(node, self.uses, room)
         return [self.text(root, self.uses, room)[0] for root in roots]
+
+    def step(self, node: Apply | Cast) -> int:
+        """Which of the sketch's results it is, for a plain hand, which takes them in the sketch's order; -1 where it is none."""
+        found = SKETCHED.match(node.title) if self.sheet.page.style.plain else None
+        return int(found[1]) if found else -1
 
     def survey(self, roots: Iterable[Expression]) -> None:
         """Counts how often everything is used in what will be written, so that it gets a name where that is more than once."""
@@ -100,6 +108,11 @@ class Emitter:
             self.known[node] = self.load(node, position)
             return self.known[node], ATOM
         text, level = self.cast(node, uses) if isinstance(node, Cast) else self.apply(node, uses)
+        if self.step(node) >= 0 and not text.isidentifier():
+            variable = self.sheet.again(node, node.title)
+            self.sheet.line(f"{variable} = {text}")
+            self.known[node] = variable
+            return variable, ATOM
         if (level < ATOM or "(" in text) and (uses[node] > 1 or len(text) > room):
             variable = self.sheet.numbered()
             self.sheet.line(f"{variable} = {text}")

@@ -185,7 +185,11 @@ class _Writer:
         roots = [r.body for r in kernel.reductions] + [s.body for s in (*kernel.row_stores, *kernel.element_stores)]
         emitter.survey(roots)
         bodies = [r.body for r in kernel.reductions]
+        written: dict[tuple[str, Expression], str] = {}
         for reduction in kernel.reductions:
+            if (reduction.operation, reduction.body) in written and self.page.style.plain:
+                emitter.names[reduction.name] = written[reduction.operation, reduction.body]
+                continue
             value = emitter.write([reduction.body], 60)[0]
             kind, dtype = kind_and_type(reduction)
             careful = (
@@ -195,7 +199,7 @@ class _Writer:
             text = self.ground.over(reduce_function(reduction, careful), self.masked(probe, reduction, value))
             name = self.sheet.fresh(reduction.name)
             self.sheet.line(f"{name} = {text}{' > 0' if reduction.operation in ('any', 'all') else ''}")
-            emitter.names[reduction.name] = name
+            emitter.names[reduction.name] = written[reduction.operation, reduction.body] = name
         if kernel.row_stores:
             store(self.space, emitter, list(kernel.row_stores), self.row_masks)
         if kernel.element_stores:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,8 @@ from bottega.learn.teachers.builder.view import View
 
 RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
 INT32 = 1 << 31
+SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
+"""The name of a result in a sketch."""
 ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
 CONSTANT = ("constant", "constexpr")
 
@@ -43,6 +45,8 @@ class Page:
     """Variables of `forward` so far."""
     used: set[str] = field(default_factory=set)
     """Names of kernels so far."""
+    making: str = ""
+    """The last result of the kernel that is being written: a plain hand names it after that."""
 
     def on(self, technique: str) -> bool:
         return technique in self.techniques
@@ -51,7 +55,7 @@ class Page:
         words = [re.sub(r"\W+", "_", word).strip("_") for word in origin if word]
         short = list(dict.fromkeys(words))
         short = short if len(short) <= 4 else [*short[:3], short[-1]]
-        base = "_".join(short) or "fused"
+        base = self.making if self.style.plain and self.making else "_".join(short) or "fused"
         name = self.hand.kernel.format(base + suffix)
         number = 1
         while name in self.used or name in RESERVED or keyword.iskeyword(name) or name in self.plan.buffers:
@@ -91,6 +95,8 @@ class Sheet:
     depth: int = 1
     parameters: dict[str, Parameter] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    given: dict[Hashable, str] = field(default_factory=dict)
+    """Names of what keeps its name all over the kernel."""
 
     @property
     def hand(self) -> Hand:
@@ -100,11 +106,18 @@ class Sheet:
 
     def fresh(self, base: str) -> str:
         name, number = base, 1
+        between = "_" if SKETCHED.match(base) else ""  # a second look at t2 is not t22
         while name in self.taken or name in RESERVED or keyword.iskeyword(name) or name in NAN_HELPERS or name == self.name:
             number += 1
-            name = f"{base}{number}"
+            name = f"{base}{between}{number}"
         self.taken.add(name)
         return name
+
+    def again(self, what: Hashable, base: str) -> str:
+        """One name for one thing, also where every loop computes it anew."""
+        if what not in self.given:
+            self.given[what] = self.fresh(base)
+        return self.given[what]
 
     def numbered(self) -> str:
         number = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bottega.learn.teachers.builder.bodies import made
 from bottega.learn.teachers.builder.frame import Frame
 from bottega.learn.teachers.builder.kernel import (
     Attention,
@@ -41,6 +42,7 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) ->
         page.known.append(name)
     for kernel in plan.kernels:
         _room(page, kernel)
+        page.making = made(kernel)[-1]
         _write(page, kernel)
     page.forward.append(f"return {plan.returns}")
     helpers = [NAN_HELPERS[name] for name in sorted(page.helpers)]

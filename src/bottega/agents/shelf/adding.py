@@ -1,0 +1,139 @@
+"""Puts parts of the shelf into an answer's file, and takes them out again. What an answer or its task defines is never touched."""
+
+from __future__ import annotations
+
+import ast
+import io
+from collections.abc import Sequence, Set
+
+from bottega.agents.code import parsed
+from bottega.agents.names import BUILTIN, Names, imported, names_of
+from bottega.agents.placement import AnswerFile, Piece
+from bottega.agents.shelf.renaming import renamed
+from bottega.agents.shelf.shelf import Import, Part, Shelf, look, shelf_of
+from bottega.core.statements import binds
+
+_SUFFIX = "_part"
+_RUNTIME = "bottega.runtime.cpp"
+
+
+def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) -> str:
+    """The file with every part that it reads and nobody binds. Raises as the parser does."""
+    tree, shelf = parsed(source), shelf or shelf_of()
+    if tree is None or not tree.body:
+        return source
+    names = names_of(source, tree.body)
+    parts = shelf.closure(_wanted(names, task_names, shelf))
+    if not parts:
+        return source
+    answer = AnswerFile(source, tree.body)
+    head = [node for node in tree.body[: answer.head] if isinstance(node, ast.Import | ast.ImportFrom)]
+    present = {(name, stands) for node in head for name, stands in imported(node).items()}
+    imports = {one.name: one for part in parts for one in part.imports}
+    taken = names.taken | task_names | BUILTIN | {part.name for part in parts} | imports.keys()
+    others = {part.name: _free(part.name, taken) for part in parts if part.name in names.taken | task_names | BUILTIN}
+    others |= {one.name: _free(one.name, taken) for one in imports.values() if not _is_same(one, names)}
+    pieces = [
+        Piece((one.name,), one.renamed(others[one.name]) if one.name in others else one.text, module=one.stands)
+        for one in imports.values()
+        if one.name in others or (one.name, one.stands) not in present
+    ]
+    pieces += [Piece((part.name,), renamed(part.text, others)) for part in parts]
+    whole = answer.with_pieces(pieces, (), ())
+    return whole if parsed(whole) is not None else source
+
+
+def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) -> str:
+    """What `with_parts` makes the same file of again. Raises as the parser does."""
+    tree, shelf = parsed(source), shelf or shelf_of()
+    if tree is None or not tree.body:
+        return source
+    names = names_of(source, tree.body)
+    same = {
+        name: node
+        for node in tree.body
+        for name in binds(node)[:1]
+        if name in shelf.parts and name not in task_names | BUILTIN and look(node) == shelf.parts[name].look
+    }
+    whole = {name for name in same if all(_stays_the_same(part, same.keys(), names) for part in shelf.closure([name]))}
+    rest = _without(source, tree.body, [same[name] for name in whole])
+    left = parsed(rest)
+    if not whole or left is None or not left.body:
+        return source
+    back = shelf.closure(_wanted(names_of(rest, left.body), task_names, shelf))
+    if not whole >= {part.name for part in back}:
+        return source
+    short = _without(source, tree.body, [same[part.name] for part in back])
+    left = parsed(short)
+    if left is None or not left.body:
+        return source
+    kept = names_of(short, left.body)
+    if any(part.name in kept.taken for part in back):
+        return source
+    carried = {(one.name, one.stands) for part in back for one in part.imports}
+    idle = [
+        node
+        for node in left.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and all(stands in carried and stands[0] not in kept.read for stands in imported(node).items())
+    ]
+    return _without(short, left.body, idle)
+
+
+def _wanted(names: Names, task_names: Set[str], shelf: Shelf) -> list[str]:
+    """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton."""
+    if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
+        return []
+    missing = names.read - names.taken - task_names - BUILTIN
+    return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered)
+
+
+def _is_same(one: Import, names: Names) -> bool:
+    return one.name not in names.assigned and names.imports.get(one.name, frozenset()) <= {one.stands}
+
+
+def _stays_the_same(part: Part, same: Set[str], names: Names) -> bool:
+    return part.name in same and all(_is_same(one, names) for one in part.imports)
+
+
+def _free(name: str, taken: Set[str]) -> str:
+    while name in taken:
+        name += _SUFFIX
+    return name
+
+
+def _without(source: str, body: Sequence[ast.stmt], nodes: Sequence[ast.stmt]) -> str:
+    """The file without these statements; as it is where one shares its lines with another."""
+    if not nodes:
+        return source
+    lines = list(io.StringIO(source, newline=""))
+    gone: set[int] = set()
+    for node in nodes:
+        decorators = getattr(node, "decorator_list", None)
+        gone |= set(range((decorators[0] if decorators else node).lineno - 1, node.end_lineno or 0))
+    for node in body:
+        if node not in nodes and not gone.isdisjoint(range(node.lineno - 1, node.end_lineno or 0)):
+            return source
+    kept: list[str] = []
+    blank: list[str] = []  # at a seam the longer of the two gaps stays
+    seam = False
+    for at, line in enumerate(lines):
+        if at in gone:
+            seam = True
+            kept, gap = _parted(kept)
+            blank = max(blank, gap, key=len)
+        elif seam and line.strip():
+            kept, gap = _parted(kept)
+            kept += [*(max(blank, gap, key=len) if kept else []), line]
+            blank, seam = [], False
+        else:
+            kept.append(line)
+    return "".join(kept)
+
+
+def _parted(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Lines, and the blank ones at their end."""
+    end = len(lines)
+    while end and not lines[end - 1].strip():
+        end -= 1
+    return lines[:end], lines[end:]

@@ -1,0 +1,1 @@
+"""C++ functions that kernels call: texts, and where they are put into the source of an answer."""

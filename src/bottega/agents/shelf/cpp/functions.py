@@ -1,0 +1,157 @@
+"""The scalar functions that a file defines for itself, each only where it is used.
+
+libm's functions keep a loop scalar. The ones here are polynomials without branches, so that the compiler makes vectors of them;
+their coefficients are those of the plain series, which after reduction of the argument are as good as fitted ones in fp32.
+"""
+
+from __future__ import annotations
+
+EXP_SERIES = "1.f + r * (1.f + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))))"
+
+FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "widen": (
+        """static inline float widen(uint16_t bits) {
+  const uint32_t wide = uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}""",
+        (),
+    ),
+    "narrow": (
+        """static inline uint16_t narrow(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return uint16_t(value != value ? 0x7fc0u : rounded);
+}""",
+        (),
+    ),
+    "relu": ("static inline TYPE relu(TYPE v) { return v < 0 ? 0 : v; }", ()),
+    "maximum": ("static inline TYPE maximum(TYPE a, TYPE b) { return b > a || b != b ? b : a; }", ()),
+    "minimum": ("static inline TYPE minimum(TYPE a, TYPE b) { return b < a || b != b ? b : a; }", ()),
+    "square": ("static inline TYPE square(TYPE v) { return v * v; }", ()),
+    "sign": ("static inline TYPE sign(TYPE v) { return v != v ? v : TYPE((v > 0) - (v < 0)); }", ()),
+    "sigmoid": ("static inline TYPE sigmoid(TYPE v) { return 1 / (1 + std::exp(-v)); }", ()),
+    "remainder": (
+        """static inline TYPE remainder_of(TYPE a, TYPE b) {
+  const TYPE rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}""",
+        (),
+    ),
+    "floor_divide": (
+        """static inline TYPE floor_divide(TYPE a, TYPE b) {
+  const TYPE rest = std::fmod(a, b), quotient = (a - rest) / b;
+  return std::nearbyint(rest != 0 && (rest < 0) != (b < 0) ? quotient - 1 : quotient);
+}""",
+        (),
+    ),
+    "exp_simd": (
+        f"""static inline float exp_simd(float x) {{  // 2^n * e^r
+  const float c = x < -87.f ? -87.f : x > 88.f ? 88.f : x, n = std::floor(c * 1.44269504f + 0.5f);
+  const float r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
+  const float p = {EXP_SERIES};
+  const int32_t bits = (int32_t(n) + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, 4);
+  const float e = x < -87.f ? 0.f : p * power;
+  return x > 88.f ? INFINITY : e;
+}}""",
+        (),
+    ),
+    "expm1_simd": (
+        """static inline float expm1_simd(float x) {  // 2^n * (e^r - 1) + (2^n - 1)
+  const float c = x < -87.f ? -87.f : x > 88.f ? 88.f : x, n = std::floor(c * 1.44269504f + 0.5f);
+  const float r = (c - n * 0.693359375f) + n * 2.12194440e-4f;
+  const float p = r * (1.f + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))));
+  const int32_t bits = (int32_t(n) + 127) << 23;
+  float power;
+  std::memcpy(&power, &bits, 4);
+  return x > 88.f ? INFINITY : p * power + (power - 1.f);
+}""",
+        (),
+    ),
+    "tanh_simd": (
+        """static inline float tanh_simd(float x) {
+  const float a = std::fabs(x), e = expm1_simd(a > 10.f ? 20.f : 2.f * a);
+  return std::copysign(e / (e + 2.f), x);
+}""",
+        ("expm1_simd",),
+    ),
+    "sigmoid_simd": (
+        "static inline float sigmoid_simd(float x) { return 1.f / (1.f + exp_simd(-x)); }",
+        ("exp_simd",),
+    ),
+    "erf_simd": (
+        """static inline float erf_simd(float x) {
+  const float a = std::fabs(x), z = x * x, t = 1.f / (1.f + 0.3275911f * a);
+  const float p = ((((1.061405429f * t - 1.453152027f) * t + 1.421413741f) * t - 0.284496736f) * t + 0.254829592f) * t;
+  const float series = 1.f - z * (1 / 3.f - z * (1 / 10.f - z * (1 / 42.f - z * (1 / 216.f - z / 1320.f))));
+  return a < 0.5f ? 1.12837917f * x * series : std::copysign(1.f - p * exp_simd(-z), x);
+}""",
+        ("exp_simd",),
+    ),
+    "log_simd": (
+        """static inline float log_simd(float x) {  // exponent * ln 2 + 2 atanh((m - 1) / (m + 1)), m in [0.7, 1.4]
+  int32_t bits;
+  std::memcpy(&bits, &x, 4);
+  const int32_t e = (bits - 0x3f3504f3) >> 23, mantissa = bits - (e << 23);
+  float m;
+  std::memcpy(&m, &mantissa, 4);
+  const float u = (m - 1.f) / (m + 1.f), z = u * u;
+  const float y = e * 0.693147181f + 2.f * u * (1.f + z * (1 / 3.f + z * (1 / 5.f + z * (1 / 7.f + z / 9.f))));
+  return x > 0.f ? (x == INFINITY ? x : y) : (x == 0.f ? -INFINITY : NAN);
+}""",
+        (),
+    ),
+    "log1p_simd": (
+        """static inline float log1p_simd(float x) {
+  const float w = 1.f + x, y = log_simd(w);
+  return w == 1.f ? x : x < 1.f ? y * (x / (w - 1.f)) : y;
+}""",
+        ("log_simd",),
+    ),
+    "sin_simd": (
+        """static inline float sin_simd(double x) {  // x = n pi + r
+  const double n = std::floor(x * 0.31830988618379067 + 0.5);
+  const float r = float(x - n * 3.14159265358979324), z = r * r;
+  const float s = r * (1.f - z / 6.f * (1.f - z / 20.f * (1.f - z / 42.f * (1.f - z / 72.f * (1.f - z / 110.f)))));
+  return n * 0.5 == std::floor(n * 0.5) ? s : -s;
+}""",
+        (),
+    ),
+    "cos_simd": (
+        "static inline float cos_simd(float x) { return sin_simd(x + 1.57079632679489662); }",
+        ("sin_simd",),
+    ),
+}
+"""By name: the text, TYPE being the type it is used at, and the functions it needs before it."""
+
+HEADERS = {"std::min": "algorithm", "std::max": "algorithm", "std::fill": "algorithm", "std::memcpy": "cstring",
+           "std::memset": "cstring", "std::vector": "vector", "omp_get": "omp.h", "_mm": "immintrin.h"}  # fmt: skip
+_MATHS = ("INFINITY", "NAN", "std::")
+
+
+def headers(text: str) -> list[str]:
+    """The includes that a text needs, sorted."""
+    found = {"cstdint"} | {header for mark, header in HEADERS.items() if mark in text}
+    without = text
+    for mark in HEADERS:
+        without = without.replace(mark, "")
+    if any(mark in without for mark in _MATHS):
+        found.add("cmath")
+    return sorted(found)
+
+
+def spaced(texts: list[str]) -> list[str]:
+    """One-liners stand together."""
+    groups: list[str] = []
+    short = False
+    for text in texts:
+        if short and "\n" not in text:
+            groups[-1] += "\n" + text
+        else:
+            groups.append(text)
+        short = "\n" not in text
+    return groups

@@ -1,0 +1,27 @@
+"""Vectors of floats as wide as the machine has them, and the loops over them that kernels share."""
+
+from __future__ import annotations
+
+VECTOR = """#ifdef __AVX512F__
+typedef float vec __attribute__((vector_size(64)));
+#else
+typedef float vec __attribute__((vector_size(32)));
+#endif
+constexpr int64_t LANES = sizeof(vec) / 4, WIDE = 2 * LANES, HIGH = 6;"""
+LOAD = """static inline vec load(const float* p) {
+  vec v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}"""
+SIX = """// to[6][WIDE] = a[6][depth] * panel[depth][WIDE]
+static inline void six_rows(const float* a, int64_t stride, const vec* panel, int64_t depth, float* to, int64_t width) {
+  vec sum[HIGH][2] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    #pragma GCC unroll 6
+    for (int64_t u = 0; u < HIGH; ++u) {
+      sum[u][0] += a[u * stride + k] * panel[2 * k];
+      sum[u][1] += a[u * stride + k] * panel[2 * k + 1];
+    }
+  }
+  for (int64_t u = 0; u < HIGH; ++u) std::memcpy(to + u * width, sum[u], sizeof sum[u]);
+}"""

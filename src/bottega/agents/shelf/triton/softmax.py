@@ -1,0 +1,233 @@
+"""Softmax and its kin: short rows are held in registers; long ones are swept with a maximum and a sum for each lane, one exp an element."""
+
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+import torch
+import triton
+import triton.language as tl
+
+from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweep_warps, sweepable
+
+SOFTMAX_HELD = 16384
+SOFTMAX_BLOCK = 8192
+SOFTMAX_WARPS = 32
+SOFTMAX_FEW = 132
+SOFTMAX_TILE = 4096
+
+
+@triton.jit
+def softmax_fold(top, total, v):
+    near = tl.exp(-tl.abs(v - top))
+    total = tl.where(v > top, total * near + 1.0, total + near)
+    return tl.maximum(top, v), total
+
+
+@triton.jit
+def softmax_sweep(x_ptr, first, last, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    top = tl.full((BLOCK,), -3.4e38, tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(first, last, BLOCK):
+        v = tl.load(x_ptr + start + at, mask=start + at < last, other=float("-inf")).to(tl.float32)
+        top, total = softmax_fold(top, total, v)
+    most = tl.max(top, axis=0)
+    return most, tl.sum(total * tl.exp(top - most), axis=0)
+
+
+@triton.jit
+def softmax_value(v, most, total, LOG: tl.constexpr):
+    if LOG:
+        return v - most - tl.log(total)
+    else:
+        return tl.exp(v - most) * (1.0 / total)
+
+
+@triton.jit
+def softmax_held_kernel(x_ptr, out_ptr, rows, size, LOG: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    at = tl.arange(0, BLOCK)[None, :]
+    mask = (row < rows) & (at < size)
+    v = tl.load(x_ptr + row * size + at, mask=mask, other=float("-inf")).to(tl.float32)
+    most = tl.max(v, axis=1, keep_dims=True)
+    power = tl.exp(v - most)
+    total = tl.sum(power, axis=1, keep_dims=True)
+    if LOG:
+        tl.store(out_ptr + row * size + at, v - most - tl.log(total), mask=mask)
+    else:
+        tl.store(out_ptr + row * size + at, power * (1.0 / total), mask=mask)
+
+
+@triton.jit
+def softmax_long_kernel(x_ptr, out_ptr, size, LOG: tl.constexpr, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
+    for start in range(0, size, BLOCK):
+        mask = start + at < size
+        v = tl.load(x_ptr + row * size + start + at, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out_ptr + row * size + start + at, softmax_value(v, most, total, LOG), mask=mask)
+
+
+@triton.jit
+def softmax_part_kernel(x_ptr, most_ptr, total_ptr, size, chunk, BLOCK: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    most, total = softmax_sweep(x_ptr + row * size, part * chunk, tl.minimum(part * chunk + chunk, size), BLOCK)
+    tl.store(most_ptr + row * tl.num_programs(1) + part, most)
+    tl.store(total_ptr + row * tl.num_programs(1) + part, total)
+
+
+@triton.jit
+def softmax_join_kernel(
+    x_ptr, most_ptr, total_ptr, out_ptr, size, chunk, LOG: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr
+):
+    row, at, p = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, PARTS)
+    parts = tl.num_programs(1)
+    tops = tl.load(most_ptr + row * parts + p, mask=p < parts, other=-3.4e38)
+    most = tl.max(tops, axis=0)
+    total = tl.sum(tl.load(total_ptr + row * parts + p, mask=p < parts, other=0.0) * tl.exp(tops - most), axis=0)
+    first = tl.program_id(1) * chunk
+    last = tl.minimum(first + chunk, size)
+    for start in range(first, last, BLOCK):
+        mask = start + at < last
+        v = tl.load(x_ptr + row * size + start + at, mask=mask, other=0.0).to(tl.float32)
+        tl.store(out_ptr + row * size + start + at, softmax_value(v, most, total, LOG), mask=mask)
+
+
+@triton.jit
+def softmax_columns_kernel(x_ptr, out_ptr, size, inner, blocks, LOG: tl.constexpr, HELD: tl.constexpr, TALL: tl.constexpr,
+                           WIDE: tl.constexpr):  # fmt: skip
+    c = tl.program_id(0) % blocks * WIDE + tl.arange(0, WIDE)[None, :]
+    r = tl.arange(0, TALL)[:, None]
+    base = tl.program_id(0) // blocks * size * inner
+    if HELD:
+        mask = (r < size) & (c < inner)
+        v = tl.load(x_ptr + base + r * inner + c, mask=mask, other=float("-inf")).to(tl.float32)
+        most = tl.max(v, axis=0, keep_dims=True)
+        total = tl.sum(tl.exp(v - most), axis=0, keep_dims=True)
+        tl.store(out_ptr + base + r * inner + c, softmax_value(v, most, total, LOG), mask=mask)
+    else:
+        top = tl.full((TALL, WIDE), -3.4e38, tl.float32)
+        sums = tl.zeros((TALL, WIDE), tl.float32)
+        for start in range(0, size, TALL):
+            mask = (start + r < size) & (c < inner)
+            v = tl.load(x_ptr + base + (start + r) * inner + c, mask=mask, other=float("-inf")).to(tl.float32)
+            top, sums = softmax_fold(top, sums, v)
+        most = tl.max(top, axis=0, keep_dims=True)
+        total = tl.sum(sums * tl.exp(top - most), axis=0, keep_dims=True)
+        for start in range(0, size, TALL):
+            mask = (start + r < size) & (c < inner)
+            v = tl.load(x_ptr + base + (start + r) * inner + c, mask=mask, other=0.0).to(tl.float32)
+            tl.store(out_ptr + base + (start + r) * inner + c, softmax_value(v, most, total, LOG), mask=mask)
+
+
+@triton.jit
+def cross_entropy_kernel(
+    x_ptr, target_ptr, loss_ptr, rows, size, ignored, HELD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+):
+    if HELD:
+        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+        at = tl.arange(0, BLOCK)[None, :]
+        mask = (row[:, None] < rows) & (at < size)
+        v = tl.load(x_ptr + row[:, None] * size + at, mask=mask, other=float("-inf")).to(tl.float32)
+        most = tl.max(v, axis=1)
+        total = tl.sum(tl.exp(v - most[:, None]), axis=1)
+    else:
+        row = tl.program_id(0)
+        most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
+    target = tl.load(target_ptr + row, mask=row < rows, other=ignored)
+    wanted = tl.load(x_ptr + row * size + target, mask=(row < rows) & (target != ignored), other=0.0).to(tl.float32)
+    tl.store(loss_ptr + row, tl.where(target == ignored, 0.0, most + tl.log(total) - wanted), mask=row < rows)
+
+
+@triton.jit
+def cross_entropy_sum_kernel(loss_ptr, target_ptr, out_ptr, rows, ignored, MEAN: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    count = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, rows, BLOCK):
+        mask = start + at < rows
+        total += tl.load(loss_ptr + start + at, mask=mask, other=0.0)
+        if MEAN:
+            count += tl.where(tl.load(target_ptr + start + at, mask=mask, other=ignored) != ignored, 1.0, 0.0)
+    found = tl.sum(total, axis=0)
+    if MEAN:
+        found = found / tl.sum(count, axis=0)
+    tl.store(out_ptr, found)
+
+
+def softmax_any(input, dim, dtype, log):
+    """The softmax or its logarithm, or None where it is left to torch."""
+    if dim is None or not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
+        return None
+    if not input.dim() or not -input.dim() <= dim < input.dim():
+        return None
+    x = input.contiguous()
+    dim %= input.dim()
+    size, inner = x.shape[dim], x.shape[dim + 1 :].numel()
+    outer = x.numel() // (size * inner)
+    out = torch.empty_like(x, dtype=dtype or x.dtype)
+    if inner > 1:
+        held = size <= 256
+        tall = triton.next_power_of_2(size) if held else 64
+        wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
+        blocks = triton.cdiv(inner, wide)
+        if outer * blocks < 66 and size > 1024:
+            return None
+        softmax_columns_kernel[(outer * blocks,)](
+            x, out, size, inner, blocks, LOG=log, HELD=held, TALL=tall, WIDE=wide, num_warps=4 if tall * wide <= 2048 else 8
+        )  # fmt: skip
+        return out
+    if size <= SOFTMAX_HELD:
+        block = triton.next_power_of_2(size)
+        tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
+        softmax_held_kernel[(triton.cdiv(outer, tall),)](
+            x, out, outer, size, LOG=log, ROWS=tall, BLOCK=block, num_warps=sweep_warps(tall * block)
+        )  # fmt: skip
+    elif outer >= SOFTMAX_FEW:
+        softmax_long_kernel[(outer,)](x, out, size, LOG=log, BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS)
+    else:
+        chunk, parts = sweep_chunks(outer, size, SOFTMAX_BLOCK)
+        most, total = torch.empty((2, outer * parts), dtype=torch.float32, device=x.device)
+        softmax_part_kernel[(outer, parts)](x, most, total, size, chunk, BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS)
+        softmax_join_kernel[(outer, parts)](
+            x, most, total, out, size, chunk, LOG=log, PARTS=triton.next_power_of_2(parts), BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS
+        )  # fmt: skip
+    return out
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """torch.nn.functional.softmax."""
+    found = softmax_any(input, dim, dtype, False)
+    return torch.nn.functional.softmax(input.contiguous(), dim, _stacklevel, dtype) if found is None else found
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """torch.nn.functional.log_softmax."""
+    found = softmax_any(input, dim, dtype, True)
+    return torch.nn.functional.log_softmax(input.contiguous(), dim, _stacklevel, dtype) if found is None else found
+
+
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
+    """torch.nn.functional.cross_entropy."""
+    plain = weight is None and size_average is None and reduce is None and label_smoothing == 0.0 and input.dim() == 2
+    classes = target.dim() == 1 and target.dtype == torch.int64 and target.shape[0] == input.shape[0]
+    if not plain or not classes or reduction not in ("mean", "sum", "none") or not sweepable(input, target):
+        return torch.nn.functional.cross_entropy(
+            input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing
+        )  # fmt: skip
+    x, target = input.contiguous(), target.contiguous()
+    rows, size = x.shape
+    loss = torch.empty(rows, dtype=x.dtype if reduction == "none" else torch.float32, device=x.device)
+    held = size <= SOFTMAX_HELD
+    block = triton.next_power_of_2(size) if held else SOFTMAX_BLOCK
+    tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264)))) if held else 1
+    cross_entropy_kernel[(triton.cdiv(rows, tall),)](
+        x, target, loss, rows, size, ignore_index, HELD=held, ROWS=tall, BLOCK=block,
+        num_warps=sweep_warps(tall * block) if held else SOFTMAX_WARPS,
+    )  # fmt: skip
+    if reduction == "none":
+        return loss
+    out = torch.empty((), dtype=x.dtype, device=x.device)
+    block = min(8192, triton.next_power_of_2(rows))
+    cross_entropy_sum_kernel[(1,)](loss, target, out, rows, ignore_index, MEAN=reduction == "mean", BLOCK=block, num_warps=16)
+    return out

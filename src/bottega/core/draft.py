@@ -1,0 +1,30 @@
+"""A draft: a kernel that was written by rule, before any model was asked. It proves nothing until it is judged, like everybody's."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Draft:
+    source: str
+    technique: str = ""
+    """The last thing that was done to it, by its writer's name for it."""
+    summary: str = ""
+    """One line, as a writer says it before its kernel."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """What somebody drew for one task."""
+
+    author: str
+    """Name and version."""
+    drafts: tuple[Draft, ...] = ()
+    """The most promising first."""
+    refused: str = ""
+    """Why there are none, in a line."""

@@ -1,0 +1,53 @@
+"""Drafts: kernels that are there before the model writes. They are judged by the same judge under the same rules, and may win.
+
+Who draws them is handed in. What was drawn stands in the log: a run that is resumed keeps the drafts that it began with.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+from bottega.core.candidate import Language
+from bottega.core.draft import Drafts
+from bottega.core.errors import BudgetError
+from bottega.core.event import Drafted
+from bottega.core.task import Task
+from bottega.episodes.writing import Bench
+
+
+class Draughtsman(Protocol):
+    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+        """At most `count` kernels, or why there are none. A task that cannot be understood is no error."""
+        ...
+
+
+async def draw(bench: Bench) -> None:
+    """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
+    key = f"{bench.episode}/drafts"
+    drafted = bench.workshop.journal.done(key, Drafted)
+    if drafted is None:
+        draughtsman = bench.workshop.draughtsman
+        if draughtsman is None or not bench.settings.drafts or bench.finished():
+            return
+        drafted = await bench.workshop.journal.once(key, Drafted, lambda: _drawn(bench, draughtsman, key))
+    for number, draft in enumerate(drafted.drafts, 1):
+        if bench.finished():
+            return
+        try:
+            await bench.adopt(f"draft{number}", draft, drafted.author)
+        except BudgetError as error:
+            bench.ended = bench.ended or str(error)
+            return
+
+
+async def _drawn(bench: Bench, draughtsman: Draughtsman, key: str) -> Drafted:
+    """Whatever happens to the draughtsman is told in a line, and the model writes all the same."""
+    settings, begun = bench.settings, time.monotonic()
+    try:
+        drawn = await draughtsman.drafts(bench.task, settings.language, settings.drafts)
+    except Exception as error:  # it runs the module's code, which raises what it likes
+        drawn = Drafts("", refused=f"{type(error).__name__}: {error}")
+    refused = " ".join(drawn.refused.split())
+    drafts = drawn.drafts[: settings.drafts]
+    return Drafted(key, bench.episode, drawn.author, drafts, refused, round(time.monotonic() - begun, 3))

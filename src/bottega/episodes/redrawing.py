@@ -1,0 +1,68 @@
+"""One answer of the writer that is worth judging, if a few draws give one.
+
+Proofreading sees slips that are certain to fail, and where an answer departs from the sketch whose names it uses. Then the same prompt is asked again
+with more chance; if no draw is free of that the best one stands, the first of equals, so that an attempt is always one kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bottega.agents import writer
+from bottega.agents.answer import AnswerError
+from bottega.agents.completion import completed
+from bottega.agents.doubts import doubts
+from bottega.agents.proofreading import faults
+from bottega.backbone.chat import Message
+from bottega.core.errors import BottegaError
+from bottega.core.task import Task
+from bottega.core.turn import Turn
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.workshop import Workshop
+
+CHANCE = 0.7
+"""The least temperature of another draw: without chance the answer would be the same."""
+
+
+async def drawn(
+    workshop: Workshop, task: Task, settings: EpisodeSettings, key: str, messages: list[Message], sketch: str = ""
+) -> Turn:
+    """The first draw without a fault or doubt, else the first without a fault, else the first. Its tokens and cost are those of every draw."""
+    draws = [await workshop.say("write", messages, settings, key, lambda text: _read(text, task))]
+    bolder = replace(settings, temperature=max(settings.temperature, CHANCE))
+    marks = [_mark(draws[0], task, settings, sketch)]
+    while len(draws) <= settings.redraws and marks[-1]:
+        if workshop.budget.reached(("tokens", "money", "seconds")):
+            break
+        where = f"{key}/again{len(draws)}"
+        try:
+            draws.append(await workshop.say("write", messages, bolder, where, lambda text: _read(text, task)))
+        except BottegaError:  # what was drawn is not lost by it, and whoever asks next is told
+            break
+        marks.append(_mark(draws[-1], task, settings, sketch))
+    return replace(
+        draws[marks.index(min(marks))],
+        prompt_tokens=sum(draw.prompt_tokens for draw in draws),
+        output_tokens=sum(draw.output_tokens for draw in draws),
+        cost=sum(draw.cost for draw in draws),
+        estimated=any(draw.estimated for draw in draws),
+        redrawn=len(draws) - 1,
+    )
+
+
+def _mark(turn: Turn, task: Task, settings: EpisodeSettings, sketch: str) -> int:
+    """0 for an answer to judge, 1 for one in doubt, 2 for one that must fail."""
+    if turn.fault or faults(turn.source, task.source, settings.language):
+        return 2
+    terse = settings.style == "terse" and settings.language == "triton"
+    return int(terse and bool(doubts(turn.source, sketch)))
+
+
+def _read(text: str, task: Task) -> dict[str, Any]:
+    """The kernel with what it takes from the task's file: it is judged, kept and delivered whole."""
+    try:
+        written = writer.parse(text)
+    except AnswerError as error:
+        return {"fault": str(error)}
+    return {"source": completed(written.source, task.source), "summary": written.summary}
