@@ -8,7 +8,7 @@ import asyncio
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Drafts
 from bottega.core.task import Task
-from bottega.learn.drafts import CAPTURED, BuilderDraughtsman, promising_steps
+from bottega.learn.drafts import CAPTURED, SHELVED, BuilderDraughtsman, promising_steps
 from bottega.learn.teachers.teacher import Step
 
 MODULE = """import os
@@ -67,4 +67,6 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     tiles, captured = step("tiles", own), step(CAPTURED)
     course = (naive, fused, tuned, own, tiles, captured)
     assert [one.technique for one in promising_steps(course, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
+    shelved = step(SHELVED, fused)
+    assert [one.technique for one in promising_steps((*course, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
     assert [one.technique for one in promising_steps(course[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]

@@ -208,6 +208,8 @@ async def _run(
     from bottega.learn.drafts import BuilderDraughtsman
     from bottega.skills.home import open_library
 
+    # In Triton always: the shelf's parts, which measure best, are that style's.
+    plain = commission.settings.style == "terse" or commission.settings.language == "triton"
     stop, loop = Stop(), asyncio.get_running_loop()
 
     def ring() -> None:
@@ -233,7 +235,7 @@ async def _run(
             cards,
             stop,
             display.hear,
-            BuilderDraughtsman(commission.settings.style == "terse", drafting_seconds(commission.caps.seconds)),
+            BuilderDraughtsman(plain, drafting_seconds(commission.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

@@ -16,6 +16,7 @@ from bottega.learn.teachers.teacher import Step
 BUILDER = "bottega.learn.teachers.builder.course:Builder"
 CAPTURED = "captured"
 """A network as it is, in one CUDA graph: worth a try when nothing of ours is left to try."""
+SHELVED = "shelved_parts"
 
 
 class BuilderDraughtsman:
@@ -48,14 +49,15 @@ def drafts_of(lecture: Lecture, count: int) -> Drafts:
 def promising_steps(steps: Sequence[Step], language: Language) -> list[Step]:
     """Where each branch of a course ends, then the steps before: what a technique adds is not always a gain.
 
-    A course's last branch writes the library's products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and
-    oneDNN, so there the branch that keeps them comes first.
+    The shelf's parts come first where a course has them: measured over many shapes, they choose for themselves when to leave the work to
+    the library. A course's last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
+    so there the branch that keeps them comes first.
     """
     by_id = {step.candidate.id: step for step in steps}
     parents = {step.candidate.parent for step in steps}
     ends = [step for step in steps if step.candidate.id not in parents]
     if language != "cpp":
         ends.reverse()
-        ends.sort(key=lambda step: step.technique == CAPTURED)
+        ends.sort(key=lambda step: (step.technique == CAPTURED, step.technique != SHELVED))
     before = [by_id[step.candidate.parent] for step in ends if step.candidate.parent in by_id]
     return list({step.candidate.id: step for step in (*ends, *before)}.values())
