@@ -53,3 +53,8 @@ def test_other_functions_other_names_and_no_sketch_raise_none() -> None:
     assert doubts(beside, SKETCH) == ()
     assert doubts(ANSWER.replace("t3", "mid").replace("t2", "half"), SKETCH) == ()
     assert doubts(ANSWER, "") == doubts("def (", SKETCH) == ()
+
+
+def test_a_file_that_is_nested_too_deeply_raises_nothing() -> None:
+    deep = ANSWER.replace("t1 = x * x * x", "t1 = x" + " + x" * 3000)
+    assert doubts(deep, SKETCH) == ()

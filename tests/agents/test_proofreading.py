@@ -283,3 +283,10 @@ def test_no_kernel_of_the_builder_has_a_fault(language: Language, plain: bool) -
     assert len(steps) > len(tasks)
     seen = [faults(completed(step.candidate.source, task.source), task.source, language) for task, step in steps]
     assert set(seen) == {()}
+
+
+def test_a_file_that_is_nested_too_deeply_is_not_looked_at() -> None:
+    deep = (
+        "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x" + " + x" * 700 + "\n"
+    )
+    assert faults(deep, "", "triton") == ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import os
+import subprocess
 
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Drafts
@@ -52,8 +54,11 @@ def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
     assert not refused.drafts and refused.refused
     died = drawn("os.kill(os.getpid(), signal.SIGKILL)\n        return x + 1")
     assert not died.drafts and "SIGKILL" in died.refused
-    hung = drawn("time.sleep(600)\n        return x + 1", timeout=2.0)
+    mark = f"sleep 6{os.getpid()}"
+    hung = drawn(f"os.system('{mark} &')\n        time.sleep(600)\n        return x + 1", timeout=2.0)
     assert not hung.drafts and "within 2 seconds" in hung.refused
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert mark not in running  # what it started ends with it
 
 
 def step(name: str, parent: Step | None = None) -> Step:

@@ -67,6 +67,19 @@ def parsed(source: str) -> ast.Module | None:
         return None
 
 
+def compiles(source: str) -> bool:
+    """More than that it parses: an import from the future behind other statements, say, parses and is no Python."""
+    if parsed(source) is None:
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, "answer", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 def _source(text: str, block: Block) -> str | None:
     """The block's source, mended where its fences cut it wrongly; None where it breaks off."""
     if defines_model(block.body):

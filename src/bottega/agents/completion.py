@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bottega.agents.code import parsed
+from bottega.agents.code import compiles, parsed
 from bottega.agents.names import BUILTIN, names_of
 from bottega.agents.placement import AnswerFile, Piece, needs_at_once
 from bottega.agents.shelf.adding import with_parts
@@ -53,7 +53,7 @@ def _with_the_task(source: str, task: _Task) -> str:
     if not pieces and not stars:
         return source
     whole = AnswerFile(source, tree.body).with_pieces(pieces, stars, task.future)
-    return whole if parsed(whole) is not None else source
+    return whole if compiles(whole) else source
 
 
 def _with_the_shelf(source: str, task: _Task) -> str:

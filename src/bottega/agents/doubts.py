@@ -30,9 +30,12 @@ def doubts(source: str, sketch: str) -> tuple[str, ...]:
         else set()
     )
     found: list[str] = []
-    for function in _functions(tree):
-        if function.name in own or (model is not None and function in ast.walk(model)):
-            found += _of(function, calls)
+    try:
+        for function in _functions(tree):
+            if function.name in own or (model is not None and function in ast.walk(model)):
+                found += _of(function, calls)
+    except RecursionError:  # nested deeper than this can look
+        return ()
     return tuple(dict.fromkeys(found))
 
 
@@ -76,7 +79,9 @@ def _results(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 def _waits_or_makes_room(value: ast.expr) -> bool:
     """Loads, allocations and sizes: nothing that a sketch's call says."""
     text = ast.unparse(value)
-    return text.startswith(("tl.load(", "torch.empty(", "tl.zeros(", "tl.program_id(", "triton.")) or ".to(" in text
+    return (
+        text.startswith(("tl.load(", "torch.empty", "torch.zeros", "tl.zeros(", "tl.program_id(", "triton.")) or ".to(" in text
+    )
 
 
 def _allowed(name: str, calls: dict[str, frozenset[str]], assigned: set[str]) -> set[str]:

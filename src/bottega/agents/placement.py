@@ -7,6 +7,7 @@ Only the latter decide where a definition has to stand.
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import re
 from collections.abc import Sequence
@@ -134,13 +135,22 @@ class AnswerFile:
                 return self._free(index)
         return len(self.body)
 
+    @functools.cached_property
+    def _inside(self) -> dict[str, set[str]]:
+        """By every name of the answer, what the statements read that bind it."""
+        found: dict[str, set[str]] = {}
+        for statement in self.body:
+            for name in binds(statement):
+                found.setdefault(name, set()).update(reads(statement))
+        return found
+
     def _at_once(self, found: frozenset[str], followed: frozenset[str], pieces: Sequence[Piece]) -> set[str]:
         """With what the functions read that are called meanwhile."""
         every, pending, seen = set(found), list(followed), set(followed)
         while pending:
             name = pending.pop()
             inside = {read for piece in pieces if name in piece.names for read in piece.reads}
-            inside |= {read for statement in self.body if name in binds(statement) for read in reads(statement)}
+            inside |= self._inside.get(name, set())
             every |= inside
             pending += inside - seen
             seen |= inside

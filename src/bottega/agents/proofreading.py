@@ -36,6 +36,13 @@ def faults(source: str, task_source: str, language: Language) -> tuple[str, ...]
         return ()
     if tree is None:
         return ()
+    try:
+        return _found(tree, task_source, language)
+    except RecursionError:  # nested deeper than this can look: nothing is certain
+        return ()
+
+
+def _found(tree: ast.Module, task_source: str, language: Language) -> tuple[str, ...]:
     scopes = Scopes(tree)
     found = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
     found += _too_early(tree, scopes)

@@ -118,3 +118,10 @@ def test_the_builders_kernels_come_back_with_the_same_functions(name: str, plain
         assert shortened(whole, task.source) == short
         shorter += short.count("static inline") < whole.count("static inline")
     assert shorter
+
+
+@pytest.mark.parametrize(
+    "text", ["enum { WIDE, HIGH };\nint f() { return WIDE; }", "std::array<float, 8> load(const float* p) { return {}; }"]
+)
+def test_what_a_source_defines_in_its_own_way_is_not_added(text: str) -> None:
+    assert with_functions(text) == text

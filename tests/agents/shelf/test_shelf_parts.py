@@ -194,3 +194,16 @@ def test_an_answer_in_the_sketchs_words_becomes_whole_and_short_again() -> None:
 def test_long_and_broken_answers_are_left_alone() -> None:
     for answer in (CALLS + "x = 1\n" * 200_000, CALLS + "(", CALLS + "\x00", CALLS.replace("x, ", "(" * 400)):
         assert completed(answer, TASK) == answer and shortened(answer, TASK) == answer
+
+
+def test_a_name_that_only_a_kernel_reads_is_no_call_of_a_part() -> None:
+    kernel = "import triton\n\n\n@triton.jit\ndef k(x_ptr):\n    return sigmoid(x_ptr)\n\n\n"
+    kernel += "class ModelNew(Model):\n    def forward(self, x):\n        return k\n"
+    assert with_parts(kernel, frozenset()) == kernel
+    outside = kernel.replace("return k\n", "return sigmoid(x)\n")
+    assert "def sigmoid(" in with_parts(outside, frozenset())
+
+
+def test_a_future_import_that_shares_its_line_is_left_where_it_is() -> None:
+    text = "from __future__ import annotations; X = 1\n\n\nclass ModelNew:\n    def forward(self, x):\n        return relu(x)\n"
+    compile(with_parts(text, frozenset()), "whole", "exec")

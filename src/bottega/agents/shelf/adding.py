@@ -6,12 +6,12 @@ import ast
 import io
 from collections.abc import Sequence, Set
 
-from bottega.agents.code import parsed
+from bottega.agents.code import compiles, parsed
 from bottega.agents.names import BUILTIN, Names, imported, names_of
 from bottega.agents.placement import AnswerFile, Piece
 from bottega.agents.shelf.renaming import renamed
 from bottega.agents.shelf.shelf import Import, Part, Shelf, look, shelf_of
-from bottega.core.statements import binds
+from bottega.core.statements import binds, reads
 
 _SUFFIX = "_part"
 _RUNTIME = "bottega.runtime.cpp"
@@ -23,7 +23,7 @@ def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) ->
     if tree is None or not tree.body:
         return source
     names = names_of(source, tree.body)
-    parts = shelf.closure(_wanted(names, task_names, shelf))
+    parts = shelf.closure(_wanted(names, tree.body, task_names, shelf))
     if not parts:
         return source
     answer = AnswerFile(source, tree.body)
@@ -40,7 +40,7 @@ def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) ->
     ]
     pieces += [Piece((part.name,), renamed(part.text, others)) for part in parts]
     whole = answer.with_pieces(pieces, (), ())
-    return whole if parsed(whole) is not None else source
+    return whole if compiles(whole) else source
 
 
 def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) -> str:
@@ -60,7 +60,7 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
     left = parsed(rest)
     if not whole or left is None or not left.body:
         return source
-    back = shelf.closure(_wanted(names_of(rest, left.body), task_names, shelf))
+    back = shelf.closure(_wanted(names_of(rest, left.body), left.body, task_names, shelf))
     if not whole >= {part.name for part in back}:
         return source
     short = _without(source, tree.body, [same[part.name] for part in back])
@@ -80,12 +80,19 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
     return _without(short, left.body, idle)
 
 
-def _wanted(names: Names, task_names: Set[str], shelf: Shelf) -> list[str]:
-    """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton."""
+def _wanted(names: Names, body: Sequence[ast.stmt], task_names: Set[str], shelf: Shelf) -> list[str]:
+    """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton. A kernel
+    cannot call a part: a name that only kernels read is a slip, and stays one."""
     if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
         return []
-    missing = names.read - names.taken - task_names - BUILTIN
+    outside = {name for statement in body if not _is_kernel(statement) for name in reads(statement)}
+    missing = (names.read & outside) - names.taken - task_names - BUILTIN
     return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered)
+
+
+def _is_kernel(statement: ast.stmt) -> bool:
+    decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
+    return any("jit" in ast.unparse(decorator) for decorator in decorators)
 
 
 def _is_same(one: Import, names: Names) -> bool:

@@ -221,6 +221,9 @@ class _Seat:
             with suppress(OSError):
                 self._pipe.close()
             self._process.join(2)
+        with suppress(OSError):  # the whole session: also what a task's code has started
+            if self._process.pid and os.getpgid(self._process.pid) == self._process.pid:
+                os.killpg(self._process.pid, signal.SIGKILL)
         if self._process.is_alive():
             self._process.kill()
         self._process.join(5)
@@ -230,10 +233,12 @@ class _Seat:
 
 def _teach(pipe: Connection, parent: int, appointment: Appointment, memory: int) -> None:
     """The life of a teaching process. What the task's code prints is nobody's business."""
+    os.setsid()  # what the task's code starts can then be ended with this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
     quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, sys.stdout.fileno() if sys.stdout else 1)
+    for stream, usual in ((sys.stdout, 1), (sys.stderr, 2)):
+        os.dup2(quiet, stream.fileno() if stream else usual)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

@@ -15,15 +15,19 @@ from dataclasses import dataclass, field
 from bottega.learn.cold_start.material import Attempt, Lesson
 
 OWN = "own"
+SHELVED = "shelved_parts"
 TURNS = {
     **dict.fromkeys(("own_product", "own_convolution", "own_attention"), OWN),
-    **{name: name for name in ("graph_replay", "captured", "convolution_layers", "linear_layers", "norm_layers")},
+    **{
+        name: name
+        for name in ("graph_replay", "captured", "convolution_layers", "linear_layers", "norm_layers", "kept_layers", SHELVED)
+    },
 }
 """Techniques after which a kernel is another way of doing it, not a better version of the same: products of our own are one way."""
 LEAST, MOST = 0.5, 2.0
 """A kernel that is wrong is worth as much as one of half the baseline's speed; more than twice its speed is worth no more."""
-TRUSTED, DOUBTED = 1.0, 0.9
-"""What is believed of an ending before any was judged: the library's products are hard to beat."""
+TRUSTED, DOUBTED, MEASURED = 1.0, 0.9, 1.5
+"""What is believed of an ending before any was judged: the library's products are hard to beat, and the shelf's parts have been measured."""
 BELIEF = 2.0
 """How many judged courses that belief is worth."""
 
@@ -47,7 +51,7 @@ class Endings:
     def worth(self, place: Place, ending: Ending) -> float:
         """A geometric mean, so that twice as slow weighs as much as twice as fast."""
         speeds = self._speeds.get((place, ending), [])
-        believed = DOUBTED if ending else TRUSTED
+        believed = MEASURED if ending == (SHELVED,) else DOUBTED if ending else TRUSTED
         logs = sum(math.log(speed) for speed in speeds) + BELIEF * math.log(believed)
         return math.exp(logs / (len(speeds) + BELIEF))
 

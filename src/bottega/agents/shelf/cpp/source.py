@@ -14,6 +14,10 @@ from bottega.agents.shelf.cpp.functions import FUNCTIONS, headers, spaced
 from bottega.agents.shelf.cpp.sweeps import first_of, sweep
 from bottega.agents.shelf.cpp.vectors import LOAD, SIX, VECTOR
 
+_DEFINED = re.compile(r"\b(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*(?:const\s*)?\{")
+"""A function with its body, whatever its type."""
+_ENUMERATED = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(
     r"//[^\n]*|/\*(?:.*?\*/|.*)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?"  # what is no code, closed or not: every text is read once
     r"|(?P<name>[A-Za-z_]\w*)|(?P<number>\.?\d[\w.']*)|(?P<sign>::|->|==|[^\s\w])",
@@ -99,6 +103,8 @@ def _missing(source: str) -> list[CppPart]:
     used: set[str] = set()
     defined: set[str] = set()
     parts = cpp_parts()
+    defined |= {name for name in _DEFINED.findall(source) if name in parts}
+    defined |= {name for inside in _ENUMERATED.findall(source) for name in _NAME.findall(inside) if name in parts}
     for word in _words(source):
         if (part := parts.get(word.name)) is None:
             continue

@@ -98,6 +98,7 @@ def conv_pointwise(x, weight, bias):
 def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups):
     """A convolution by a kernel of ours, or None where it is the library's."""
     fits = input.dim() == weight.dim() == dims + 2 and input.shape[1] == weight.shape[1] * groups
+    fits = fits and (bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous()))
     if isinstance(padding, str) or not fits or not kernel_ready(input, weight, bias):
         return None
     stride, padding, dilation = conv_option(stride, dims, 1), conv_option(padding, dims, 0), conv_option(dilation, dims, 1)

@@ -46,9 +46,9 @@ def elementwise_kernel(x_ptr, out_ptr, n, a, b, NAME: tl.constexpr, BLOCK: tl.co
     tl.store(out_ptr + i, y, mask=i < n)
 
 
-def elementwise(name, input, a=0.0, b=0.0):
+def elementwise(name, input, a=0.0, b=0.0, inplace=False):
     """The function over every element, or None where it is left to torch."""
-    if not sweepable(input):
+    if inplace or not sweepable(input):
         return None
     x = input.contiguous()
     out, n = torch.empty_like(x), x.numel()
@@ -58,38 +58,38 @@ def elementwise(name, input, a=0.0, b=0.0):
 
 def relu(input, inplace=False):
     """torch.nn.functional.relu."""
-    found = elementwise("relu", input)
-    return torch.nn.functional.relu(input) if found is None else found
+    found = elementwise("relu", input, inplace=inplace)
+    return torch.nn.functional.relu(input, inplace=inplace) if found is None else found
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
     """torch.nn.functional.leaky_relu."""
-    found = elementwise("leaky_relu", input, negative_slope)
-    return torch.nn.functional.leaky_relu(input, negative_slope) if found is None else found
+    found = elementwise("leaky_relu", input, negative_slope, inplace=inplace)
+    return torch.nn.functional.leaky_relu(input, negative_slope, inplace=inplace) if found is None else found
 
 
 def elu(input, alpha=1.0, inplace=False):
     """torch.nn.functional.elu."""
-    found = elementwise("elu", input, alpha)
-    return torch.nn.functional.elu(input, alpha) if found is None else found
+    found = elementwise("elu", input, alpha, inplace=inplace)
+    return torch.nn.functional.elu(input, alpha, inplace=inplace) if found is None else found
 
 
 def selu(input, inplace=False):
     """torch.nn.functional.selu."""
-    found = elementwise("selu", input)
-    return torch.nn.functional.selu(input) if found is None else found
+    found = elementwise("selu", input, inplace=inplace)
+    return torch.nn.functional.selu(input, inplace=inplace) if found is None else found
 
 
 def silu(input, inplace=False):
     """torch.nn.functional.silu."""
-    found = elementwise("silu", input)
-    return torch.nn.functional.silu(input) if found is None else found
+    found = elementwise("silu", input, inplace=inplace)
+    return torch.nn.functional.silu(input, inplace=inplace) if found is None else found
 
 
 def mish(input, inplace=False):
     """torch.nn.functional.mish."""
-    found = elementwise("mish", input)
-    return torch.nn.functional.mish(input) if found is None else found
+    found = elementwise("mish", input, inplace=inplace)
+    return torch.nn.functional.mish(input, inplace=inplace) if found is None else found
 
 
 def softsign(input):
@@ -100,14 +100,14 @@ def softsign(input):
 
 def hardsigmoid(input, inplace=False):
     """torch.nn.functional.hardsigmoid."""
-    found = elementwise("hardsigmoid", input)
-    return torch.nn.functional.hardsigmoid(input) if found is None else found
+    found = elementwise("hardsigmoid", input, inplace=inplace)
+    return torch.nn.functional.hardsigmoid(input, inplace=inplace) if found is None else found
 
 
 def hardswish(input, inplace=False):
     """torch.nn.functional.hardswish."""
-    found = elementwise("hardswish", input)
-    return torch.nn.functional.hardswish(input) if found is None else found
+    found = elementwise("hardswish", input, inplace=inplace)
+    return torch.nn.functional.hardswish(input, inplace=inplace) if found is None else found
 
 
 def sigmoid(input):
@@ -130,17 +130,17 @@ def softplus(input, beta=1.0, threshold=20.0):
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """torch.nn.functional.hardtanh."""
-    found = elementwise("hardtanh", input, min_val, max_val)
-    return torch.nn.functional.hardtanh(input, min_val, max_val) if found is None else found
+    found = elementwise("hardtanh", input, min_val, max_val, inplace=inplace)
+    return torch.nn.functional.hardtanh(input, min_val, max_val, inplace=inplace) if found is None else found
 
 
 def relu6(input, inplace=False):
     """torch.nn.functional.relu6."""
-    found = elementwise("relu6", input, 0.0, 6.0)
-    return torch.nn.functional.relu6(input) if found is None else found
+    found = elementwise("relu6", input, 0.0, 6.0, inplace=inplace)
+    return torch.nn.functional.relu6(input, inplace=inplace) if found is None else found
 
 
 def gelu(input, approximate="none"):
     """torch.nn.functional.gelu."""
-    found = elementwise("gelu_tanh" if approximate == "tanh" else "gelu", input)
+    found = elementwise("gelu_tanh" if approximate == "tanh" else "gelu", input) if approximate in ("none", "tanh") else None
     return torch.nn.functional.gelu(input, approximate=approximate) if found is None else found

@@ -7,14 +7,14 @@ import torch
 def add(input, other, alpha=1):
     """torch.add."""
     if not torch.is_tensor(input) and not torch.is_tensor(other):
-        return torch.add(torch.tensor(input), other)
+        return torch.add(torch.tensor(input), other, alpha=alpha)
     return input + other * alpha if alpha != 1 else input + other
 
 
 def sub(input, other, alpha=1):
     """torch.sub."""
     if not torch.is_tensor(input) and not torch.is_tensor(other):
-        return torch.sub(torch.tensor(input), other)
+        return torch.sub(torch.tensor(input), other, alpha=alpha)
     return input - other * alpha if alpha != 1 else input - other
 
 
@@ -28,7 +28,7 @@ def mul(input, other):
 def div(input, other, rounding_mode=None):
     """torch.div."""
     if not torch.is_tensor(input) and not torch.is_tensor(other):
-        return torch.div(torch.tensor(input), other)
+        return torch.div(torch.tensor(input), other, rounding_mode=rounding_mode)
     return input / other if rounding_mode is None else torch.div(input, other, rounding_mode=rounding_mode)
 
 

@@ -215,9 +215,15 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     return out
 
 
+def norm_ready(input, weight, bias, shape):
+    """Whether kernels take this input, and gains and shifts of this shape that lie dense."""
+    given = [one for one in (weight, bias) if one is not None]
+    return sweepable(input, weight, bias) and all(tuple(one.shape) == tuple(shape) and one.is_contiguous() for one in given)
+
+
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
     """torch.nn.functional.group_norm."""
-    if input.dim() < 2 or input.shape[1] % num_groups or not sweepable(input, weight, bias):
+    if input.dim() < 2 or input.shape[1] % num_groups or not norm_ready(input, weight, bias, input.shape[1:2]):
         return torch.nn.functional.group_norm(input.contiguous(), num_groups, weight, bias, eps)
     N, C = input.shape[:2]
     plane = input.numel() // (N * C)
@@ -229,7 +235,8 @@ def instance_norm(
 ):
     """torch.nn.functional.instance_norm."""
     kept = running_mean is not None or running_var is not None
-    if kept or not use_input_stats or input.dim() < 3 or not sweepable(input, weight, bias) or input[0, 0].numel() < 2:
+    ready = input.dim() >= 3 and norm_ready(input, weight, bias, input.shape[1:2])
+    if kept or not use_input_stats or not ready or input[0, 0].numel() < 2:
         return torch.nn.functional.instance_norm(
             input.contiguous(), running_mean, running_var, weight, bias, use_input_stats, momentum, eps
         )  # fmt: skip
@@ -241,7 +248,7 @@ def instance_norm(
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05):
     """torch.nn.functional.layer_norm."""
     shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape or not sweepable(input, weight, bias):
+    if not shape or tuple(input.shape[-len(shape) :]) != shape or not norm_ready(input, weight, bias, shape):
         return torch.nn.functional.layer_norm(input.contiguous(), normalized_shape, weight, bias, eps)
     size = input[(0,) * (input.dim() - len(shape))].numel()
     return norm_rows(input, weight, bias, input.numel() // size, size, 1, 0, 1, eps)

@@ -184,7 +184,7 @@ def linear(input, weight, bias=None):
     fits = input.dim() >= 2 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
     if fits:
         (N, K), M = weight.shape, input.numel() // input.shape[-1]
-        if product_pays(M, N, K) and M * N < 2**31 and (bias is None or bias.shape == (N,)):
+        if product_pays(M, N, K) and M * N < 2**31 and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
             return matrix_product(input.reshape(M, K), weight.t(), bias).view(*input.shape[:-1], N)
     return torch.nn.functional.linear(input, weight, bias).contiguous()
 

@@ -1,6 +1,8 @@
 """What all sweeps over memory share: which tensors they take, and into how many chunks a row is cut."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+import os
+
 import torch
 import triton
 
@@ -11,7 +13,7 @@ def sweepable(*tensors):
     """Whether Triton may sweep these tensors, of which the first is the input; all else is left to torch."""
     given = [tensor for tensor in tensors if tensor is not None]
     return (
-        all(tensor.is_cuda or not torch.cuda.is_available() for tensor in given)
+        all(tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1" for tensor in given)
         and all(tensor.device == given[0].device for tensor in given)
         and given[0].dtype in (torch.float32, torch.float16, torch.bfloat16)
         and 0 < given[0].numel() < 2**31 - 2**17

@@ -10,6 +10,7 @@ from bottega.agents.shelf.triton.tiles import kernel_ready
 def transposed_by_kernel(dims, input, weight, bias, stride, padding, output_padding, groups, dilation):
     """A transposed convolution by a kernel of ours, or None where it is the library's."""
     fits = input.dim() == weight.dim() == dims + 2 and input.shape[1] == weight.shape[0] and groups == 1
+    fits = fits and (bias is None or (bias.shape == weight.shape[1:2] and bias.is_contiguous()))
     if not fits or min(weight.shape[:2]) < 16 or not kernel_ready(input, weight, bias):
         return None
     s, d = conv_option(stride, dims, 1), conv_option(dilation, dims, 1)
