@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # the interpreter takes its time over so many shapes
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton", reason="the parts need Triton")
 

@@ -57,6 +57,7 @@ def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results
     assert names == fused and f"def {fused[-1]}_kernel(" in body
 
 
+@pytest.mark.slow
 def test_they_compute_what_the_module_does() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", "wide", *INTERPRETED]
