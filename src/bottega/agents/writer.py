@@ -150,7 +150,7 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         "sketch": fenced(given.sketch, "") if given.sketch else "",
         "language": language_name(given.language),
         "guide": prompts.guide(given.language),
-        "parts": ", ".join(shelf_of().offered()) if given.language == "triton" else "",
+        "parts": ", ".join(shelf_of().own()) if given.language == "triton" else "",
         "device": device_text(given.device),
         "precision": precision_rule(given.precision),
         "goal": goal(given.baseline, given.target),

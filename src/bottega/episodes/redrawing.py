@@ -31,7 +31,7 @@ async def drawn(
     """The first draw without a fault or doubt, else the first without a fault, else the first. Its tokens and cost are those of every draw."""
     draws = [await workshop.say("write", messages, settings, key, lambda text: _read(text, task))]
     bolder = replace(settings, temperature=max(settings.temperature, CHANCE))
-    marks = [_mark(draws[0], task, settings, sketch)]
+    marks = [_mark(draws[0], task, settings, sketch) if settings.redraws else 0]
     while len(draws) <= settings.redraws and marks[-1]:
         if workshop.budget.reached(("tokens", "money", "seconds")):
             break

@@ -10,15 +10,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_tasks import SMALL
+from small_tasks import SMALL, task
 
+from bottega.agents.proofreading import faults
 from bottega.agents.shelf.shelf import shelf_of
 from bottega.agents.shortening import shortened
+from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.judge.sketch import sketch_of
+from bottega.learn import drafts
+from bottega.learn.cold_start import unjudged
 from bottega.learn.teachers.builder.course import Builder
 from bottega.learn.teachers.builder.lowering.parts import PARTS
 from bottega.learn.teachers.builder.planner import SHELVED
+from bottega.learn.teachers.teacher import Refusal
 
 HERE = Path(__file__).parent
 CALL = re.compile(r"^(t\d+ = \w+\(.*\))(?: [\dx]+| scalar)$", re.MULTILINE)
@@ -36,6 +41,24 @@ def step(name: str) -> str:
 
 def test_every_operator_that_is_left_to_the_shelf_is_there() -> None:
     assert set(shelf_of().offered()) >= PARTS
+
+
+def test_one_name_for_the_step_everywhere() -> None:
+    assert drafts.SHELVED == unjudged.SHELVED == SHELVED.name
+
+
+@pytest.mark.parametrize("language", ["triton", "cpp"])
+def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: Language) -> None:
+    rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
+    try:
+        steps = Builder(plain=True).build(rounded, language).steps
+    except Refusal:
+        assert language == "cpp"  # which has no such part
+        return
+    assert any(one.technique == SHELVED.name for one in steps) == (language == "triton")
+    for one in steps:
+        assert faults(one.candidate.source, rounded.source, language) == ()
+        assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != SHELVED.name)
 
 
 @pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])

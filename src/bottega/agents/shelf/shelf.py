@@ -81,6 +81,10 @@ class Shelf:
         imports = dict.fromkeys(one.text for part in parts for one in part.imports)
         return "\n\n\n".join(["\n".join(imports), *(part.text for part in parts)]).lstrip("\n") + "\n"
 
+    def own(self) -> list[str]:
+        """Of the offered ones those that kernels of ours compute; the others are torch's under a sketch's names."""
+        return [name for name in self.offered() if any("@triton.jit" in part.text for part in self.closure([name]))]
+
     def offered(self) -> list[str]:
         return sorted(part.name for part in self.parts.values() if part.is_offered)
 

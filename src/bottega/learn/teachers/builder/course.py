@@ -78,16 +78,16 @@ class Understood:
         return make_plan(self.lowered, techniques, self.literal)
 
 
-def understand(task: Task, style: Style | None = None) -> Understood:
+def understand(task: Task, style: Style | None = None, language: Language = "triton") -> Understood:
+    """In the plain style with the sketch's calls too, for a language that has parts on the shelf."""
     frame, style = frame_of(task), style or Style()
     graph = trace(task, KNOWN)
     if style.plain:
         graph = replace(graph, scalars={}, epsilons={})
     lines = sketch_lines(task.source) if style.plain else []
     named = _named(graph, style, frame, sketched(graph, lines))
-    return Understood(
-        task, frame, lower(named, task.label, told(lines) if style.plain else None), style.plain, layers_of(graph)
-    )
+    calls = told(lines) if style.plain and language == "triton" else None
+    return Understood(task, frame, lower(named, task.label, calls), style.plain, layers_of(graph))
 
 
 RESERVED = ("torch", "nn", "F", "tl", "triton", "self", "max", "min", "abs", "sum", "range", "float", "int", "math", *PARTS)
@@ -177,7 +177,7 @@ class Builder:
         self, task: Task, writer: Writer, style: Style, barred: frozenset[str], longest: int | None
     ) -> tuple[Step, ...]:
         """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
-        bench = _Bench(understand(task, style), writer, style, barred)
+        bench = _Bench(understand(task, style, writer.language), writer, style, barred)
         fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()

@@ -7,6 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+import torch
+import torch.nn.functional
+
 from bottega.learn.teachers.builder.bodies import made
 from bottega.learn.teachers.builder.kernel import Call, Kernel, Rows
 from bottega.learn.teachers.builder.lowering.scope import Scope, Statement, Tensor
@@ -50,12 +53,14 @@ def lower(scope: Scope, calls: Mapping[str, str]) -> Tensor | None:
     text = calls.get(scope.node.name, "")
     if text.split("(")[0] not in ALWAYS or not scope.node.outputs:
         return None
+    part = _called(scope, text)
+    if part is None:
+        return None
     shape, dtype = scope.spec()
     buffer = scope.fresh(shape, dtype)
-    call = _called(scope, text)
-    if call is None:
-        return None
-    scope.statements.append(Statement(None, call, call))
+    library = "F" if hasattr(torch.nn.functional, part.function) else "torch"
+    call = replace(part, function=f"{library}.{part.function}", text=f"{library}.{text}", part=False)
+    scope.state(None, call, part)
     return Tensor(marked(buffer), dtype)
 
 

@@ -155,8 +155,8 @@ class Scope:
         self.state(Rows(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return Tensor(result, dtype)
 
-    def state(self, kernel: Kernel | None, call: Call | None = None) -> None:
-        self.statements.append(Statement(kernel, call))
+    def state(self, kernel: Kernel | None, call: Call | None = None, part: Call | None = None) -> None:
+        self.statements.append(Statement(kernel, call, part))
 
     def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""
