@@ -2,7 +2,8 @@
 and more serial turns beat more samples.
 
 Every run is the command that a user would give, with a folder of its own. Minutes are shared out among the runs that are not whole, and what
-one leaves goes to those after it; a run that passes its share is stopped and counts as far as it came. The same call goes on.
+one leaves goes to those after it; a run that passes its share is stopped and counts as far as it came. The same call goes on. What an
+earlier run judged is not judged again (`--known`), so that the same kernel gets the same verdict in all of them.
 
     python benchmarks/claims.py run --tasks TASKS --model embedded --out claims --limit 30 --minutes 10      # one GPU
     python benchmarks/claims.py run --tasks TASKS --model embedded --out claims --show                       # the commands, and nothing else
@@ -40,7 +41,7 @@ STARTING = 1.0
 """What a run takes before its first verdict, in answers to each task: a guess for some thirty tasks."""
 GRACE = 15.0
 """Seconds that a run has to end in when it is asked to."""
-FREE = ("--device", "--workers", "--at-once", "--out")
+FREE = ("--device", "--workers", "--at-once", "--known", "--out")
 """Options that may change between two sittings of a run, each with a value."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
@@ -110,24 +111,25 @@ def run_command(
     show: Annotated[bool, typer.Option("--show", help="Print the plan and the commands, and end.")] = False,
 ) -> None:
     """Make the runs that the claims need. What stands after -- goes to every bottega bench, and overrules what stands here."""
-    runs = planned(model, rl_model, write_only_model)
-    unknown = sorted(set(only or ()) - {each.name for each in runs})
+    plan = planned(model, rl_model, write_only_model)
+    unknown = sorted(set(only or ()) - {each.name for each in plan})
     if unknown:
-        raise UsageError(f"there is no run {', '.join(unknown)}: {', '.join(each.name for each in runs)}")
-    runs = [each for each in runs if not only or each.name in only]
+        raise UsageError(f"there is no run {', '.join(unknown)}: {', '.join(each.name for each in plan)}")
+    runs = [each for each in plan if not only or each.name in only]
     every = (*JUDGED, *(("--limit", str(limit)) if limit else ()), "--device", device, "--workers", str(workers))
     every = (*every, "--at-once", str(at_once), *call.args)
-    commands = {
-        each.name: ("bench", *tasks, "--backbone", each.model, *each.options, *every, "--out", str(out / each.name))
-        for each in runs
-    }
+
+    def command(each: Planned) -> tuple[str, ...]:
+        earlier = known([out / one.name for one in plan[: plan.index(each)]])
+        return ("bench", *tasks, "--backbone", each.model, *each.options, *every, *earlier, "--out", str(out / each.name))
+
     for each in runs:
-        _same_terms(out / each.name, commands[each.name])
+        _same_terms(out / each.name, command(each))
     left = [each for each in runs if not (out / each.name / LEADERBOARD).is_file()]
     for each in runs:
         told = f"about {share(each, left, minutes):.1f} min" if each in left else "done"
         print(f"# {each.name}: {told}, {each.answers} {'answers' if each.answers > 1 else 'answer'} a task\n"
-              f"{shlex.join(('bottega', *commands[each.name]))}", flush=True)  # fmt: skip
+              f"{shlex.join(('bottega', *command(each)))}", flush=True)  # fmt: skip
     if show:
         return
     begun, failed = time.monotonic(), []
@@ -135,7 +137,7 @@ def run_command(
         each = left[0]
         given = share(each, left, minutes - (time.monotonic() - begun) / 60)
         left, start = left[1:], time.monotonic()
-        code, stopped = _bench(commands[each.name], 60 * given)
+        code, stopped = _bench(command(each), 60 * given)
         took = f"{(time.monotonic() - start) / 60:.1f} min"
         if code not in (0, 4) and not stopped:
             failed.append(each.name)
@@ -159,6 +161,12 @@ def table_command(
     text = page(runs, baseline)
     (out or folder / "claims.md").write_text(text, encoding="utf-8")
     print(text, end="")
+
+
+def known(folders: list[Path]) -> tuple[str, ...]:
+    """The option for those of these runs that have a verdict by now."""
+    begun = [folder for folder in folders if (folder / "bench.json").is_file() and read_run(folder).attempts]
+    return tuple(word for folder in begun for word in ("--known", str(folder)))
 
 
 def share(one: Planned, left: list[Planned], minutes: float) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottega.app import asking
-from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temperature_for
+from bottega.app.asking import answer_tokens, likeliest_first, prompt_style, redraw_count, strategy_for, temperature_for
 
 
 @pytest.fixture
@@ -47,3 +47,9 @@ def test_the_model_that_comes_along_is_asked_as_it_was_trained() -> None:
     shipped = Path(asking.__file__).parents[1] / "backbone" / "shipped" / "bottega.difference"
     assert prompt_style("embedded") == ("terse" if shipped.is_file() else "compact")
     assert prompt_style("embedded:base") == "compact"
+
+
+def test_a_trained_model_is_asked_for_several_first_answers_the_likeliest_among_them() -> None:
+    assert strategy_for("embedded") == "parallel" and strategy_for("server:m@http://h") == "serial"
+    assert strategy_for("embedded", "beam") == "beam"
+    assert likeliest_first("embedded") and not likeliest_first("embedded", 0.8) and not likeliest_first("server:m@http://h")

@@ -77,6 +77,22 @@ def test_every_command_of_the_plan_is_one(scripts: dict[str, ModuleType], tmp_pa
     assert all(each["seed"] == 7 and each["limit"] == 9 and each["tasks"] == ["a", "b"] for each in given.values())
 
 
+def test_what_earlier_runs_judged_is_known_to_later_ones(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    def shown() -> list[str]:
+        wanted = ("--tasks", "a", "--model", "embedded", "--out", tmp_path, "--only", "skills-bm25", "--show")
+        code, output = called(scripts["claims"], "run", *wanted)
+        assert code == 0, output
+        return shlex.split(output.splitlines()[-1])
+
+    command = shown()
+    assert "--known" not in command
+    begin(tmp_path / "skills-bm25", {"settings": {}, "fingerprint": {}, "hashes": {}, "command": shlex.join(command)})
+    kept(tmp_path / "greedy", {"t": [["incorrect"]]})
+    kept(tmp_path / "skills-selector", {})
+    kept(tmp_path / "serial", {"t": [["incorrect"]]})
+    assert shown() == [*command[:-2], "--known", str(tmp_path / "greedy"), *command[-2:]], "and it is the same run still"
+
+
 @pytest.mark.slow
 def test_a_whole_run_is_not_made_again_and_one_whose_time_is_up_is_stopped(
     scripts: dict[str, ModuleType], tmp_path: Path

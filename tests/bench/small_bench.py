@@ -16,6 +16,7 @@ from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.backbone.speaker import ChatSpeaker, Speaker
 from bottega.bench import sitting
 from bottega.bench.attempt import Attempt
+from bottega.bench.known import Known
 from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import PROBE, Shard
 from bottega.bench.sitting import Finished, Wish, sit
@@ -115,8 +116,8 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     """One device for each judge."""
     waiting = list(judges)
 
-    def shard(device: str, judging: Judging, workers: int) -> Shard:
-        made = Shard(device, judging, workers)
+    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+        made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = waiting.pop(0)  # type: ignore[assignment]
         return made
@@ -139,11 +140,12 @@ def run(
     at_once: int = 1,
     watch: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
+    known: Sequence[Path] = (),
     **settings: Any,
 ) -> Finished:
     judging = Judging(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    wish = Wish(wanted, folder, tuple(devices), 1, at_once, caps or Caps())
+    wish = Wish(wanted, folder, tuple(devices), 1, at_once, caps or Caps(), known=tuple(known))
 
     def speaker(spent: Sequence[Attempt]) -> Speaker:
         return ChatSpeaker(ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))

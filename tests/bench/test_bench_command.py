@@ -188,6 +188,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
         (["builtin", "--candidates", "nowhere"], "no such folder of candidates"),
         (["nowhere", "--candidates", "."], "no such file or folder"),
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
+        (["builtin", "--backbone", "scripted:x", "--known", "nowhere"], "no benchmark run is there"),
         (["builtin", "--backbone", "x", "--samples", "0"], "samples must be at least 1"),
         (["builtin", "--backbone", "x", "--strategy", "hope"], "unknown strategy"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),

@@ -112,7 +112,7 @@ def test_tasks_that_cannot_be_run_or_read_count_as_invalid(tmp_path: Path, tasks
     assert {task.name for task in finished.run.tasks if task.fitness} == {"1_Negate", "2_Unreadable"}
     judged_by(monkeypatch, again := FakeJudge())
     assert run(tmp_path / "run", tasks, writing(samples=2, generations=2), FAST).whole and again.judged == []
-    assert len(judge.judged) == 4, "each sample judges its one kernel once, though it came twice"
+    assert len(judge.judged) == 2, "each task has its one kernel judged once, though it came four times"
 
 
 def test_a_kernel_that_the_judge_fails_on_costs_no_other(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:

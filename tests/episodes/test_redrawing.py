@@ -86,3 +86,14 @@ def test_logs_and_settings_from_before_still_read(tmp_path: Path) -> None:
     assert differences({"redraws": 0}, {"redraws": 3}) == ["redraws 0 then, 3 now"]
     with pytest.raises(UsageError, match="redraws must be 0 or more"):
         EpisodeSettings(redraws=-1)
+
+
+@pytest.mark.parametrize("strategy", ["parallel", "serial"])
+def test_the_first_of_several_answers_can_be_the_likeliest_one(tmp_path: Path, strategy: str) -> None:
+    several = [answer(kernel(float(speed))) for speed in (2, 3, 4, 5)]
+    shop, turns = run(tmp_path, several, strategy=strategy, samples=2, turns=2, temperature=0.8, likeliest_first=True)
+    assert len(turns) == 4
+    assert sorted(one.temperature for one in samplings(shop)) == [0.0, 0.8, 0.8, 0.8]
+    assert {event.node for event in shop.journal.events if isinstance(event, Wrote)} >= {
+        "s0p0" if strategy == "parallel" else "s0r0t0"
+    }

@@ -10,6 +10,7 @@ from typing import cast
 
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
+from bottega.episodes.settings import StrategyName
 
 SEVERAL = 0.8
 """The temperature of a trained model's answers where several are drawn."""
@@ -34,6 +35,16 @@ def temperature_for(backbone: str, answers: int, chosen: float | None = None) ->
     if trained_style(backbone) is None:
         return 1.0
     return SEVERAL if answers > 1 else 0.0
+
+
+def strategy_for(backbone: str, chosen: str | None = None) -> StrategyName:
+    """A trained small model was shown first answers and hardly a repair: several of its first answers beat a line of turns (docs/results.md)."""
+    return cast(StrategyName, chosen or ("parallel" if trained_style(backbone) else "serial"))
+
+
+def likeliest_first(backbone: str, chosen: float | None = None) -> bool:
+    """Of several answers of a trained model the first is the one it finds likeliest, unless a temperature is asked for."""
+    return chosen is None and trained_style(backbone) is not None
 
 
 def answer_tokens(backbone: str, chosen: int | None = None) -> int:

@@ -141,6 +141,15 @@ def bench_command(
     require_kernel: Annotated[
         float | None, _in(JUDGING, "--require-kernel", metavar="SHARE", help="Reject where own kernels do less of the work.")
     ] = None,
+    known: Annotated[
+        list[Path] | None,
+        _in(
+            JUDGING,
+            "--known",
+            metavar="RUN",
+            help="What this run judged, in the same way, is not judged again; may be given often.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None,
         _in(
@@ -166,9 +175,9 @@ def bench_command(
 
         bottega bench KernelBench --levels 1,2 --backbone server:qwen3-32b@http://localhost:8000/v1 --samples 4 --turns 3 --device all --out run
 
-    The same with the skills that come along, or with your own, for `bottega compare`:
+    The same with the skills that come along, or with your own, for `bottega compare`; a kernel that both runs wrote is judged once:
 
-        bottega bench KernelBench … --library starter --out run-with-skills
+        bottega bench KernelBench … --library starter --known run --out run-with-skills
         bottega compare run run-with-skills
 
     Kernels that another system wrote, in KernelBench's run folder or as TASK.py files, under the same rules:
@@ -184,7 +193,7 @@ def bench_command(
         bottega bench --verify theirs/leaderboard.json --device cuda
 
     **The same command goes on** where a run stopped, however it stopped: give the same --out. Nothing is judged or counted twice.
-    What may change between sittings: --device (of one make), --workers, --at-once, --money, --tokens.
+    What may change between sittings: --device (of one make), --workers, --at-once, --known, --money, --tokens.
 
     Tasks that cannot be judged fairly (constant outputs, launch-bound, …) keep their place and are told apart: totals with and without them.
 
@@ -241,7 +250,8 @@ def bench_command(
     prices = chosen_prices(backbone, price_prompt, price_output, money) if backbone is not None else None
     caps = Caps(tokens=tokens, money=money)
     command = shlex.join(["bottega", *sys.argv[1:]])
-    wish = Wish(settings, out if out is not None else next_folder(Path()), devices, workers, at_once, caps, command)
+    folder = out if out is not None else next_folder(Path())
+    wish = Wish(settings, folder, devices, workers, at_once, caps, command, tuple(known or ()))
     display = display_for(BenchProgress(BASELINES[baseline][0]), f"bench on {device}", quiet)
 
     def speaker(spent: Sequence[Attempt]) -> Speaker:

@@ -14,13 +14,22 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 
-from bottega.app.asking import answer_tokens, draft_count, drafting_seconds, prompt_style, redraw_count, temperature_for
+from bottega.app.asking import (
+    answer_tokens,
+    draft_count,
+    drafting_seconds,
+    likeliest_first,
+    prompt_style,
+    redraw_count,
+    strategy_for,
+    temperature_for,
+)
 from bottega.app.optimize_display import Display, display_for
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
 from bottega.episodes.commission import Commission, next_folder, opened_run
-from bottega.episodes.settings import EpisodeSettings, StrategyName
+from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.tasks.module import Wanted, open_module
 
@@ -55,7 +64,10 @@ def optimize_command(
         str, _in(WHAT, "--precision", help="fp32 (strict), or what kernel and baseline may use: tf32, bf16, fp16.")
     ] = "fp32",
     mode: Annotated[str, _in(WHAT, "--mode", help="Judge the module in train or eval mode, or as-built.")] = "as-built",
-    strategy: Annotated[str, _in(SEARCH, "--strategy", help="serial, parallel, beam or evolve.")] = "serial",
+    strategy: Annotated[
+        str | None,
+        _in(SEARCH, "--strategy", help="serial, parallel, beam or evolve; parallel with the embedded model, else serial."),
+    ] = None,
     turns: Annotated[int, _in(SEARCH, "--turns", help="Kernels in a line, each seeing the ones before it; generations.")] = 4,
     samples: Annotated[int, _in(SEARCH, "--samples", help="Lines for each selection of skills; width of a beam; islands.")] = 2,
     schemes: Annotated[int, _in(SEARCH, "--schemes", help="Selections of skills, beside writing without any.")] = 1,
@@ -163,13 +175,14 @@ def optimize_command(
             language=chosen_language(language, device),
             baselines=BASELINES[baseline],
             precision=precision,
-            strategy=cast(StrategyName, strategy),
+            strategy=strategy_for(backbone, strategy),
             turns=turns,
             samples=samples,
             schemes=0 if no_skills else schemes,
             select="none" if no_skills else "selector",
             unproved=not proved_only,
             temperature=temperature_for(backbone, samples * turns, temperature),
+            likeliest_first=likeliest_first(backbone, temperature),
             max_tokens=answer_tokens(backbone, max_tokens),
             style=prompt_style(backbone, style),
             drafts=draft_count(backbone, kernels, drafts),

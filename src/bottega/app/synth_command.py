@@ -50,7 +50,7 @@ def synth_command(
     families: Annotated[
         str,
         typer.Option(
-            help="Operator families, separated by commas; all if left out. `formulas` alone: primitive operators in any order."
+            help="Families, separated by commas; all if left out. `formulas` alone: primitive operators; `chains` alone: a layer and what follows."
         ),
     ] = "",
     decontaminate: Annotated[

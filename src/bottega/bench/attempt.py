@@ -32,7 +32,7 @@ class Attempt:
     money: float
     seconds: float
     """Tokens, money and seconds (writing and judging) of this answer alone; a sample's first answer also has what its selection of
-    skills took. A text that was judged before in its sample, or before among kernels that others wrote, costs no judging."""
+    skills took. A text that was judged before, in the run or in one that it was told of, costs no judging."""
     skills: tuple[str, ...]
     """Cards that the answer was shown."""
     junk: str = ""

@@ -9,6 +9,8 @@ from bottega.bench.caveats import judge_versions
 from bottega.bench.sheet import asked
 
 MEASURED_ON = ("device", "gpu", "cpu", "cores", "torch", "triton", "compiler")
+SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
+"""Parts of a fingerprint that must be the same for attempts to stand in one run."""
 JUDGED_BY = ("kind", "baselines", "precision", "mode", "quick", "timeout", "require_kernel")
 
 

@@ -1,6 +1,6 @@
 """A benchmark run's folder: append-only, every line on the disk before it is counted, no attempt in it twice.
 
-bench.json         settings, hashes, fingerprint, when it was begun
+bench.json         settings, hashes, fingerprint, when it was begun, with which known runs
 tasks.jsonl        a line for each task, and another whenever more is known of it: the last one counts
 attempts.jsonl     a line for each attempt; task, sample and turn are its key
 kernels/ID.py      every kernel that was judged, by the hash of its text

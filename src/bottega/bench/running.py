@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from bottega.bench.attempt import Attempt, BenchTask
 from bottega.bench.run_directory import Recorder
 from bottega.bench.shard import DeviceLost, Fitness, Shard
-from bottega.bench.task_set import CANNOT, NO_CANDIDATE, NOT_YET
+from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
 from bottega.bench.work import Work
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
@@ -191,7 +191,7 @@ class Run:
         """Looked at once, by whoever comes first, and kept before the first attempt; an earlier sitting's look stands."""
         row = self.recorder.tasks[task]
         if task not in self.tasks or task in self._begun:
-            return Fitness(not row.fitness.startswith(CANNOT), row.fitness)
+            return Fitness.of(row.fitness)
         if task not in self._looks:
             self._looks[task] = asyncio.ensure_future(shard.fitness(self.tasks[task]))
         fitness = await asyncio.shield(self._looks[task])

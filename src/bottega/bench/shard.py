@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from bottega.bench.known import Known
 from bottega.bench.settings import Judging
 from bottega.bench.task_set import CANNOT
 from bottega.core.candidate import Candidate
@@ -43,12 +44,17 @@ class Fitness:
     reason: str = ""
     """Why the task cannot be judged fairly, or not at all."""
 
+    @classmethod
+    def of(cls, reason: str) -> Fitness:
+        return cls(not reason.startswith(CANNOT), reason)
+
 
 class Shard:
     """One device. Episodes take it for their judge."""
 
-    def __init__(self, device: str, judging: Judging, workers: int = 1) -> None:
-        self.device, self.workers = device, workers
+    def __init__(self, device: str, judging: Judging, workers: int = 1, known: Known | None = None) -> None:
+        """Without `known` every request is judged, also for a text that was judged before."""
+        self.device, self.workers, self.known = device, workers, known
         self.judge = RunJudge(device, workers=workers, **judging.options)
         self.lost = ""
         """Why it is gone; empty while it is there."""
@@ -66,22 +72,23 @@ class Shard:
         self._looking.shutdown(wait=False, cancel_futures=True)
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
-        """Raises `DeviceLost`, or `JudgeError` where only this kernel could not be judged."""
-        verdict: Verdict = await self._asked(lambda: self.judge.judge_async(task, candidate, **options))
-        if verdict.outcome is Outcome.INVALID_TASK and not await self.alive(verdict.diagnosis):
-            raise DeviceLost(self.lost)
-        return verdict
+        """Raises `DeviceLost`, or `JudgeError` where only this kernel could not be judged. What is known was judged without options."""
+        if self.known is None or options:
+            return await self._judged(task, candidate, **options)
+        return await self.known.judged(task.id, candidate.id, lambda: self._judged(task, candidate))
 
     async def fitness(self, task: Task) -> Fitness:
         """Whether a task can be judged fairly here. Raises as `judge_async` does."""
+        if self.known is not None and task.id in self.known.fitness:
+            return Fitness.of(self.known.fitness[task.id])
         loop = asyncio.get_running_loop()
         try:
             report = await self._asked(lambda: loop.run_in_executor(self._looking, self.judge.fitness, task))
         except TaskError as error:
             if not await self.alive(str(error)):
                 raise DeviceLost(self.lost) from None
-            return Fitness(False, f"{CANNOT}run: {' '.join(str(error).split())[:400]}")
-        return Fitness(True, "; ".join(f"{row['name']}: {row['detail']}" for row in report["problems"]))
+            return Fitness.of(f"{CANNOT}run: {' '.join(str(error).split())[:400]}")
+        return Fitness.of("; ".join(f"{row['name']}: {row['detail']}" for row in report["problems"]))
 
     async def alive(self, why: str) -> bool:
         """Whether the device still does its work. Once it does not, that stands."""
@@ -99,6 +106,12 @@ class Shard:
                 f"{self.device} is lost: {' '.join(str(last).split())[:200]} (seen first: {' '.join(why.split())[:200]})"
             )
             return False
+
+    async def _judged(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        verdict: Verdict = await self._asked(lambda: self.judge.judge_async(task, candidate, **options))
+        if verdict.outcome is Outcome.INVALID_TASK and not await self.alive(verdict.diagnosis):
+            raise DeviceLost(self.lost)
+        return verdict
 
     async def _asked(self, ask: Callable[[], Any]) -> Any:
         if self.lost:

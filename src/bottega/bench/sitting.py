@@ -16,7 +16,9 @@ from typing import Any
 from bottega.agents.prompts import Prompts
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.comparable import SAME_MACHINE
 from bottega.bench.foreign import Foreign, read_candidates
+from bottega.bench.known import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.running import Run, Watch
@@ -32,8 +34,6 @@ from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
 STARTER = "starter"
-SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
-"""Parts of a fingerprint that must be the same for attempts to stand in one run."""
 NAMING_TASKS = ("tasks", "levels", "only", "limit")
 """How tasks were named says nothing where they are the same ones. Where the candidates lay says nothing either: they are compared
 themselves."""
@@ -55,6 +55,8 @@ class Wish:
     """Samples that are written at a time, for each device."""
     caps: Caps = field(default_factory=Caps)
     command: str = ""
+    known: tuple[Path, ...] = ()
+    """Folders of earlier runs whose verdicts stand for the same text on the same task."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,11 @@ async def sit(
     for line in (*tasks.repeated, *(() if foreign is None else (*foreign.unmatched, *foreign.outside))):
         say(line)
     async with contextlib.AsyncExitStack() as stack:
-        shards = [Shard(device, settings.judging, wish.workers) for device in wish.devices]
+        head = _head(wish, tasks, foreign)
+        known = read_known(wish.known, settings.judging, head["fingerprint"], say)
+        shards = [Shard(device, settings.judging, wish.workers, known) for device in wish.devices]
         for shard in shards:
             stack.callback(shard.close)
-        head = _head(wish, tasks, foreign)
         there = _is_there(wish.folder, head)
         speaker = prompts = None
         if settings.writing is not None:
@@ -101,6 +104,9 @@ async def sit(
         for row in tasks.rows:
             if row.id not in recorder.tasks:
                 recorder.note(row)
+        for attempt in recorder.attempts.values():
+            if attempt.verdict is not None:
+                known.keep(attempt.task, attempt.candidate, attempt.verdict)
         if foreign is not None:
             work: Work = _readers(foreign, recorder)
         else:
@@ -143,6 +149,7 @@ def _head(wish: Wish, tasks: TaskSet, foreign: Foreign | None) -> dict[str, Any]
         "settings": settings.terms(facts),
         "fingerprint": fingerprint_of(wish.devices),
         "hashes": hashes,
+        "known": [run_name(folder) for folder in wish.known],
     }
 
 
@@ -176,8 +183,7 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
 
 
 def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
-    """Verdicts of an earlier sitting stand for the same text. A file that was changed since it was judged is an error."""
-    known = {}
+    """A file that was changed since an earlier sitting judged it is an error."""
     for (task, sample, _), attempt in recorder.attempts.items():
         kernel = foreign.kernels.get(task, {}).get(sample)
         if kernel is not None and kernel.id != attempt.candidate:
@@ -187,9 +193,7 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
             )
         if kernel is not None:
             recorder.keep_kernel(kernel.id, kernel.source)  # where somebody deleted it
-        if attempt.verdict is not None:
-            known[(task, attempt.candidate)] = attempt.verdict
-    return Readers(foreign.kernels, known)
+    return Readers(foreign.kernels)
 
 
 def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, stack: contextlib.AsyncExitStack) -> Writers:

@@ -107,13 +107,10 @@ class Writers:
 
 @dataclass
 class Readers:
-    """Kernels that lie there. The same text is judged once on a task, whoever brings it and however often."""
+    """Kernels that lie there."""
 
     kernels: dict[str, dict[int, Candidate]]
-    known: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-    """Verdicts by task and candidate: those of an earlier sitting, and those of this one."""
     chunk: int = FOREIGN_CHUNK
-    _under_way: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
 
     def lanes(self, shard: Shard) -> int:
         return shard.workers
@@ -123,14 +120,8 @@ class Readers:
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
         candidate = self.kernels[task.id][number]
-        key = task.id, candidate.id
-        async with self._under_way.setdefault(key, asyncio.Lock()):
-            again = key in self.known
-            if not again:
-                self.known[key] = await shard.judge_async(task, candidate)
-        verdict = self.known[key]
-        seconds = 0.0 if again else verdict.stages_s.get("total", 0.0)
-        return [(_read(task.id, number, candidate, verdict, seconds), candidate.source)]
+        verdict = await shard.judge_async(task, candidate)
+        return [(_read(task.id, number, candidate, verdict, verdict.stages_s.get("total", 0.0)), candidate.source)]
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
         candidate = self.kernels[task][number]

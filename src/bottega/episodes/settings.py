@@ -41,6 +41,8 @@ class EpisodeSettings:
     branch: int = 2
     """Children of one node in a beam."""
     temperature: float = 1.0
+    likeliest_first: bool = False
+    """Whether the first kernel of each scheme is drawn without chance, whatever the temperature of the others."""
     max_tokens: int = 2048
     style: Literal["terse", "compact", "full"] = "compact"
     drafts: int = 0

@@ -6,6 +6,7 @@ Both halves are in the log before the next one begins.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,9 @@ from bottega.episodes.redrawing import drawn
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import past_of
 from bottega.episodes.workshop import Workshop
+
+_FIRST = re.compile(r"s\d+(?:p0|r0t0)")
+"""Names of the kernels that a serial or parallel search of a scheme begins with."""
 
 
 @dataclass
@@ -104,7 +108,9 @@ class Bench:
         )
         messages = writer.messages(asked, workshop.prompts, workshop.room(settings))
         begun = time.monotonic()
-        turn = await drawn(workshop, self.task, settings, key, messages, asked.sketch)
+        sure = settings.likeliest_first and _FIRST.fullmatch(name)
+        asking = replace(settings, temperature=0.0) if sure else settings
+        turn = await drawn(workshop, self.task, asking, key, messages, asked.sketch)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[Node]) -> Sequence[Node]:

@@ -16,6 +16,7 @@ from bottega.agents.module_text import without_prose
 from bottega.agents.shortening import shortened
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
+from bottega.learn.cold_start.walk import walked
 
 LONGEST_SUMMARY = 400
 
@@ -24,11 +25,13 @@ class UnreadableAnswer(BottegaError):
     """An answer of ours is not read as it was meant: a bug here, told and not written."""
 
 
-def written(source: str, summary: str, style: str, thought: str = "", task_source: str = "") -> str:
+def written(source: str, summary: str, style: str, thought: str = "", task_source: str = "", sketch: str = "") -> str:
     """One line and the file; in the full style a thought, the file, and the summary behind it; in the terse one what of the file the
-    task does not have."""
+    task does not have, as a walk along its sketch where one is given."""
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
-    source = shortened(without_prose(source), task_source) if style == "terse" else source
+    if style == "terse":
+        source = shortened(without_prose(source), task_source)
+        source = walked(source, sketch) if sketch else source
     block = fenced(source, "python")
     if style == "terse":
         answer = block

@@ -151,7 +151,9 @@ def _write(
         baseline=stage.baseline,
     )
     prompt = writer.messages(given, desk.prompts)
-    answer = written(attempt.source, summary or _summary(attempt), stage.style, thought, lesson.task.source)
+    answer = written(
+        attempt.source, summary or _summary(attempt), stage.style, thought, lesson.task.source, _walk(lesson, given)
+    )
     return Example(
         role="write",
         kind=kind,
@@ -162,6 +164,11 @@ def _write(
         code=attempt.source,
         **facts(lesson, attempt, stage.baseline),
     )
+
+
+def _walk(lesson: Lesson, given: writer.WriterInput) -> str:
+    """The sketch that an answer walks along: a Triton kernel's, where the prompt has it."""
+    return given.sketch if lesson.language == "triton" else ""
 
 
 def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:

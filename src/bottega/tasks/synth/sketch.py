@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
+from bottega.tasks.synth.chain import ChainTask, chain_task
 from bottega.tasks.synth.compose import several, single
 from bottega.tasks.synth.costs import Target, target_of
 from bottega.tasks.synth.draft import Draft
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
-from bottega.tasks.synth.formula import formula
+from bottega.tasks.synth.formula import Formula, formula
 from bottega.tasks.synth.keys import keys_of, tree_key
 from bottega.tasks.synth.networks import build
 from bottega.tasks.synth.style import draw_style
@@ -22,8 +23,12 @@ from bottega.tasks.synth.write import Writer
 from bottega.tasks.tags import tags_of
 
 LEVELS = (1, 2, 3)
-FORMULAS = "formulas"
-"""A family that is asked for alone: what is drawn for the others stays what it was."""
+FORMULAS, CHAINS = "formulas", "chains"
+"""Families that are asked for alone: what is drawn for the others stays what it was."""
+ALONE: dict[str, tuple[str, Callable[[Random, Target, float], Formula | ChainTask]]] = {
+    FORMULAS: ("formula", formula),
+    CHAINS: ("chain", chain_task),
+}
 LEVEL_SHARES = {1: 0.42, 2: 0.43, 3: 0.15}
 ATTEMPTS = 400
 LOW_PRECISION = {"cpu": 0.04, "cuda": 0.16}
@@ -61,8 +66,8 @@ def synthesise(
         label = f"{seed}/{index}/{target.name}/{','.join(map(str, sorted(set(levels))))}/{','.join(wanted)}/{attempt}"
         chance = Random(label)
         possible = [level for level in sorted(set(levels)) if _possible(level, wanted)]
-        if wanted == (FORMULAS,):
-            return _formula(label, seed, index, target, _aim(chance, target))
+        if wanted and wanted[0] in ALONE:
+            return _alone(wanted[0], label, seed, index, target, _aim(chance, target))
         level = chance.choices(possible, [LEVEL_SHARES[level] for level in possible])[0]
         aim = _aim(chance, target)
         made = (
@@ -83,13 +88,13 @@ def _aim(chance: Random, target: Target) -> float:
 def _check(levels: Sequence[int], families: Sequence[str]) -> None:
     if not levels or any(level not in LEVELS for level in levels):
         raise UsageError(f"levels {', '.join(map(str, levels)) or '(none)'}: tasks are written for the levels 1, 2 and 3")
-    if FORMULAS in families:
-        if tuple(families) != (FORMULAS,) or 2 not in levels:
-            raise UsageError(f"{FORMULAS} are a series of their own, of level 2: ask for them alone")
+    if special := sorted(set(families) & set(ALONE)):
+        if len(set(families)) > 1 or 2 not in levels:
+            raise UsageError(f"{special[0]} are a series of their own, of level 2: ask for them alone")
         return
     unknown = [family for family in families if family not in FAMILIES]
     if unknown:
-        raise UsageError(f"unknown family {', '.join(unknown)}; the families are {', '.join((*FAMILIES, FORMULAS))}")
+        raise UsageError(f"unknown family {', '.join(unknown)}; the families are {', '.join((*FAMILIES, *ALONE))}")
     if not any(_possible(level, families) for level in levels):
         raise UsageError(f"no operator of {', '.join(families)} makes a task of level {', '.join(map(str, levels))}")
 
@@ -136,8 +141,9 @@ def _composed(
     )
 
 
-def _formula(label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised:
-    made = formula(Random(f"{label}/formula"), target, aim)
+def _alone(family: str, label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised:
+    structure, make = ALONE[family]
+    made = make(Random(f"{label}/{structure}"), target, aim)
     return Synthesised(
         task=_task(made.source, "_".join(dict.fromkeys(made.operators))[:64], seed, index, 2),
         seed=seed,
@@ -145,9 +151,9 @@ def _formula(label: str, seed: int, index: int, target: Target, aim: float) -> S
         device=target.name,
         level=2,
         operators=made.operators,
-        structure="formula",
-        family=FORMULAS,
-        families=(FORMULAS,),
+        structure=structure,
+        family=family,
+        families=(family,),
         dtype="float32",
         estimate_ms=round(made.milliseconds, 4),
         key=(tree_key(made.source),),

@@ -1,0 +1,86 @@
+"""Verdicts that stand for the same text on the same task: those of this run, and those of earlier runs that were judged alike.
+
+Arms of a comparison that give the same answer are then told by the same verdict, so that no noise of timing lies between them. A word that
+the task could not be judged says nothing of a kernel, and is never taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bottega.bench.attempt import BenchRun
+from bottega.bench.comparable import JUDGED_BY, SAME_MACHINE
+from bottega.bench.rows import Say
+from bottega.bench.run_directory import read_run
+from bottega.bench.settings import Judging
+from bottega.core.errors import UsageError
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.commission import differences
+
+SAME_TEXT = ", the same text on the same task"
+"""How the note of a verdict ends that was taken over from another run."""
+
+
+@dataclass
+class Known:
+    """One for a run, however many devices it has."""
+
+    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
+    """By task and candidate. They took no time here, and say so."""
+    fitness: dict[str, str] = field(default_factory=dict)
+    """By task, why it cannot be judged fairly; empty where it can."""
+    _under_way: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
+
+    def keep(self, task: str, candidate: str, verdict: Verdict) -> None:
+        if verdict.outcome is not Outcome.INVALID_TASK:
+            self.verdicts[task, candidate] = replace(verdict, stages_s={"total": 0.0})
+
+    async def judged(self, task: str, candidate: str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        """The verdict that there is, or the judge's. Whoever asks while it is under way waits for it."""
+        key = task, candidate
+        async with self._under_way.setdefault(key, asyncio.Lock()):
+            if key in self.verdicts:
+                return self.verdicts[key]
+            verdict = await judge()
+            self.keep(*key, verdict)
+            return verdict
+
+
+def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str, Any], say: Say | None = None) -> Known:
+    """Of these runs, the first that has a verdict is believed. Raises `UsageError` for one that was judged otherwise."""
+    known = Known()
+    for folder in folders:
+        run = read_run(folder, say)
+        _same_terms(run, judging, fingerprint)
+        for attempt in run.attempts:
+            if attempt.verdict is not None and (attempt.task, attempt.candidate) not in known.verdicts:
+                known.keep(attempt.task, attempt.candidate, _noted(attempt.verdict, run_name(folder)))
+        looked_at = {attempt.task for attempt in run.attempts}
+        known.fitness = {row.id: row.fitness for row in run.tasks if row.id in looked_at} | known.fitness
+    return known
+
+
+def run_name(folder: Path) -> str:
+    return folder.resolve().name
+
+
+def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) -> None:
+    asked = asdict(judging)
+    now = {name: list(asked[name]) if isinstance(asked[name], tuple) else asked[name] for name in JUDGED_BY}
+    differing = differences(run.settings, now)
+    differing += differences(run.fingerprint, {name: fingerprint.get(name) for name in SAME_MACHINE})
+    if differing:
+        raise UsageError(
+            f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out --known {run.folder}"
+        )
+
+
+def _noted(verdict: Verdict, name: str) -> Verdict:
+    """What that run took over itself keeps the name of the run that judged it."""
+    if any(note.endswith(SAME_TEXT) for note in verdict.notes):
+        return verdict
+    return replace(verdict, notes=(*verdict.notes, f"judged in {name}{SAME_TEXT}"))

@@ -1,0 +1,493 @@
+"""The steps of a chain: what may follow what, over rows, sequences or maps, with the shape carried along.
+
+A chain is written as people write benchmarks: a layer, then a handful of operators of every kind. Here every kind comes as often as the others,
+with its less usual options too: other dimensions, dimensions kept or dropped, values looked at from another side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+
+Shape = tuple[int, ...]
+"""Of one sample: without the batch."""
+
+ACTIVATIONS = (
+    "torch.relu({x})", "F.leaky_relu({x}, {slope})", "F.elu({x}, alpha={number})", "F.selu({x})", "F.gelu({x})", 'F.gelu({x}, approximate="tanh")',
+    "F.silu({x})", "{x} * torch.sigmoid({x})", "F.mish({x})", "{x} * torch.tanh(F.softplus({x}))", "torch.tanh({x})", "torch.sigmoid({x})",
+    "F.softplus({x})", "F.softsign({x})", "F.hardtanh({x}, min_val=-{number}, max_val={number})", "F.hardswish({x})", "F.hardsigmoid({x})",
+    "F.relu6({x})", "F.logsigmoid({x})", "F.tanhshrink({x})", "F.softshrink({x}, {slope})", "F.celu({x})", "torch.abs({x})", "{x} * {x}",
+    "torch.square({x})", "torch.sin({x})", "torch.cos({x})", "torch.exp(-{x} * {x})", "torch.clamp({x}, -{number}, {number})",
+    "torch.clamp({x}, min={slope})", "{x}.clamp(max={number})", "torch.sqrt(torch.abs({x}) + {small})", "torch.log1p(torch.abs({x}))",
+    "torch.log({x} * {x} + {small})", "-{x}", "torch.relu({x}) ** 2", "torch.pow({x}, {power})", "torch.minimum({x}, torch.tanh({x}))",
+    "F.threshold({x}, {slope}, {number})", "torch.sign({x}) * torch.sqrt(torch.abs({x}) + {small})", "torch.erf({x})",
+    "torch.reciprocal(1.0 + torch.exp(-{x}))",
+    "torch.where({x} > {slope}, {x}, {x} * {number})", "torch.atan({x})",
+)  # fmt: skip
+NUMBERS = (
+    "{x} * {number}", "{number} * {x}", "{x} + {number}", "{x} - {number}", "{number} - {x}", "{x} / {number}", "{number} / (1.0 + torch.abs({x}))",
+    "({x} + {number}) * {slope}", "{x} * {slope} + {number}", "{x} / {power}", "{x} * -{number}",
+)  # fmt: skip
+WHOLE_LOSSES = (
+    "F.mse_loss({x}, {y})", "F.l1_loss({x}, {y})", "F.smooth_l1_loss({x}, {y})", "F.huber_loss({x}, {y}, delta={number})",
+    "F.binary_cross_entropy_with_logits({x}, {y})", "torch.mean(torch.clamp(1 - {x} * {y}, min=0))", "(({x} - {y}) ** 2).mean()",
+    "torch.abs({x} - {y}).sum() / {x}.numel()", 'F.mse_loss({x}, {y}, reduction="sum")', "F.mse_loss({x}, {y}, reduction=\"none\").mean(dim=-1)",
+    "torch.log(torch.cosh({x} - {y})).mean()", "torch.mean(torch.exp({y}) * ({y} - {x}))",
+)  # fmt: skip
+ROW_LOSSES = (
+    'F.kl_div(F.log_softmax({x}, dim=-1), F.softmax({y}, dim=-1), reduction="batchmean")', "torch.mean(1 - F.cosine_similarity({x}, {y}, dim=1))",
+    "F.cosine_similarity({x}, {y}, dim=-1)", "-(F.softmax({y}, dim=1) * F.log_softmax({x}, dim=1)).sum(dim=1).mean()",
+    "torch.clamp((({x} - {y}) ** 2).sum(dim=1) - {number}, min=0).mean()", "torch.norm({x} - {y}, dim=1)", "({x} * {y}).sum(dim=1, keepdim=True)",
+)  # fmt: skip
+LAYERS = (
+    "conv",
+    "proj",
+    "fc",
+    "layer",
+    "lift",
+    "mix",
+    "head",
+    "body",
+    "block",
+    "stem",
+    "trunk",
+    "encode",
+    "inner",
+    "lin",
+    "filter",
+    "expand",
+)
+GAINS = ("scale", "gain", "weight", "multiplier", "gamma", "factor", "alpha", "strength")
+SHIFTS = ("bias", "shift", "offset", "beta", "delta", "centre", "subtract", "extra_bias")
+SECONDS = ("y", "target", "other", "residual", "labels", "reference", "skip", "guide")
+
+
+@dataclass
+class Chain:
+    """What has been written so far."""
+
+    chance: Random
+    shape: Shape
+    maps: int
+    """Dimensions of a map behind its channels; 0 for rows and sequences, whose features come last."""
+    lines: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
+    inputs: dict[str, Shape] = field(default_factory=dict)
+    earlier: dict[str, Shape] = field(default_factory=dict)
+    """Values that have a name of their own, and may come back."""
+    operators: list[str] = field(default_factory=list)
+    moved: float = 0.0
+    """Bytes of one sample."""
+    products: float = 0.0
+    """Operations of one sample in products and convolutions."""
+    ended: bool = False
+    taken: set[str] = field(default_factory=set)
+
+    def write(self, operator: str, text: str, shape: Shape | None = None) -> None:
+        """One more line; what flows is always x."""
+        self.lines.append(f"x = {self.filled(text)}")
+        self.moved += 4.0 * prod(self.shape)
+        self.shape = self.shape if shape is None else shape
+        self.moved += 4.0 * prod(self.shape)
+        self.operators.append(operator)
+
+    def filled(self, text: str) -> str:
+        choose = self.chance.choice
+        drawn = {
+            "{number}": choose(("0.5", "2.0", "1.5", "0.7", "3.0", "0.25", "1.0", "4.0", "0.9")),
+            "{slope}": choose(("0.01", "0.1", "0.2", "0.05", "0.3", "0.5")),
+            "{small}": choose(("1e-5", "1e-6", "1e-8", "1e-3")),
+            "{power}": choose(("2", "3", "2.0")),
+        }
+        for mark, value in drawn.items():
+            text = text.replace(mark, value)
+        return text.replace("{x}", "x")
+
+    def attribute(self, names: tuple[str, ...], text: str) -> str:
+        """A layer or a parameter under a name that is free."""
+        name = self.chance.choice(names)
+        while name in self.taken:
+            name = f"{name.rstrip('0123456789')}{self.chance.randint(2, 9)}"
+        self.taken.add(name)
+        self.made.append(f"self.{name} = {text}")
+        return f"self.{name}"
+
+    def second(self, shape: Shape) -> str:
+        """Another input, of this shape."""
+        name = next(name for name in self.chance.sample(SECONDS, len(SECONDS)) if name not in self.inputs)
+        self.inputs[name] = shape
+        return name
+
+    @property
+    def channels(self) -> int:
+        return self.shape[0] if self.maps else self.shape[-1]
+
+    @property
+    def channel_dim(self) -> int:
+        return 1 if self.maps else len(self.shape)
+
+    def flag(self, probability: float) -> bool:
+        return self.chance.random() < probability
+
+
+Step = Callable[[Chain], bool]
+"""Writes something and says so; False where it does not fit."""
+
+
+def activation(chain: Chain) -> bool:
+    text = chain.chance.choice(ACTIVATIONS)
+    chain.write(text.partition("(")[0].rpartition(".")[2].strip("-{} *") or "square", text)
+    return True
+
+
+def number(chain: Chain) -> bool:
+    chain.write("arithmetic", chain.chance.choice(NUMBERS))
+    return True
+
+
+def parameter(chain: Chain) -> bool:
+    """A gain or a shift for each channel, for each feature, or one for all."""
+    gain = chain.flag(0.5)
+    size = f"{chain.channels}{', 1' * chain.maps}" if not chain.flag(0.15) else "1"
+    start = f"torch.ones({size}) + 0.1 * torch.randn({size})" if gain else f"0.1 * torch.randn({size})"
+    name = chain.attribute(GAINS if gain else SHIFTS, f"nn.Parameter({start})")
+    signs = ("*", "*", "/") if gain else ("+", "+", "-")
+    chain.write("parameter", f"{{x}} {chain.chance.choice(signs)} {name}")
+    return True
+
+
+def residual(chain: Chain) -> bool:
+    """Something from before, or another input, with what is there now."""
+    fitting = [name for name, shape in chain.earlier.items() if shape == chain.shape]
+    if fitting and chain.flag(0.85):
+        other = chain.chance.choice(fitting)
+    elif len(chain.inputs) < 3 and chain.flag(0.5):
+        other = chain.second(chain.shape)
+    else:
+        return False
+    ways = (
+        "{x} + O", "{x} + O", "O + {x}", "{x} * O", "{x} - O", "O - {x}", "{x} * torch.sigmoid(O)", "torch.maximum({x}, O)", "torch.sigmoid({x}) * O",
+        "O + {slope} * {x}", "torch.lerp(O, {x}, {slope})", "{x} * F.silu(O)", "torch.minimum({x}, O)", "{x} / (1.0 + torch.abs(O))",
+        "torch.tanh({x}) * torch.sigmoid(O)", "{x} * O + O",
+    )  # fmt: skip
+    chain.write("residual", chain.chance.choice(ways).replace("O", other))
+    return True
+
+
+def keep(chain: Chain) -> bool:
+    """A name for what is there, for later."""
+    name = next(name for name in ("identity", "h", "kept", "before", "z") if name not in chain.earlier)
+    if len(chain.earlier) >= 3:
+        return False
+    chain.lines.append(f"{name} = x")
+    chain.earlier[name] = chain.shape
+    return activation(chain)
+
+
+def norm(chain: Chain) -> bool:
+    channels, maps = chain.channels, chain.maps
+    kinds: list[Callable[[], str]] = []
+    if maps:
+        dims = ", ".join(map(str, chain.shape))
+        kinds += [
+            lambda: f"nn.BatchNorm{maps}d({channels})",
+            lambda: f"nn.InstanceNorm{maps}d({channels}{', affine=True' if chain.flag(0.5) else ''})",
+            lambda: f"nn.GroupNorm({_divisor(chain, channels)}, {channels})",
+            lambda: f"nn.LayerNorm({chain.shape[-1]})",
+            lambda: f"nn.LayerNorm([{dims}])",
+        ]
+    elif len(chain.shape) == 1:
+        kinds += [
+            lambda: f"nn.BatchNorm1d({channels})",
+            lambda: f"nn.GroupNorm({_divisor(chain, channels)}, {channels})",
+            lambda: f"nn.LayerNorm({channels})",
+            lambda: f"nn.LayerNorm({channels}, elementwise_affine=False)",
+        ]
+    else:
+        kinds += [lambda: f"nn.LayerNorm({channels})", lambda: f"nn.RMSNorm({channels})"]
+    layer = chain.chance.choice(kinds)()
+    name = chain.attribute(("norm", "bn", "ln", "normalise", "gn"), layer)
+    if maps and chain.flag(0.2):
+        moved = ", ".join(["0", *map(str, range(2, maps + 2)), "1"])
+        back = ", ".join(["0", str(maps + 1), *map(str, range(1, maps + 1))])
+        name = chain.attribute(("channel_norm", "norm_last"), f"nn.LayerNorm({channels})")
+        chain.made.pop(-2)
+        chain.write("norm", f"{name}({{x}}.permute({moved})).permute({back})")
+    else:
+        chain.write("norm", f"{name}({{x}})")
+    return True
+
+
+def formula_norm(chain: Chain) -> bool:
+    """A norm by hand, or a softmax: along the channels, the features, or all that lies behind the channels."""
+    dim = _some_dim(chain)
+    ways = (
+        f"torch.softmax({{x}}, dim={dim})", f"F.softmax({{x}}, dim={dim})", f"F.log_softmax({{x}}, dim={dim})", f"F.normalize({{x}}, dim={dim})",
+        f"F.normalize({{x}}, p=1, dim={dim})", f"{{x}} / torch.sqrt(torch.mean({{x}} ** 2, dim={dim}, keepdim=True) + {{small}})",
+        f"{{x}} - {{x}}.mean(dim={dim}, keepdim=True)",
+        f"({{x}} - {{x}}.mean(dim={dim}, keepdim=True)) / ({{x}}.std(dim={dim}, keepdim=True) + {{small}})",
+        f"{{x}} / (torch.norm({{x}}, p=2, dim={dim}, keepdim=True) + {{small}})", f"{{x}} / ({{x}}.abs().mean(dim={dim}, keepdim=True) + {{small}})",
+        f"{{x}} * torch.rsqrt({{x}}.pow(2).mean({dim}, keepdim=True) + {{small}})", f"{{x}} - torch.logsumexp({{x}}, dim={dim}, keepdim=True)",
+        f"{{x}} - torch.amax({{x}}, dim={dim}, keepdim=True)", f"{{x}} - torch.max({{x}}, dim={dim}, keepdim=True)[0]",
+        f"F.softmin({{x}}, dim={dim})",
+        f"({{x}} - {{x}}.mean({dim}, keepdim=True)) / torch.sqrt({{x}}.var({dim}, keepdim=True, unbiased=False) + {{small}})",
+    )  # fmt: skip
+    chain.write("formula_norm", chain.chance.choice(ways))
+    return True
+
+
+def reduction(chain: Chain) -> bool:
+    """Along one dimension or several, kept or dropped; what is dropped makes the value smaller."""
+    keeps = chain.flag(0.6)
+    several = chain.maps > 1 and chain.flag(0.35)
+    if several:
+        dims = list(range(2, chain.maps + 2)) if chain.flag(0.7) else list(range(1, chain.maps + 2))
+        said = f"[{', '.join(map(str, dims))}]" if chain.flag(0.4) else f"({', '.join(map(str, dims))})"
+        name = chain.chance.choice(("mean", "mean", "sum", "amax", "amin", "logsumexp"))
+    else:
+        dims = [_some_dim(chain, negative=False)]
+        said = str(dims[0] if chain.flag(0.6) else dims[0] - len(chain.shape) - 1)
+        name = chain.chance.choice(
+            ("mean", "sum", "amax", "amin", "max", "min", "logsumexp", "max", "norm", "var", "std", "prod")
+        )
+    kept = ", keepdim=True" if keeps else ""
+    if not keeps and chain.maps and len(dims) < chain.maps and len(dims) != len(chain.shape) - 1:
+        kept, keeps = ", keepdim=True", True  # only what is a row afterwards goes on
+    text = {
+        "max": f"torch.max({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.max(dim={said}{kept}).values",
+        "min": f"torch.min({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.min(dim={said}{kept}).values",
+    }.get(name, f"torch.{name}({{x}}, dim={said}{kept})" if chain.flag(0.7) else f"{{x}}.{name}(dim={said}{kept})")
+    shape = tuple(1 if place + 1 in dims else size for place, size in enumerate(chain.shape))
+    if not keeps:
+        shape = tuple(size for place, size in enumerate(chain.shape) if place + 1 not in dims)
+        chain.maps = 0
+    chain.write(name, text, shape)
+    chain.ended = prod(shape) <= 1 or not shape
+    return True
+
+
+def pooling(chain: Chain) -> bool:
+    maps, size = chain.maps, min(chain.shape[1:] or (0,)) if chain.maps else 0
+    if not maps:
+        return _pooled_rows(chain)
+    if size < 4:
+        return False
+    channels, *places = chain.shape
+    kind = chain.chance.choice(("max", "avg", "avg", "max", "adaptive", "adaptive_max", "same"))
+    if kind.startswith("adaptive"):
+        target = chain.chance.choice((1, 1, 1, 2, 4)) if kind == "adaptive" else 1
+        which = "Avg" if kind == "adaptive" else "Max"
+        name = chain.attribute(("pool", "squeeze", "summary"), f"nn.Adaptive{which}Pool{maps}d({target})")
+        chain.write("adaptive_pool", f"{name}({{x}})", (channels, *([target] * maps)))
+        return True
+    window, stride, padding = (3, 1, 1) if kind == "same" else chain.chance.choice(((2, 2, 0), (2, 2, 0), (3, 2, 1), (3, 3, 0)))
+    which = chain.chance.choice(("max", "avg")) if kind == "same" else kind
+    options = f"{window}" if stride == window and not padding else f"kernel_size={window}, stride={stride}, padding={padding}"
+    after = tuple((place + 2 * padding - window) // stride + 1 for place in places)
+    if chain.flag(0.6):
+        name = chain.attribute(("pool", "down", "shrink"), f"nn.{which.title()}Pool{maps}d({options})")
+        chain.write(f"{which}_pool", f"{name}({{x}})", (channels, *after))
+    else:
+        chain.write(f"{which}_pool", f"F.{which}_pool{maps}d({{x}}, {options})", (channels, *after))
+    return True
+
+
+def _pooled_rows(chain: Chain) -> bool:
+    """Rows as maps of one channel, pooled, and as rows again."""
+    window = chain.chance.choice((2, 4, 8))
+    if len(chain.shape) != 1 or chain.shape[0] % window or chain.shape[0] < 64:
+        return False
+    which = chain.chance.choice(("avg", "max"))
+    after = (chain.shape[0] // window,)
+    if chain.flag(0.7):
+        name = chain.attribute(("pool", "window"), f"nn.{which.title()}Pool1d({window})")
+        chain.write(f"{which}_pool", f"{name}({{x}}.unsqueeze(1)).squeeze(1)", after)
+    else:
+        way = {"avg": "mean", "max": "amax"}[which]
+        chain.write(way, f"{{x}}.view(x.shape[0], {after[0]}, {window}).{way}(dim=2)", after)
+    return True
+
+
+def look(chain: Chain) -> bool:
+    """The same values from another side."""
+    if chain.maps:
+        channels, *places = chain.shape
+        ways: list[tuple[str, Shape, int]] = [
+            ("torch.flatten({x}, 1)", (prod(chain.shape),), 0),
+            ("{x}.flatten(2)", (channels, prod(places)), 1),
+            ("{x}.flatten(2).transpose(1, 2)", (prod(places), channels), 0),
+        ]
+        if channels % 2 == 0:
+            ways += [("F.glu({x}, dim=1)", (channels // 2, *places), chain.maps)] * 2
+            half = (channels // 2, *places)
+            ways.append((f"{{x}}[:, :{channels // 2}] * torch.sigmoid({{x}}[:, {channels // 2}:])", half, chain.maps))
+        if chain.maps == 2 and min(places) > 6:
+            cropped = (channels, places[0] - 2, places[1] - 2)
+            ways += [("{x}[:, :, 1:-1, 1:-1]", cropped, 2), (f"{{x}}[:, :, :{places[0] - 2}, :{places[1] - 2}]", cropped, 2)]
+            ways += [("F.pad({x}, (1, 1, 1, 1))", (channels, places[0] + 2, places[1] + 2), 2)]
+            if channels % 4 == 0:
+                ways.append(("F.pixel_shuffle({x}, 2)", (channels // 4, 2 * places[0], 2 * places[1]), 2))
+        if 1 in places:
+            squeezed = tuple(size for size in chain.shape if size != 1) or (1,)
+            if len(squeezed) == 1:
+                ways += [(f"{{x}}.view(x.shape[0], {squeezed[0]})", squeezed, 0), ("torch.flatten({x}, 1)", squeezed, 0)] * 3
+        if prod(chain.shape) > 40_000:
+            ways = ways[1:]
+    elif len(chain.shape) == 2:
+        length, features = chain.shape
+        ways = [
+            ("{x}.transpose(1, 2)", (features, length), 0),
+            ("{x}.reshape(x.shape[0], -1)", (length * features,), 0),
+            ("{x}[:, -1]", (features,), 0),
+        ]
+        if features % 2 == 0:
+            ways += [("F.glu({x}, dim=-1)", (length, features // 2), 0)]
+        if length * features > 40_000:
+            ways.pop(1)
+    else:
+        (features,) = chain.shape
+        ways = [("{x}.unsqueeze(1)", (1, features), 0)]
+        if features % 2 == 0:
+            ways += [
+                ("F.glu({x}, dim=1)", (features // 2,), 0),
+                (f"{{x}}[:, :{features // 2}] * F.gelu({{x}}[:, {features // 2}:])", (features // 2,), 0),
+            ]
+        if features % 8 == 0:
+            ways += [(f"{{x}}.view(x.shape[0], 8, {features // 8})", (8, features // 8), 0)]
+    text, shape, maps = chain.chance.choice(ways)
+    chain.write("look", text, shape)
+    chain.maps = maps
+    return True
+
+
+def layer(chain: Chain) -> bool:
+    """A product or a convolution."""
+    if not chain.maps:
+        features = chain.shape[-1]
+        out = chain.chance.choice((64, 128, 256, 512, 1000, 1024, 2048, features, features))
+        if features * out > 5e7 or features > 20_000:
+            return False
+        shape = (*chain.shape[:-1], out)
+        chain.products += 2.0 * prod(chain.shape) * out
+        way = chain.chance.random()
+        if way < 0.75:
+            bias = "" if chain.flag(0.75) else ", bias=False"
+            name = chain.attribute(LAYERS, f"nn.Linear({features}, {out}{bias})")
+            chain.write("linear", f"{name}({{x}})", shape)
+        else:
+            start = f"nn.Parameter(torch.randn({features}, {out}) / {features} ** 0.5)"
+            name = chain.attribute(("W", "matrix", "mixing", "basis"), start)
+            ways = ("{x} @ N", "torch.matmul({x}, N)", "torch.matmul({x}, N)")
+            chain.write("matmul", chain.chance.choice(ways).replace("N", name), shape)
+        return True
+    return _convolution(chain)
+
+
+def _convolution(chain: Chain) -> bool:
+    maps, (channels, *places) = chain.maps, chain.shape
+    if min(places) < 4:
+        return False
+    out = chain.chance.choice((8, 16, 24, 32, 48, 64, 64, 96, 128, channels, channels))
+    turned = chain.flag(0.35)
+    window = chain.chance.choice((3, 3, 3, 1, 5, 4, 7) if maps < 3 else (3, 3, 2, 1))
+    if turned:
+        window = max(window, 2)
+        stride = chain.chance.choice((1, 2, 2))
+        padding = chain.chance.choice((0, window // 2))
+        extra = 1 if stride == 2 and chain.flag(0.4) else 0
+        after = tuple((place - 1) * stride - 2 * padding + window + extra for place in places)
+        more = f", output_padding={extra}" if extra else ""
+        groups = ""
+    else:
+        stride = chain.chance.choice((1, 1, 1, 2))
+        dilation = 2 if window == 3 and chain.flag(0.12) else 1
+        padding = chain.chance.choice((0, dilation * (window // 2), dilation * (window // 2)))
+        after = tuple((place + 2 * padding - dilation * (window - 1) - 1) // stride + 1 for place in places)
+        more = f", dilation={dilation}" if dilation > 1 else ""
+        alone = channels > 1 and chain.flag(0.12)
+        out = channels if alone else out
+        groups = f", groups={channels}" if alone else ""
+    if min(after) < 1 or prod(after) * out > 3e7:
+        return False
+    options = ", ".join([str(channels), str(out), f"kernel_size={window}" if chain.flag(0.5) else str(window)])
+    options += (f", stride={stride}" if stride > 1 else "") + (f", padding={padding}" if padding else "") + more + groups
+    options += "" if chain.flag(0.75) else ", bias=False"
+    name = chain.attribute(LAYERS, f"nn.Conv{'Transpose' if turned else ''}{maps}d({options})")
+    depth = 1 if groups else channels
+    chain.products += 2.0 * prod(after if not turned else places) * out * depth * window**maps
+    chain.write("conv_transpose" if turned else "conv", f"{name}({{x}})", (out, *after))
+    return True
+
+
+def loss(chain: Chain) -> bool:
+    """One number at the end, or one for each sample, against another input."""
+    if len(chain.inputs) > 2:
+        return False
+    rows = len(chain.shape) == 1
+    text = chain.chance.choice((*WHOLE_LOSSES, *(ROW_LOSSES * 2 if rows else ())))
+    chain.write("loss", text.replace("{y}", chain.second(chain.shape)), ())
+    chain.ended = True
+    return True
+
+
+def scan(chain: Chain) -> bool:
+    dim = _some_dim(chain)
+    ways = (
+        f"torch.cumsum({{x}}, dim={dim})", f"torch.cumprod({{x}} * {{slope}}, dim={dim})", f"torch.cumsum({{x}}.flip({dim}), dim={dim}).flip({dim})",
+        f"torch.cumsum({{x}}, dim={dim}) - {{x}}", f"{{x}} / (1.0 + torch.cumsum(torch.abs({{x}}), dim={dim}))",
+    )  # fmt: skip
+    chain.write("scan", chain.chance.choice(ways))
+    return True
+
+
+def masked(chain: Chain) -> bool:
+    """Another input that hides values."""
+    if len(chain.inputs) > 2 or len(chain.shape) > 2:
+        return False
+    name = chain.second(chain.shape if chain.flag(0.6) else chain.shape[-1:])
+    other = name if chain.inputs[name] == chain.shape else f"{name}.unsqueeze(1)"
+    ways = (
+        f"{{x}} * {other}", f"{{x}}.masked_fill({other} < 0, {{number}})", f"torch.where({other} > 0, {{x}}, {{slope}} * {{x}})",
+        f"{{x}} - {{number}} * (1.0 - {other})", f"{{x}}.masked_fill({other} > {{slope}}, 0.0)",
+    )  # fmt: skip
+    chain.write("masked", chain.chance.choice(ways))
+    return True
+
+
+def drop(chain: Chain) -> bool:
+    """Dropout that drops nothing."""
+    name = chain.attribute(("drop", "dropout"), "nn.Dropout(0.0)")
+    chain.write("dropout", f"{name}({{x}})")
+    return True
+
+
+def both(chain: Chain) -> bool:
+    """Two values side by side."""
+    fitting = [name for name, shape in chain.earlier.items() if shape == chain.shape]
+    if not fitting or not chain.shape:
+        return False
+    dim = chain.channel_dim
+    shape = list(chain.shape)
+    shape[dim - 1] *= 2
+    chain.write("cat", f"torch.cat([{{x}}, {chain.chance.choice(fitting)}], dim={dim})", tuple(shape))
+    return True
+
+
+def _some_dim(chain: Chain, negative: bool = True) -> int:
+    """Mostly the channels or the last one."""
+    last = len(chain.shape)
+    dim = chain.chance.choice((chain.channel_dim, chain.channel_dim, last, chain.chance.randint(1, last)))
+    return dim - last - 1 if negative and chain.flag(0.4) else dim
+
+
+def _divisor(chain: Chain, channels: int) -> int:
+    return chain.chance.choice([groups for groups in (1, 2, 4, 8, 16, 32) if channels % groups == 0])
+
+
+STEPS: tuple[tuple[Step, float], ...] = (
+    (activation, 27), (number, 13), (parameter, 9), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
+    (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5),
+)  # fmt: skip
+"""With how often each is tried."""

@@ -1,0 +1,68 @@
+"""Chains: a layer and operators of every kind behind it, as modules that run, and are the same for the same seed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from bottega.core.errors import UsageError
+from bottega.tasks.synth import synthesise
+from bottega.tasks.synth.chain import chain_task
+from bottega.tasks.synth.costs import target_of
+
+FEW = range(80)
+
+
+def made(index: int, device: str = "cpu") -> Any:
+    return synthesise(11, index, device, levels=(2,), families=("chains",))
+
+
+def test_chains_run_and_use_all_they_are_given() -> None:
+    """Shapes fit at every step; a handful are norms over single elements, which torch refuses and the filter drops."""
+    refused = 0
+    seen: Counter[str] = Counter()
+    for index in FEW:
+        source = made(index, "cuda" if index % 2 else "cpu").task.source
+        namespace: dict[str, Any] = {}
+        with FakeTensorMode():
+            exec(re.sub(r"^batch_size = \d+$", "batch_size = 3", source, flags=re.M), namespace)
+            model = namespace["Model"](*namespace["get_init_inputs"]())
+            try:
+                result = model(*namespace["get_inputs"]())
+            except ValueError:
+                refused += 1
+                continue
+        assert isinstance(result, torch.Tensor)
+        body = source.partition("def forward(self, ")[2]
+        arguments, _, body = body.partition("):")
+        assert all(re.search(rf"\b{name}\b", body) for name in arguments.split(", ")), source
+        assert all(f"self.{name.partition('.')[0]}" in body for name, _ in model.named_parameters()), source
+        seen.update(made(index).operators)
+    assert refused <= 3
+    assert len(seen) >= 30
+
+
+def test_the_same_seed_writes_the_same_chain_and_another_writes_another() -> None:
+    first = [made(index).task.source for index in range(12)]
+    assert first == [made(index).task.source for index in range(12)]
+    assert len(set(first)) == 12
+    assert first[0] != synthesise(12, 0, "cpu", levels=(2,), families=("chains",)).task.source
+
+
+def test_what_a_chain_costs_is_near_what_was_aimed_at() -> None:
+    for device in ("cpu", "cuda"):
+        found = [chain_task(Random(f"{device}/{index}"), target_of(device), 2.0) for index in FEW]
+        assert sum(0.5 < one.milliseconds < 8.0 for one in found) > len(found) // 2
+
+
+def test_chains_are_asked_for_alone() -> None:
+    with pytest.raises(UsageError, match="chains are a series of their own"):
+        synthesise(1, 0, "cpu", families=("chains", "norms"))
+    with pytest.raises(UsageError, match="alone"):
+        synthesise(1, 0, "cpu", levels=(1,), families=("chains",))
