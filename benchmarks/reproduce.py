@@ -77,11 +77,11 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         ),
         # most courses are taught and not judged: what a model of this size lacks is breadth
         data=(
-            "--teacher", "plain", "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
+            "--teacher", "parts", "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
             "--concise", "0.9", "--unjudged", "--renamed", "1", "--max-tokens", "4500",
         ),
         bench=("--limit", str(evaluated), "--samples", "2", "--turns", "2", "--at-once", "32"),
-        max_mb=22.0,
+        max_mb=26.0,
         check_rows=128,
     )  # fmt: skip
 
@@ -106,12 +106,12 @@ def cpu_sizes() -> Sizes:
 
 
 def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> list[Stage]:
-    names = ("tasks/train", "tasks/formulas", "tasks/held-out", "data", "sft", "rl")
-    train, formulas, held_out, data, cold, rl = (str(out / name) for name in names)
+    names = ("tasks/train", "tasks/formulas", "tasks/chains", "tasks/held-out", "data", "sft", "rl")
+    train, formulas, chains, held_out, data, cold, rl = (str(out / name) for name in names)
     shipped = out / "shipped" / "bottega.difference"
     where = ("--device", device)
     synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
-    build = ("data", "build", train, formulas, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
+    build = ("data", "build", train, formulas, chains, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
     bench = ("bench", held_out, *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
     trained = ("--style", style, "--library", f"{rl}/library")
     check = ("--check", data, "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
@@ -129,6 +129,11 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
             (
                 *synth, "--seed", "2", "--families", "formulas", "--levels", "2", "--count", str(max(2, sizes.tasks // 4)),
                 "--no-filter", "--decontaminate", held_out, "--out", formulas,
+            ),
+            # a layer and operators of every kind behind it: a stranger's chains
+            (
+                *synth, "--seed", "3", "--families", "chains", "--levels", "2", "--count", str(max(2, sizes.tasks // 2)),
+                "--no-filter", "--decontaminate", held_out, "--out", chains,
             ),
         ),
         "teach": ((*build, "--stage", "teach"),),

@@ -61,7 +61,7 @@ def build_command(
         _in(
             WHAT,
             "--teacher",
-            help="builder; llm with --backbone; or plain: the builder in one plain hand, to train small models with --style terse.",
+            help="builder; llm with --backbone; plain: the builder in one plain hand, for --style terse; parts: of plain one kernel a task.",
         ),
     ] = "builder",
     backbone: Annotated[

@@ -14,7 +14,12 @@ from bottega.learn.cold_start.keeping_judge import KeepingJudge
 from bottega.learn.cold_start.settings import JudgeStage
 
 BUILDER = "bottega.learn.teachers.builder.course:Builder"
-BUILDERS = {"builder": Appointment(BUILDER), "plain": Appointment(BUILDER, {"plain": True})}
+PARTS_BUILDER = "bottega.learn.teachers.builder.parts_course:PartsBuilder"
+BUILDERS = {
+    "builder": Appointment(BUILDER),
+    "plain": Appointment(BUILDER, {"plain": True}),
+    "parts": Appointment(PARTS_BUILDER),
+}
 TEACHERS = (*BUILDERS, "llm")
 EPISODES = "episodes"
 

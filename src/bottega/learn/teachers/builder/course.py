@@ -177,7 +177,7 @@ class Builder:
         self, task: Task, writer: Writer, style: Style, barred: frozenset[str], longest: int | None
     ) -> tuple[Step, ...]:
         """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
-        bench = _Bench(understand(task, style, writer.language), writer, style, barred)
+        bench = Bench(understand(task, style, writer.language), writer, style, barred)
         fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
@@ -207,7 +207,9 @@ class _Place:
 
 
 @dataclass
-class _Bench:
+class Bench:
+    """A course as it is written: one task, one language, and the steps so far."""
+
     understood: Understood
     writer: Writer
     style: Style
@@ -237,6 +239,18 @@ class _Bench:
             if technique.name not in self.barred:
                 place = self._tried(place, technique) or place
         return place
+
+    def at_once(self, techniques: Iterable[Technique]) -> Step | None:
+        """All of them switched on together, as one step under the last one's name."""
+        chosen = [technique for technique in techniques if technique.name not in self.barred]
+        on = frozenset(technique.name for technique in chosen)
+        plan = self.understood.plan(on)
+        source = self._write(plan, on)
+        if source is None or not chosen:
+            return None
+        candidate = Candidate(source, self.writer.language, self.understood.task.name, None)
+        last = chosen[-1]
+        return Step(candidate, last.name, cards_of(last, self.writer.language), _summary(last, plan))
 
     def _tried(self, place: _Place, technique: Technique | None) -> _Place | None:
         on = place.on | ({technique.name} if technique else set())
