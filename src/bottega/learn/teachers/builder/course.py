@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from bottega.agents.completion import completed
+from bottega.agents.proofreading import faults
 from bottega.core.candidate import Candidate, Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.frame import Frame, frame_of
@@ -284,7 +285,11 @@ class Bench:
             source = None if frame is None else shared(self.writer.write(plan, frame, on, self.style), self.writer.language)
         except Refusal:
             return None
-        return completed(source, self.understood.task.source) if source and SHELVED.name in on else source
+        if source is None or SHELVED.name not in on:
+            return source
+        whole = completed(source, self.understood.task.source)
+        # A call in the sketch's words reads the sketch's names, which a decomposed operator's results need not have.
+        return None if faults(whole, self.understood.task.source, self.writer.language) else whole
 
 
 def cards_of(technique: Technique, language: Language) -> tuple[str, ...]:
