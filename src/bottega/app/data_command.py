@@ -114,6 +114,14 @@ def build_command(
     renamed: Annotated[
         int, _in(EXAMPLES, "--renamed", help="Copies of every training example for the writer under other names.")
     ] = 0,
+    believed: Annotated[
+        bool,
+        _in(
+            EXAMPLES,
+            "--believed",
+            help="Summaries also of cards that helped on one task and no gate has proved, marked as such.",
+        ),
+    ] = False,
     unjudged: Annotated[
         bool, _in(EXAMPLES, "--unjudged", help="A first attempt also of courses that nobody judged, marked as such.")
     ] = False,
@@ -156,6 +164,7 @@ def build_command(
         concise=concise,
         renamed=renamed,
         unjudged=unjudged,
+        believed=believed,
         held_out=held_out,
         caps=caps,
         filtered=not no_filter,

@@ -71,7 +71,7 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
     assert admit_all(tmp_path) >= 2
     rows = rows_of(tmp_path, ExampleStage(style=style, held_out=0.0, filtered=False))
     kinds = Counter(row["kind"] for row in rows)
-    assert set(kinds) == set(KINDS) - {"select_none", "first_with_untried_skills"}
+    assert set(kinds) == set(KINDS) - {"select_none", "first_with_untried_skills", "summarise_believed"}
     sources = {
         name: {candidate_of(name, step).source for step in range(3)} for name in ("silu_norm", "silu_chain", "tanh_chain")
     }
@@ -211,6 +211,17 @@ def test_the_summarisers_card_has_the_kernel_for_its_example(tmp_path: Path) -> 
             row["messages"][2]["content"].startswith(f"name: {name}\n") and 'extern "C" void' in row["messages"][2]["content"]
         )
         assert f"\n{name}: " not in row["messages"][1]["content"]
+
+
+def test_a_card_that_no_gate_has_proved_is_summarised_only_where_that_is_asked_for(tmp_path: Path) -> None:
+    tell(tmp_path)
+    assert not [row for row in rows_of(tmp_path) if row["role"] == "summarise"]
+    rows = [row for row in rows_of(tmp_path, replace(OPEN, believed=True)) if row["role"] == "summarise"]
+    assert rows and {row["kind"] for row in rows} == {"summarise_believed"}
+    for row in rows:
+        answer = row["messages"][2]["content"]
+        assert answer.startswith(f"name: {row['skills'][0]}\n") and 'extern "C" void' in answer
+        assert row["gain"] >= ExampleStage().margin
 
 
 def test_the_same_material_gives_the_same_files(tmp_path: Path) -> None:

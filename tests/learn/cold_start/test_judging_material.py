@@ -136,7 +136,7 @@ def test_every_kind_comes_from_real_verdicts(tmp_path: Path) -> None:
     outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0, filtered=False))
     assert outcome.faults == []
     kinds = set(card["counts"]["kind"])
-    assert set(KINDS) - {"select_none", "summarise", "first_with_untried_skills"} <= kinds
+    assert set(KINDS) - {"select_none", "summarise", "summarise_believed", "first_with_untried_skills"} <= kinds
     assert ("summarise" in kinds) == (found.proofs["admitted"] > 0)
 
 

@@ -12,7 +12,8 @@ from bottega.backbone.chat import Message
 from bottega.core.turn import Role
 
 Kind = Literal[
-    "first", "first_with_skills", "first_with_useless_skills", "first_with_untried_skills", "repair", "improve", "select", "select_none", "summarise"
+    "first", "first_with_skills", "first_with_useless_skills", "first_with_untried_skills", "repair", "improve", "select", "select_none", "summarise",
+    "summarise_believed",
 ]  # fmt: skip
 KINDS: tuple[Kind, ...] = (
     "first",
@@ -24,6 +25,7 @@ KINDS: tuple[Kind, ...] = (
     "select",
     "select_none",
     "summarise",
+    "summarise_believed",
 )
 
 

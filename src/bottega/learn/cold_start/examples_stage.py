@@ -15,7 +15,7 @@ from bottega.learn.cold_start.coverage import report
 from bottega.learn.cold_start.diversity import diverse
 from bottega.learn.cold_start.example import Example
 from bottega.learn.cold_start.examples_selecting import selecting_examples
-from bottega.learn.cold_start.examples_summarising import summarising_examples
+from bottega.learn.cold_start.examples_summarising import believed_examples, summarising_examples
 from bottega.learn.cold_start.examples_writing import Desk, unjudged_examples, writing_examples
 from bottega.learn.cold_start.material import Lesson
 from bottega.learn.cold_start.outline import Runs, clusters, runs_of, words_of
@@ -155,6 +155,7 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
             writing_examples(lesson, desk),
             selecting_examples(lesson, desk, made.entries.append),
             summarising_examples(lesson, desk, room.proofs.get(lesson.task.id, []), made.entries.append),
+            *((believed_examples(lesson, desk),) if desk.stage.believed else ()),
         )
     for maker in makers:
         try:

@@ -104,6 +104,8 @@ class ExampleStage:
     """Copies of every training example for the writer under other names."""
     unjudged: bool = False
     """A first attempt also of courses that nobody judged, marked as such."""
+    believed: bool = False
+    """Summaries also of cards that the judge saw to be faster on one task and no gate has proved, marked as such."""
     held_out: float = 0.1
     """Share of operator combinations that training never sees."""
     salt: str = "bottega"
