@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bottega.judge import examination
 from bottega.judge.rounds import Rounds, left_behind
 
 MILLISECOND = 1_000_000
@@ -25,3 +31,39 @@ def test_a_few_slow_ones_are_the_machine_s() -> None:
 def test_too_few_rounds_say_nothing() -> None:
     assert left_behind(Rounds(settles={"candidate": [90 * MILLISECOND] * 3, "eager": [MILLISECOND] * 3})) == ""
     assert left_behind(Rounds()) == ""
+
+
+def examined(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[str, Any], int]:
+    """What an examination of a GPU's kernel finds in its timed rounds, batch after batch, and how many it ran."""
+    taken = iter(batches)
+    count = 0
+
+    def rounds(*_: object, **__: object) -> Rounds:
+        nonlocal count
+        count += 1
+        return next(taken)
+
+    monkeypatch.setattr(examination, "run_rounds", rounds)
+    monkeypatch.setattr(examination.Examination, "_warm_up", 0, raising=False)
+    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
+    one = object.__new__(examination.Examination)
+    one.bench = SimpleNamespace(reference=None, baselines={}, device="cuda", known=SimpleNamespace(alone_ms=0.0))  # type: ignore[assignment]
+    one.settings = SimpleNamespace(baselines=(), floor=0.0)  # type: ignore[assignment]
+    one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
+    assert one._rounds([]) is False
+    return one.found, count
+
+
+BUSY = Rounds(settles={"candidate": [4 * MILLISECOND] * 8, "eager": [MILLISECOND] * 8})
+QUIET = Rounds(settles={"candidate": [MILLISECOND] * 8, "eager": [MILLISECOND] * 8})
+
+
+def test_a_device_that_was_busy_once_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = examined(monkeypatch, BUSY, QUIET)
+    assert count == 2 and found["violations"] == []
+
+
+def test_a_kernel_that_leaves_work_behind_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = examined(monkeypatch, BUSY, BUSY)
+    assert count == 2 and [name for name, _ in found["violations"]] == ["work_after_return"]
+    assert examined(monkeypatch, QUIET)[1] == 1

@@ -13,6 +13,7 @@ from bottega.agents import writer
 from bottega.agents.answer import AnswerError
 from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
+from bottega.agents.misfits import misfits
 from bottega.agents.proofreading import faults
 from bottega.agents.walking import strayed
 from bottega.backbone.chat import Message
@@ -57,7 +58,7 @@ def _mark(turn: Turn, task: Task, settings: EpisodeSettings, sketch: str) -> int
     if turn.fault or faults(turn.source, task.source, settings.language):
         return 2
     terse = settings.style == "terse" and settings.language == "triton"
-    return int(terse and bool(doubts(turn.source, sketch) or strayed(turn.source, sketch)))
+    return int(terse and any(look(turn.source, sketch) for look in (doubts, strayed, misfits)))
 
 
 def _read(text: str, task: Task) -> dict[str, Any]:

@@ -172,13 +172,20 @@ class Examination:
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
         chosen = {name: bench.baselines[name] for name in self.settings.baselines}
-        rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)
-        found["violations"].extend(list(violation) for violation in rounds.violations)
-        if rounds.problem:
-            found["problem"] = rounds.problem
-            found["violations"].append(["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"])
-            return True
+        for last in (False, True):
+            rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)
+            found["violations"].extend(list(violation) for violation in rounds.violations)
+            if rounds.problem:
+                found["problem"] = rounds.problem
+                found["violations"].append(
+                    ["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"]
+                )
+                return True
+            disturbed = self._disturbances(rounds)
+            if last or not disturbed:
+                break  # what is seen once may be a neighbour's on the device; a kernel that does it does it again
         self._write_timing(rounds)
+        found["violations"].extend(disturbed)
         return False
 
     def _write_timing(self, rounds: Rounds) -> None:
@@ -195,15 +202,19 @@ class Examination:
             }
             if timing.forged:
                 found["violations"].append(["clock_forged", timing.forged])
+
+    def _disturbances(self, rounds: Rounds) -> list[list[str]]:
+        """Signs that the candidate works on the device outside of its turns."""
         if self.bench.device == "cpu":
-            return  # a side that is frozen cannot leave work behind on a CPU
+            return []  # a side that is frozen cannot leave work behind on a CPU
         busy = left_behind(rounds)
-        if busy:
-            found["violations"].append(["work_after_return", busy])
-        eager_ms, alone_ms = found["timing"].get("eager", {}).get("baseline_ms", 0.0), self.bench.known.alone_ms
+        found = [["work_after_return", busy]] if busy else []
+        pairs, alone_ms = rounds.pairs.get("eager"), self.bench.known.alone_ms
+        eager_ms = combine(pairs, self.settings.floor).baseline_ms if pairs else 0.0
         if alone_ms and eager_ms > 1.5 * alone_ms + 0.05:
             text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
-            found["violations"].append(["baseline_disturbed", text])
+            found.append(["baseline_disturbed", text])
+        return found
 
     def _coverage(self) -> Coverage:
         claimed = claimed_kernels(self.source, self.language)

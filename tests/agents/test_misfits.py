@@ -1,0 +1,104 @@
+"""Misfits: what an answer says of sizes, compared with the sketch's."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottega.agents.misfits import misfits
+
+SKETCH = """forward(x, keep)
+x 8x16
+keep 8x16 bool
+self.centre 16
+self.scale 1
+t1 = sub(x, self.centre) 8x16
+t2 = mul(t1, self.scale) 8x16
+t3 = sum(t2, dim=1) 8
+t4 = tril(x) 8x16
+t5 = triu(x) 8x16
+return t3"""
+ANSWER = """import torch
+
+
+class ModelNew(Model):
+    def forward(self, x, keep):
+        # t1 = sub(x, self.centre)
+        # t2 = mul(t1, self.scale)
+        # t3 = sum(t2, dim=1)
+        t3 = torch.empty((8,), device=x.device, dtype=x.dtype)
+        columns = x.shape[1]
+        t3_kernel[(x.shape[0],)](x, self.centre, self.scale, t3, columns, BLOCK=16)
+        return t3
+
+
+@triton.jit
+def t3_kernel(x_ptr, centre_ptr, scale_ptr, t3_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column)
+    centre = tl.load(centre_ptr + column)
+    scale = tl.load(scale_ptr)
+    # t1 = sub(x, self.centre)
+    t1 = x - centre
+    # t2 = mul(t1, self.scale)
+    t2 = t1 * scale
+    # t3 = sum(t2, dim=1)
+    t3 = tl.sum(t2, axis=0)
+    tl.store(t3_ptr + row, t3)
+"""
+
+
+def test_an_answer_that_fits_has_none() -> None:
+    assert misfits(ANSWER, SKETCH) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("columns = x.shape[1]", "columns = keep.shape[2]", "keep has no dimension 2"),
+        ("tl.load(centre_ptr + column)", "tl.load(centre_ptr)", "t3_kernel reads the first of the 16 elements of centre for all"),
+        ("tl.load(scale_ptr)", "tl.load(scale_ptr + column)", "t3_kernel reads scale, which is one number, as many"),
+        ("torch.empty((8,)", "torch.empty((8, 16)", "t3 has room for 128 elements and not for 8"),
+        ("tl.sum(t2, axis=0)", "t2", "t3_kernel computes sum and reduces nothing"),
+        ("        return t3", "        return t3, x", "what is returned is not what the sketch returns: t3"),
+        ("        return t3", "        t1 = x.shape[0]\n        return t3", "t1 is a size and not what the sketch computes"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(old: str, new: str, said: str) -> None:
+    assert misfits(ANSWER.replace(old, new), SKETCH) == (said,)
+
+
+def test_a_kernel_for_another_call_is_said_and_for_the_same_is_not() -> None:
+    both = """
+class ModelNew(Model):
+    def forward(self, x, keep):
+        t4 = torch.empty((8, 16), device=x.device, dtype=x.dtype)
+        t4_kernel[(1,)](x, t4, 16, BLOCK=16)
+        t5 = torch.empty((8, 16), device=x.device, dtype=x.dtype)
+        t4_kernel[(1,)](x, t5, 16, BLOCK=16)
+        return t5
+
+
+@triton.jit
+def t4_kernel(x_ptr, t4_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(t4_ptr + offsets, tl.load(x_ptr + offsets))
+"""
+    assert misfits(both, SKETCH) == ("t4_kernel makes tril, and t5 is triu",)
+    assert misfits(both, SKETCH.replace("triu", "tril")) == ()
+
+
+def test_several_results_and_dictionaries_are_counted() -> None:
+    pair, named = SKETCH.replace("return t3", "return (t3, t1)"), SKETCH.replace("return t3", "return {'sum': t3}")
+    assert misfits(ANSWER, pair) == ("what is returned is not what the sketch returns: (t3, t1)",)
+    assert misfits(ANSWER.replace("return t3", "return t3, x"), pair) == ()
+    assert misfits(ANSWER, named) and not misfits(ANSWER.replace("return t3", "return {'sum': t3}"), named)
+    assert misfits(ANSWER.replace("return t3", "return finish(t3)"), pair) == ()  # nobody knows
+
+
+def test_of_other_answers_nothing_is_said() -> None:
+    network = "class ModelNew(Model):\n    def __init__(self):\n        super().__init__()\n\n    def run(self, x):\n        return x.shape[9]\n"
+    for text in ("def (", "x = 1", network):
+        assert misfits(text, SKETCH) == ()
+    assert misfits(ANSWER, "") == ()
+    assert misfits(ANSWER.replace("t1 = x - centre", "t1 = x" + " - x" * 3000), SKETCH) == ()
