@@ -22,7 +22,7 @@ from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.learn.run_directory import CONFIG, MODEL
 
 LIMITS = (
-    "It is a model of 135 million parameters: most of what it writes is wrong, and only the judge says which is not.",
+    "It is a model of 135 million parameters: much of what it writes is wrong, and only the judge says which is not.",
     "It was trained for Bottega's own prompts and roles (select, write, summarise); it is no assistant for anything else.",
     "What it gained was measured on the tasks and the device named here; on others it may gain nothing.",
 )
