@@ -102,3 +102,42 @@ def test_of_other_answers_nothing_is_said() -> None:
         assert misfits(text, SKETCH) == ()
     assert misfits(ANSWER, "") == ()
     assert misfits(ANSWER.replace("t1 = x - centre", "t1 = x" + " - x" * 3000), SKETCH) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch.empty((8,)", "torch.empty((8, True)"),
+        ("columns = x.shape[1]", f"columns = x.shape[0x{'f' * 4000}]"),
+        ("torch.empty((8,)", f"torch.empty(({'9' * 3000}, {'9' * 3000})"),
+        ("@triton.jit", f"@f({'-' * 900}1)\n@triton.jit"),
+    ],
+)  # fmt: skip
+def test_no_text_is_too_odd_to_be_looked_at(old: str, new: str) -> None:
+    misfits(ANSWER.replace(old, new), SKETCH)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tl.sum(t2, axis=0)", "t2.sum(axis=0)"),
+        ("    tl.store(t3_ptr + row, t3)", "    tl.atomic_add(t3_ptr + row, t3)"),
+        ("tl.load(scale_ptr)", "tl.load(scale_ptr + 0)"),
+        ("    centre = tl.load(centre_ptr + column)", "    centre_ptr = centre_ptr + column\n    centre = tl.load(centre_ptr)"),
+        ("        return t3", "        out = t3, x\n        return out"),
+    ],
+)  # fmt: skip
+def test_other_ways_to_do_it_right_are_let_be(old: str, new: str) -> None:
+    assert misfits(ANSWER.replace(old, new), SKETCH) == ()
+
+
+def test_an_earlier_result_that_is_read_is_not_taken_for_the_one_that_is_made() -> None:
+    sketch = SKETCH.replace("return t3", "return t2")
+    two = ANSWER.replace(
+        "        return t3",
+        "        t2 = torch.empty((8, 16), device=x.device)\n        t2_kernel[(8,)](t2, t3, 16)\n        return t2",
+    )
+    assert (
+        misfits(two + "\n\n@triton.jit\ndef t2_kernel(t2_ptr, t3_ptr, n):\n    tl.store(t2_ptr, tl.load(t3_ptr + n))\n", sketch)
+        == ()
+    )

@@ -63,3 +63,8 @@ def test_views_may_be_taken_in_and_other_answers_are_not_asked() -> None:
     assert strayed(ANSWER.replace("# t2 = unsqueeze(t1, 1)\n", "# \n"), SKETCH) == ()
     silent = "\n".join(line for line in ANSWER.splitlines() if not line.strip().startswith("# t"))
     assert strayed(silent, SKETCH) == strayed(ANSWER, "") == strayed("def (", SKETCH) == strayed("x = 1", SKETCH) == ()
+
+
+def test_what_nothing_is_made_of_may_be_left_out() -> None:
+    unused = SKETCH.replace("t2 = unsqueeze", "t9 = sin(x) 8x16\nt2 = unsqueeze")
+    assert strayed(ANSWER, unused) == ()

@@ -15,12 +15,14 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
+from bottega.bench.attempt import Attempt
+from bottega.bench.known import _stands
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, LEADERBOARD, read_head
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Outcome, Verdict, Violation
 from bottega.episodes.budget import Caps
 
 FAST = {".": answer(kernel(2.0))}
@@ -96,12 +98,26 @@ def test_a_verdict_of_another_run_stands_and_says_so(tmp_path: Path, tasks: Path
     assert len(third.judged) == 1 and sorted(attempt.seconds for attempt in others.attempts) == [0.0, 0.0, 5.0]
 
 
-def test_a_task_that_did_not_run_is_not_looked_at_again(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
+def test_a_task_that_did_not_run_is_looked_at_again_and_others_are_not(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, SlowJudge(broken=["1_Negate"]), arm := SlowJudge())
     base = run(tmp_path / "base", tasks, writing(), FAST).run
+    assert Outcome.INVALID_TASK in {a.verdict.outcome for a in base.attempts if a.verdict}
     found = run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"]).run
-    assert arm.looked_at == [] and found.tasks == base.tasks
-    assert [a.verdict.outcome for a in found.attempts if a.verdict][-1] is Outcome.INVALID_TASK
+    assert arm.looked_at == ["1_Negate"]
+    assert {a.verdict.outcome for a in found.attempts if a.verdict} == {Outcome.FASTER}
+
+
+def test_what_a_busy_device_looks_like_or_what_is_of_another_text_does_not_stand() -> None:
+    right = Verdict(Outcome.FASTER, task_id="t", candidate_id="c")
+    busy = Verdict(Outcome.REJECTED, violations=(Violation("work_after_return", "busy"),), task_id="t", candidate_id="c")
+    for verdict, stands in (
+        (right, True),
+        (busy, False),
+        (replace(right, candidate_id="other"), False),
+        (replace(right, task_id="u"), False),
+    ):
+        assert _stands(Attempt("t", 0, 0, verdict, "c", "cpp", 0, 0, 0.0, 0.0, ())) is stands
+    assert not _stands(Attempt("t", 0, 0, None, "", "cpp", 0, 0, 0.0, 0.0, (), junk="no code"))
 
 
 def test_that_a_task_could_not_be_judged_is_not_taken_over(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:

@@ -34,7 +34,7 @@ def doubts(source: str, sketch: str) -> tuple[str, ...]:
         for function in _functions(tree):
             if function.name in own or (model is not None and function in ast.walk(model)):
                 found += _of(function, calls)
-    except RecursionError:  # nested deeper than this can look
+    except (RecursionError, ValueError):  # nested deeper than this can look, or a number that Python does not print
         return ()
     return tuple(dict.fromkeys(found))
 

@@ -19,9 +19,11 @@ Shape = tuple[int, ...]
 _SIZE = r"(?:scalar|\d+(?:x\d+)*)"
 _GIVEN = re.compile(rf"^([A-Za-z_][\w.\[\]]*) ({_SIZE})(?: \w+)?$")
 _CALL = re.compile(rf"^(t\d+\w*(?:, t\d+\w*)*) = (\w+)\((.*)\) ({_SIZE}.*)$")
-_TOLD = re.compile(r"^\s*# (t\d\w*(?:, t\d\w*)*) = (\w+)\(", re.MULTILINE)
+_TOLD = re.compile(r"^[ \t]*# (t\d\w*(?:, t\d\w*)*) = (\w+)\(", re.MULTILINE)
 _NAME = re.compile(r"t\d+(?:_\d+)?$")
-_SUMS = re.compile(r"tl\.(?:sum|max|min|reduce|xor_sum|argmax|argmin|cumsum|associative_scan)\(|_parts_ptr")
+_SUMS = re.compile(
+    r"\b(?:sum|max|min|reduce|xor_sum|argmax|argmin|cumsum|associative_scan|dot|maximum|minimum)\(|atomic_|_parts_ptr|\+=|\*="
+)
 _REDUCING = frozenset(
     (
         "sum",
@@ -64,10 +66,10 @@ def misfits(source: str, sketch: str) -> tuple[str, ...]:
     if tree is None or len(forwards) != 1 or forwards[0].name != "forward":
         return ()
     told = _read(sketch)
-    kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)}
     try:
+        kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)}
         found = [*_of_forward(forwards[0], told, kernels), *_of_kernels(source, kernels, told)]
-    except RecursionError:  # nested deeper than this can look
+    except (RecursionError, ValueError):  # nested deeper than this can look, or a number that Python does not print
         return ()
     return tuple(dict.fromkeys(found))
 
@@ -103,8 +105,9 @@ def _is_kernel(node: ast.FunctionDef) -> bool:
 
 def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.FunctionDef]) -> Iterator[str]:
     known = {name: shape for name, shape in told.shapes.items() if not _NAME.match(name)}
-    made: dict[str, str] = {}
-    """Results that a launch makes, with the kernel."""
+    read: dict[str, list[tuple[str, bool]]] = {}
+    waiting: set[str] = set()
+    """Results that have room and that no launch has made."""
     for statement in forward.body:
         yield from _dimensions(statement, known)
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
@@ -117,7 +120,7 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
                 if room is not None and prod(room) != prod(told.shapes[name]):
                     yield f"{name} has room for {prod(room)} elements and not for {prod(told.shapes[name])}"
                 if room is not None:
-                    made[name] = ""
+                    waiting.add(name)
             else:
                 known.pop(name, None)
                 if room is not None:
@@ -126,8 +129,8 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
             kernel = _launched(statement.value, kernels)
             if kernel is None:
                 continue
-            yield from _loads(kernel, statement.value, known)
-            yield from _other_work(kernel, statement.value, made, told)
+            yield from _loads(kernel, statement.value, known, read)
+            yield from _other_work(kernel, statement.value, waiting, told)
         elif isinstance(statement, ast.Return) and told.returned is not None and statement.value is not None:
             wanted, given = _count(told.returned), _count(statement.value)
             if None not in (wanted, given) and wanted != given:
@@ -155,12 +158,9 @@ def _room(value: ast.expr) -> Shape | None:
     """The shape of `torch.empty((…), …)` where it is written in numbers."""
     if not isinstance(value, ast.Call) or ast.unparse(value.func) not in ("torch.empty", "torch.zeros") or not value.args:
         return None
-    sizes = value.args[0]
-    if not isinstance(sizes, ast.Tuple) or not all(
-        isinstance(one, ast.Constant) and isinstance(one.value, int) for one in sizes.elts
-    ):
-        return None
-    return tuple(int(ast.unparse(one)) for one in sizes.elts)
+    sizes = value.args[0].elts if isinstance(value.args[0], ast.Tuple) else None
+    found = [one.value for one in sizes or () if isinstance(one, ast.Constant) and type(one.value) is int]
+    return tuple(found) if sizes is not None and len(found) == len(sizes) else None
 
 
 def _is_size(value: ast.expr) -> bool:
@@ -176,33 +176,48 @@ def _launched(call: ast.Call, kernels: dict[str, ast.FunctionDef]) -> ast.Functi
     )
 
 
-def _loads(kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape]) -> Iterator[str]:
+def _loads(
+    kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape], read: dict[str, list[tuple[str, bool]]]
+) -> Iterator[str]:
     """One number read at many places, or the first of many read for all."""
     tensors = {
         parameter.arg: known[text]
         for parameter, given in zip(kernel.args.args, launch.args)
         if (text := ast.unparse(given)) in known
     }
+    if kernel.name not in read:
+        read[kernel.name] = list(_pointers(kernel))
+    for pointer, moved in read[kernel.name]:
+        elements = prod(tensors[pointer]) if pointer in tensors else 0
+        if elements > 1 and not moved:
+            yield f"{kernel.name} reads the first of the {elements} elements of {pointer.removesuffix('_ptr')} for all"
+        elif elements == 1 and moved:
+            yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, which is one number, as many"
+
+
+def _pointers(kernel: ast.FunctionDef) -> Iterator[tuple[str, bool]]:
+    """What is loaded, by the pointer that each place begins with, and whether something is added to it. Not of pointers that the kernel moves."""
+    own = {node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in ast.walk(kernel):
         if not isinstance(node, ast.Call) or ast.unparse(node.func) != "tl.load" or not node.args:
             continue
-        place = node.args[0]
-        names = {one.id for one in ast.walk(place) if isinstance(one, ast.Name)}
-        for pointer in names & tensors.keys():
-            elements = prod(tensors[pointer])
-            if isinstance(place, ast.Name) and elements > 1:
-                yield f"{kernel.name} reads the first of the {elements} elements of {pointer.removesuffix('_ptr')} for all"
-            elif not isinstance(place, ast.Name) and elements == 1:
-                yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, which is one number, as many"
+        place, added = node.args[0], []
+        while isinstance(place, ast.BinOp) and isinstance(place.op, ast.Add):
+            added.append(place.right)
+            place = place.left
+        if isinstance(place, ast.Name) and place.id not in own:
+            yield place.id, any(not isinstance(one, ast.Constant) for one in added)
 
 
-def _other_work(kernel: ast.FunctionDef, launch: ast.Call, made: dict[str, str], told: _Sketch) -> Iterator[str]:
-    """A kernel that is launched again for a result that another call makes."""
+def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told: _Sketch) -> Iterator[str]:
+    """A kernel that is launched again for a result that another call makes. `room`: results that have room and no launch yet."""
     own = re.match(r"(t\d+(?:_\d+)?)_kernel$", kernel.name)
-    results = [ast.unparse(given) for given in launch.args if ast.unparse(given) in made]
+    results = [text for given in launch.args if (text := ast.unparse(given)) in room]
+    room.difference_update(results)
+    if own is None or own[1] not in told.calls or own[1] in results:
+        return
     for result in results[-1:]:
-        made[result] = kernel.name
-        if own and own[1] in told.calls and result in told.calls and told.calls[own[1]] != told.calls[result]:
+        if result in told.calls and told.calls[own[1]] != told.calls[result]:
             yield f"{kernel.name} makes {told.calls[own[1]].partition('(')[0]}, and {result} is {told.calls[result].partition('(')[0]}"
 
 
@@ -212,14 +227,16 @@ def _count(value: ast.expr) -> int | None:
         return len(value.elts)
     if isinstance(value, ast.Dict):
         return -len(value.keys)
+    if isinstance(value, ast.Name):
+        return 1 if _NAME.match(value.id) else None
     return None if isinstance(value, ast.Call) and not isinstance(value.func, ast.Attribute) else 1
 
 
 def _of_kernels(source: str, kernels: dict[str, ast.FunctionDef], told: _Sketch) -> Iterator[str]:
     """Kernels that say they reduce, and do not."""
-    lines = source.splitlines()
+    lines = source.split("\n")
     for name, node in kernels.items():
         text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         reducing = [operator for result, operator in _TOLD.findall(text) if result in told.reducing]
-        if reducing and not _SUMS.search(text):
+        if reducing and not _SUMS.search(re.sub(r"#.*", "", text)):
             yield f"{name} computes {reducing[0]} and reduces nothing"

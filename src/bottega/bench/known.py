@@ -1,7 +1,7 @@
 """Verdicts that stand for the same text on the same task: those of this run, and those of earlier runs that were judged alike.
 
 Arms of a comparison that give the same answer are then told by the same verdict, so that no noise of timing lies between them. A word that
-the task could not be judged says nothing of a kernel, and is never taken over.
+the task could not be judged, or that the device was busy, may be a neighbour's fault, and is never taken over.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bottega.bench.attempt import BenchRun
-from bottega.bench.comparable import JUDGED_BY, SAME_MACHINE
+from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.comparable import JUDGED_BY, MEASURED_ON
 from bottega.bench.rows import Say
 from bottega.bench.run_directory import read_run
 from bottega.bench.settings import Judging
+from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.commission import differences
 
+FROM_OUTSIDE = ("work_after_return", "baseline_disturbed")
+"""Violations that a busy device looks like."""
 SAME_TEXT = ", the same text on the same task"
 """How the note of a verdict ends that was taken over from another run."""
 
@@ -57,11 +60,20 @@ def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str,
         run = read_run(folder, say)
         _same_terms(run, judging, fingerprint)
         for attempt in run.attempts:
-            if attempt.verdict is not None and (attempt.task, attempt.candidate) not in known.verdicts:
+            if _stands(attempt) and attempt.verdict is not None and (attempt.task, attempt.candidate) not in known.verdicts:
                 known.keep(attempt.task, attempt.candidate, _noted(attempt.verdict, run_name(folder)))
         looked_at = {attempt.task for attempt in run.attempts}
-        known.fitness = {row.id: row.fitness for row in run.tasks if row.id in looked_at} | known.fitness
+        rows = [row for row in run.tasks if row.id in looked_at and not row.fitness.startswith(CANNOT)]
+        known.fitness = {row.id: row.fitness for row in rows} | known.fitness
     return known
+
+
+def _stands(attempt: Attempt) -> bool:
+    """Whether a verdict is of the text it stands beside, and says nothing that another process on the device may have caused."""
+    verdict = attempt.verdict
+    if verdict is None or verdict.task_id not in ("", attempt.task) or verdict.candidate_id not in ("", attempt.candidate):
+        return False
+    return not any(violation.name in FROM_OUTSIDE for violation in verdict.violations)
 
 
 def run_name(folder: Path) -> str:
@@ -72,7 +84,7 @@ def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) ->
     asked = asdict(judging)
     now = {name: list(asked[name]) if isinstance(asked[name], tuple) else asked[name] for name in JUDGED_BY}
     differing = differences(run.settings, now)
-    differing += differences(run.fingerprint, {name: fingerprint.get(name) for name in SAME_MACHINE})
+    differing += differences(run.fingerprint, {name: fingerprint.get(name) for name in ("judge", *MEASURED_ON)})
     if differing:
         raise UsageError(
             f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out --known {run.folder}"

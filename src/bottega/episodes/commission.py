@@ -70,9 +70,9 @@ def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[J
     with Journal(folder) as journal:
         try:
             started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
-            differing = (
-                differences({"redraws": 0, "likeliest_first": False, **started.settings}, commission.terms()) if started else []
-            )
+            terms = commission.terms()
+            before = {"redraws": 0, "likeliest_first": terms["likeliest_first"]}  # of runs from when there was no such setting
+            differing = differences({**before, **started.settings}, terms) if started else []
             if differing:
                 raise UsageError(
                     f"{folder}: was begun with other settings: {'; '.join(differing)}. Resume with those, or give another --out"

@@ -174,7 +174,8 @@ class Examination:
         chosen = {name: bench.baselines[name] for name in self.settings.baselines}
         for last in (False, True):
             rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)
-            found["violations"].extend(list(violation) for violation in rounds.violations)
+            seen = [list(violation) for violation in rounds.violations]
+            found["violations"].extend(violation for violation in seen if violation not in found["violations"])
             if rounds.problem:
                 found["problem"] = rounds.problem
                 found["violations"].append(

@@ -75,12 +75,12 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
 
 def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
-    for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain")):
+    for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain"), ("parts", "builder 1 parts")):
         with closing(builder_for(name, stage)) as room:
             assert room.teacher == teacher and family_of(name) == "builder"
     assert family_of("llm") == "llm" and family_of("plain:Teacher") == "plain:Teacher"
     said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
-    assert "plain: the builder in one plain hand, to train small models with --style terse" in said
+    assert "plain: the builder in one plain hand, for --style terse; parts: of plain one kernel a task" in said
 
 
 @pytest.mark.parametrize(

@@ -195,3 +195,16 @@ def test_a_kernel_that_ends_what_another_began_tells_from_the_reduction_on() -> 
     final = lines(text[text.index("def t3_final_kernel") :])
     assert [line for line in final if line.startswith("#")] == ["# t2 = sum(t1)", "# t3 = mul(t2, 2)"]
     assert text.count("# t1 = relu(x)") == 2  # before the launch, and in the first kernel
+
+
+def test_a_name_is_given_only_to_what_has_a_value_there() -> None:
+    looped = KERNEL.replace(
+        "    t1 = tl.abs(x)\n    total = tl.sum(t1, axis=0)\n",
+        "    for start in range(2):\n        t1 = tl.abs(x)\n    total = tl.sum(x, axis=0)\n",
+    )
+    assert "t2 = t1" not in walked(looped, VIEWED)
+    late = KERNEL.replace(
+        "    t1 = tl.abs(x)\n    total = tl.sum(t1, axis=0)\n", "    total = tl.sum(x, axis=0)\n    t1 = tl.abs(x)\n"
+    )
+    text = lines(walked(late, VIEWED))
+    assert "t2 = t1" not in text or text.index("t1 = tl.abs(x)") < text.index("t2 = t1")

@@ -70,7 +70,7 @@ def walked(answer: str, sketch: str) -> str:
     forwards = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "forward"]
     if not calls or len(classes) != 1 or len(forwards) != 1 or len(classes[0].body) != 1 or not plain:
         return answer
-    lines = answer.splitlines()
+    lines = answer.split("\n")
     kernels = {node.name: _text(lines, node) for node in functions}
     alone = _alone(forwards[0])
     steps = {name: _steps(text, alone, calls) for name, text in kernels.items()}
@@ -201,7 +201,7 @@ def _kernel(text: str, steps: list[str], calls: dict[str, str]) -> str:
         shown.extend(f"{indent}# {step}" for step in told)
         left[:] = [step for step in left if step not in told]
 
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if _HELPING.match(line):
             held.append(line)
             continue
@@ -233,23 +233,30 @@ def _renamed(kernel: str) -> str:
     shown: list[str] = []
     same: dict[str, str] = {}
     swap: dict[str, str] = {}
-    known = set(re.findall(r"^\s+(t\d+(?:_\d+)?|[a-z]\w*) = ", kernel, re.MULTILINE))
-    lines = kernel.splitlines()
+    there: dict[str, int] = {}
+    """Names that have a value by now, with how deep they stand: a loop's are gone after it."""
+    assigned = set(re.findall(r"^\s+(\w+) = ", kernel, re.MULTILINE))
+    lines = kernel.split("\n")
     for number, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip())
+        if line.strip():
+            there = {name: deep for name, deep in there.items() if deep <= depth}
+            same = {name: root for name, root in same.items() if name in there}
+            swap = {root: name for root, name in swap.items() if name in there}
         if not (told := _TOLD.match(line)):
             shown.append(_swapped(line, swap))
+            if match := re.match(r"\s+(\w+) = ", line):
+                there[match[1]] = depth
             continue
         shown.append(line)
         result, _, call = line[told.end() :].partition(" = ")
         swap = {same[name]: name for name in _RESULT.findall(call) if name in same and same[name] not in _RESULT.findall(call)}
         first = call.partition("(")[2].split(",")[0].rstrip(")")
-        bare = number + 1 < len(lines) and (
-            _TOLD.match(lines[number + 1]) or not lines[number + 1].lstrip().startswith(f"{result} = ")
-        )
-        if _operator(line[told.end() :]) in _SAME and bare and same.get(first, first) in known and result not in known:
-            indent = line[: len(line) - len(line.lstrip())]
-            shown.append(f"{indent}{result} = {first}")
-            same[result] = same.get(first, first)
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        bare = bool(after) and (_TOLD.match(after) or not after.lstrip().startswith(f"{result} = "))
+        if _operator(line[told.end() :]) in _SAME and bare and first in there and result not in assigned:
+            shown.append(f"{' ' * depth}{result} = {first}")
+            same[result], there[result] = same.get(first, first), depth
             swap = {}
     return "\n".join(shown)
 

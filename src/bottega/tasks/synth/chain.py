@@ -85,8 +85,8 @@ def _page(chain: Chain, target: Target, aim: float) -> ChainTask:
     chance = chain.chance
     each = target.milliseconds(Work(chain.moved, launches=0), "float32")
     each = max(each + 1e3 * chain.products / target.rates["conv"], 1e-9)
-    largest = max([prod(shape) for shape in chain.inputs.values()] + [int(chain.moved / 8 / max(1, len(chain.operators)))])
-    batch = min(aim / each, target.largest_bytes / (4.0 * largest * 4), 65536)
+    held = chain.moved / 2 + 4.0 * sum(prod(shape) for shape in chain.inputs.values())  # every result once, and the inputs
+    batch = min(aim / each, target.largest_bytes / held, 65536)
     batch = max(2, rounded(batch, chance.choice(("power", "power", "round", "odd"))))
     first = chance.choice(FIRST)
     names = {name: first if name == "x" else name for name in chain.inputs}

@@ -193,7 +193,11 @@ def norm(chain: Chain) -> bool:
         dims = ", ".join(map(str, chain.shape))
         kinds += [
             lambda: f"nn.BatchNorm{maps}d({channels})",
-            lambda: f"nn.InstanceNorm{maps}d({channels}{', affine=True' if chain.flag(0.5) else ''})",
+            *(
+                (lambda: f"nn.InstanceNorm{maps}d({channels}{', affine=True' if chain.flag(0.5) else ''})",)
+                if prod(chain.shape[1:]) > 1
+                else ()
+            ),
             lambda: f"nn.GroupNorm({_divisor(chain, channels)}, {channels})",
             lambda: f"nn.LayerNorm({chain.shape[-1]})",
             lambda: f"nn.LayerNorm([{dims}])",
