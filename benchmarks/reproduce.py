@@ -111,7 +111,21 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
     shipped = out / "shipped" / "bottega.difference"
     where = ("--device", device)
     synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
-    build = ("data", "build", train, formulas, chains, *where, *sizes.data, "--style", style, "--tokenizer", "embedded", "--out", data)
+    build = (
+        "data",
+        "build",
+        train,
+        formulas,
+        chains,
+        *where,
+        *sizes.data,
+        "--style",
+        style,
+        "--tokenizer",
+        "embedded",
+        "--out",
+        data,
+    )
     bench = ("bench", held_out, *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
     trained = ("--style", style, "--library", f"{rl}/library")
     check = ("--check", data, "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
