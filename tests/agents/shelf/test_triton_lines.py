@@ -47,6 +47,7 @@ print(json.dumps(errors))
 """
 
 
+@pytest.mark.slow
 def test_lines_of_a_sketch_compute_what_torch_does() -> None:
     pytest.importorskip("triton")
     folder = os.path.join(os.path.dirname(__file__), "..", "..", "learn", "builder")

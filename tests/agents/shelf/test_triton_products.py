@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -324,6 +325,7 @@ def interpreted(*names: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_parts_compute_what_torch_does_and_run_kernels_where_they_should() -> None:
     found = interpreted(*CHECKS)
     assert len(found) > 100

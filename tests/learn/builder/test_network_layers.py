@@ -33,6 +33,7 @@ def interpreted(what: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_layers_compute_what_torchs_do_in_every_configuration() -> None:
     found = interpreted("layers")
     assert {name: error for name, error in found.items() if not error < LIMIT} == {}

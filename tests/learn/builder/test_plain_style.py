@@ -118,6 +118,7 @@ def test_plain_cpp_computes_what_the_task_does(name: str) -> None:
         torch.testing.assert_close(new(*inputs), model(*inputs), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_plain_triton_computes_what_the_module_does() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", "wide", "chain", "softmax_rows", "rms_by_hand"]

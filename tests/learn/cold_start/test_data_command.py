@@ -48,6 +48,7 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
     assert ran("card", tmp_path).exit_code == 1
 
 
+@pytest.mark.slow
 def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
     out = tmp_path / "out"

@@ -35,6 +35,7 @@ def judged(folder: Path, tasks: list[Task], stage: JudgeStage) -> Judged:
     return asyncio.run(judge_stage(folder, [subject_of(one) for one in tasks], room, stage, MAKING))
 
 
+@pytest.mark.slow
 def test_kernels_are_judged_once_and_troubles_are_told(tmp_path: Path) -> None:
     good = task("silu_chain")
     broken = Task(good.source.replace("torch.randn(rows", "torch.randm(rows"), "tanh_chain", "broken")

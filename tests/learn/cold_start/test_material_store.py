@@ -42,6 +42,7 @@ def test_a_verdict_stands_as_it_was_first_given(tmp_path: Path) -> None:
         assert store.verdict(BENCH, "other", candidate.id) is None
 
 
+@pytest.mark.slow
 def test_what_was_told_survives_a_kill(tmp_path: Path) -> None:
     for _ in range(3):
         child = subprocess.Popen(

@@ -54,6 +54,7 @@ def room(_: Any = None) -> Classrooms:
     return Classrooms(Appointment("test_trusted_stage:ShortBuilder"), 1, 120.0)
 
 
+@pytest.mark.slow
 def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None:
     subjects = [subject_of(task(name)) for name in ("silu_chain", "tanh_chain")]
     stage = JudgeStage(mistakes=1, proofs=0, workers=1, teachers=1, trusted=True, audit=0.0)
