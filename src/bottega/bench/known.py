@@ -60,20 +60,21 @@ def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str,
         run = read_run(folder, say)
         _same_terms(run, judging, fingerprint)
         for attempt in run.attempts:
-            if _stands(attempt) and attempt.verdict is not None and (attempt.task, attempt.candidate) not in known.verdicts:
-                known.keep(attempt.task, attempt.candidate, _noted(attempt.verdict, run_name(folder)))
+            verdict = standing(attempt)
+            if verdict is not None and (attempt.task, attempt.candidate) not in known.verdicts:
+                known.keep(attempt.task, attempt.candidate, _noted(verdict, run_name(folder)))
         looked_at = {attempt.task for attempt in run.attempts}
         rows = [row for row in run.tasks if row.id in looked_at and not row.fitness.startswith(CANNOT)]
         known.fitness = {row.id: row.fitness for row in rows} | known.fitness
     return known
 
 
-def _stands(attempt: Attempt) -> bool:
-    """Whether a verdict is of the text it stands beside, and says nothing that another process on the device may have caused."""
+def standing(attempt: Attempt) -> Verdict | None:
+    """Its verdict, if that is of the text it stands beside and says nothing that another process on the device may have caused."""
     verdict = attempt.verdict
     if verdict is None or verdict.task_id not in ("", attempt.task) or verdict.candidate_id not in ("", attempt.candidate):
-        return False
-    return not any(violation.name in FROM_OUTSIDE for violation in verdict.violations)
+        return None
+    return None if any(violation.name in FROM_OUTSIDE for violation in verdict.violations) else verdict
 
 
 def run_name(folder: Path) -> str:

@@ -7,12 +7,9 @@ with its less usual options too: other dimensions, dimensions kept or dropped, v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import prod
-from random import Random
 
-Shape = tuple[int, ...]
-"""Of one sample: without the batch."""
+from bottega.tasks.synth.chain_lines import Chain, Shape
 
 ACTIVATIONS = (
     "torch.relu({x})", "F.leaky_relu({x}, {slope})", "F.elu({x}, alpha={number})", "F.selu({x})", "F.gelu({x})", 'F.gelu({x}, approximate="tanh")',
@@ -61,75 +58,6 @@ LAYERS = (
 )
 GAINS = ("scale", "gain", "weight", "multiplier", "gamma", "factor", "alpha", "strength")
 SHIFTS = ("bias", "shift", "offset", "beta", "delta", "centre", "subtract", "extra_bias")
-SECONDS = ("y", "target", "other", "residual", "labels", "reference", "skip", "guide")
-
-
-@dataclass
-class Chain:
-    """What has been written so far."""
-
-    chance: Random
-    shape: Shape
-    maps: int
-    """Dimensions of a map behind its channels; 0 for rows and sequences, whose features come last."""
-    lines: list[str] = field(default_factory=list)
-    made: list[str] = field(default_factory=list)
-    inputs: dict[str, Shape] = field(default_factory=dict)
-    earlier: dict[str, Shape] = field(default_factory=dict)
-    """Values that have a name of their own, and may come back."""
-    operators: list[str] = field(default_factory=list)
-    moved: float = 0.0
-    """Bytes of one sample."""
-    products: float = 0.0
-    """Operations of one sample in products and convolutions."""
-    ended: bool = False
-    taken: set[str] = field(default_factory=set)
-
-    def write(self, operator: str, text: str, shape: Shape | None = None) -> None:
-        """One more line; what flows is always x."""
-        self.lines.append(f"x = {self.filled(text)}")
-        self.moved += 4.0 * prod(self.shape)
-        self.shape = self.shape if shape is None else shape
-        self.moved += 4.0 * prod(self.shape)
-        self.operators.append(operator)
-
-    def filled(self, text: str) -> str:
-        choose = self.chance.choice
-        drawn = {
-            "{number}": choose(("0.5", "2.0", "1.5", "0.7", "3.0", "0.25", "1.0", "4.0", "0.9")),
-            "{slope}": choose(("0.01", "0.1", "0.2", "0.05", "0.3", "0.5")),
-            "{small}": choose(("1e-5", "1e-6", "1e-8", "1e-3")),
-            "{power}": choose(("2", "3", "2.0")),
-        }
-        for mark, value in drawn.items():
-            text = text.replace(mark, value)
-        return text.replace("{x}", "x")
-
-    def attribute(self, names: tuple[str, ...], text: str) -> str:
-        """A layer or a parameter under a name that is free."""
-        name = self.chance.choice(names)
-        while name in self.taken:
-            name = f"{name.rstrip('0123456789')}{self.chance.randint(2, 9)}"
-        self.taken.add(name)
-        self.made.append(f"self.{name} = {text}")
-        return f"self.{name}"
-
-    def second(self, shape: Shape) -> str:
-        """Another input, of this shape."""
-        name = next(name for name in self.chance.sample(SECONDS, len(SECONDS)) if name not in self.inputs)
-        self.inputs[name] = shape
-        return name
-
-    @property
-    def channels(self) -> int:
-        return self.shape[0] if self.maps else self.shape[-1]
-
-    @property
-    def channel_dim(self) -> int:
-        return 1 if self.maps else len(self.shape)
-
-    def flag(self, probability: float) -> bool:
-        return self.chance.random() < probability
 
 
 Step = Callable[[Chain], bool]
