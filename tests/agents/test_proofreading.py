@@ -285,6 +285,17 @@ def test_no_kernel_of_the_builder_has_a_fault(language: Language, plain: bool) -
     assert set(seen) == {()}
 
 
+def test_a_part_of_the_shelf_that_an_answer_changed_is_looked_at() -> None:
+    answer = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, x, gate):\n        return cumsum(x, 1)\n"
+    whole = completed(answer, GATED)
+    assert "def cumsum(" in whole and faults(whole, GATED, "triton") == ()
+    head, _, rest = whole.partition("def cumsum(")
+    line, _, body = rest.partition(":\n")
+    assert faults(f"{head}def cumsum({line}:\n    missing_part(1)\n{body}", GATED, "triton") == (
+        "cumsum reads missing_part, which nothing defines",
+    )
+
+
 def test_a_file_that_is_nested_too_deeply_is_not_looked_at() -> None:
     deep = (
         "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x" + " + x" * 700 + "\n"

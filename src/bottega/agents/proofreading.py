@@ -15,6 +15,7 @@ from bottega.agents.code import LONGEST, parsed
 from bottega.agents.names import BUILTIN
 from bottega.agents.order import read_too_early
 from bottega.agents.scopes import FUNCTIONS, Scopes
+from bottega.agents.shelf.shelf import shelf_of, text_of
 from bottega.agents.signatures import Function, is_kernel, methods_that_differ, misfits
 from bottega.core.candidate import Language
 from bottega.core.errors import TaskError
@@ -36,10 +37,19 @@ def faults(source: str, task_source: str, language: Language) -> tuple[str, ...]
         return ()
     if tree is None:
         return ()
+    _hollow_out(tree, source)
     try:
         return _found(tree, task_source, language)
     except RecursionError:  # nested deeper than this can look: nothing is certain
         return ()
+
+
+def _hollow_out(tree: ast.Module, source: str) -> None:
+    """Parts of the shelf to the letter have no slips, and are most of a file: their heads are enough."""
+    lines, parts = source.split("\n"), shelf_of().parts
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in parts and parts[node.name].text == text_of(node, lines):
+            node.body = [ast.Pass()]
 
 
 def _found(tree: ast.Module, task_source: str, language: Language) -> tuple[str, ...]:

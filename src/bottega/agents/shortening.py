@@ -10,6 +10,7 @@ import functools
 import io
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bottega.agents.code import defines_model, parsed
@@ -38,15 +39,14 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 def shortened(source: str, task_source: str) -> str:
     """What `completed` makes whole again. Where `ModelNew` is built in another way than `Model`, only parts of the shelf go."""
-    short = source
-    for step in (_without_the_shelf, _without_the_task):
-        try:
-            shorter = step(short, task_source)
-        except _UNREADABLE:
-            continue
-        if shorter != short and defines_model(completed(shorter, task_source)):
-            short = shorter
-    return short
+    for steps in (_STEPS, *((step,) for step in _STEPS)):
+        short = source
+        for step in steps:
+            with suppress(*_UNREADABLE):
+                short = step(short, task_source)
+        if short != source and defines_model(completed(short, task_source)):
+            return short
+    return source
 
 
 def _without_the_shelf(source: str, task_source: str) -> str:
@@ -59,6 +59,9 @@ def _without_the_task(source: str, task_source: str) -> str:
     tree, task = parsed(source), _task(task_source)
     short = _File(source, tree.body, task).shortened() if tree and task else None
     return source if short is None else short
+
+
+_STEPS = (_without_the_shelf, _without_the_task)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ the task could not be judged, or that the device was busy, may be a neighbour's 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from bottega.bench.run_directory import read_run
 from bottega.bench.settings import Judging
 from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import Verdict
 from bottega.episodes.commission import differences
+from bottega.judge.same_text import SameText
 
 FROM_OUTSIDE = ("work_after_return", "baseline_disturbed")
 """Violations that a busy device looks like."""
@@ -29,28 +29,11 @@ SAME_TEXT = ", the same text on the same task"
 
 
 @dataclass
-class Known:
+class Known(SameText):
     """One for a run, however many devices it has."""
 
-    verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-    """By task and candidate. They took no time here, and say so."""
     fitness: dict[str, str] = field(default_factory=dict)
     """By task, why it cannot be judged fairly; empty where it can."""
-    _under_way: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
-
-    def keep(self, task: str, candidate: str, verdict: Verdict) -> None:
-        if verdict.outcome is not Outcome.INVALID_TASK:
-            self.verdicts[task, candidate] = replace(verdict, stages_s={"total": 0.0})
-
-    async def judged(self, task: str, candidate: str, judge: Callable[[], Awaitable[Verdict]]) -> Verdict:
-        """The verdict that there is, or the judge's. Whoever asks while it is under way waits for it."""
-        key = task, candidate
-        async with self._under_way.setdefault(key, asyncio.Lock()):
-            if key in self.verdicts:
-                return self.verdicts[key]
-            verdict = await judge()
-            self.keep(*key, verdict)
-            return verdict
 
 
 def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str, Any], say: Say | None = None) -> Known:

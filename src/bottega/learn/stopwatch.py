@@ -19,6 +19,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.same_text import SameText
 
 TRIES = 3
 """How often a judge that was lost is asked in all."""
@@ -91,10 +92,14 @@ class Judges(Protocol):
 
 
 class WatchedJudge:
-    """Asks again when the judge was lost. An episode then goes on without a verdict, which is no reward; a proof cannot, and raises."""
+    """Asks again when the judge was lost. An episode then goes on without a verdict, which is no reward; a proof cannot, and raises.
+
+    Episodes of a step that give the same text share its verdict; the gate's proofs are judged afresh every time.
+    """
 
     def __init__(self, judge: Judges, watch: Stopwatch) -> None:
         self._judge, self._watch = judge, watch
+        self._same = SameText()
 
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         with self._watch.judge.work():
@@ -106,6 +111,11 @@ class WatchedJudge:
             return self._judge.judge(task, candidate, **options)
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        if options:
+            return await self._asked(task, candidate, **options)
+        return await self._same.judged(task.id, candidate.id, lambda: self._asked(task, candidate))
+
+    async def _asked(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         told = ""
         with self._watch.judge.work():
             for _ in range(TRIES):

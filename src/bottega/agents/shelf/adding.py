@@ -10,7 +10,7 @@ from bottega.agents.code import compiles, parsed
 from bottega.agents.names import BUILTIN, Names, imported, names_of
 from bottega.agents.placement import AnswerFile, Piece
 from bottega.agents.shelf.renaming import renamed
-from bottega.agents.shelf.shelf import Import, Part, Shelf, look, shelf_of
+from bottega.agents.shelf.shelf import Import, Part, Shelf, look, shelf_of, text_of
 from bottega.core.statements import binds, reads
 
 _SUFFIX = "_part"
@@ -48,12 +48,12 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
     tree, shelf = parsed(source), shelf or shelf_of()
     if tree is None or not tree.body:
         return source
-    names = names_of(source, tree.body)
+    names, lines = names_of(source, tree.body), source.split("\n")
     same = {
         name: node
         for node in tree.body
         for name in binds(node)[:1]
-        if name in shelf.parts and name not in task_names | BUILTIN and look(node) == shelf.parts[name].look
+        if name in shelf.parts and name not in task_names | BUILTIN and _is_part(node, lines, shelf.parts[name])
     }
     whole = {name for name in same if all(_stays_the_same(part, same.keys(), names) for part in shelf.closure([name]))}
     rest = _without(source, tree.body, [same[name] for name in whole])
@@ -97,6 +97,10 @@ def _is_kernel(statement: ast.stmt) -> bool:
 
 def _is_same(one: Import, names: Names) -> bool:
     return one.name not in names.assigned and names.imports.get(one.name, frozenset()) <= {one.stands}
+
+
+def _is_part(node: ast.stmt, lines: Sequence[str], part: Part) -> bool:
+    return text_of(node, lines) == part.text or look(node) == part.look
 
 
 def _stays_the_same(part: Part, same: Set[str], names: Names) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,8 +136,7 @@ def _parts_of(path: Path, borrowed: dict[str, str]) -> list[Part]:
 
 def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> Part:
     (name,) = binds(node)
-    decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
-    text = "\n".join(lines[(decorators[0] if decorators else node).lineno - 1 : node.end_lineno])
+    text = text_of(node, lines)
     read, (at_once, _) = reads(node), needs_at_once(node)
     return Part(
         name,
@@ -148,6 +147,12 @@ def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: s
         frozenset(at_once & known - {name}),
         any(isinstance(inner, ast.Attribute) and inner.attr == name for inner in ast.walk(node)),
     )
+
+
+def text_of(node: ast.stmt, lines: Sequence[str]) -> str:
+    """Its lines, decorators among them."""
+    decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
+    return "\n".join(lines[(decorators[0] if decorators else node).lineno - 1 : node.end_lineno])
 
 
 def look(node: ast.stmt) -> str:

@@ -30,7 +30,7 @@ def written(source: str, summary: str, style: str, thought: str = "", task_sourc
     task does not have, as a walk along its sketch where one is given."""
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
     if style == "terse":
-        source = shortened(without_prose(source), task_source)
+        source = without_prose(shortened(source, task_source))
         source = walked(source, sketch) if sketch else source
     block = fenced(source, "python")
     if style == "terse":

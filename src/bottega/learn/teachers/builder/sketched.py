@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from bottega.judge.sketch import sketch_of
@@ -24,8 +25,9 @@ ALIKE = {
 """A sketch's word for an operator, and what the tracer calls it, where that is another."""
 
 
+@functools.lru_cache(16)
 def sketch_lines(source: str) -> list[str]:
-    """Nothing where the task has no sketch."""
+    """Nothing where the task has no sketch. Asked for several times of every task that is taught."""
     try:
         return sketch_of(source).splitlines()
     except Exception:  # there is none, or the task's own code does not run on a sketch's tensors

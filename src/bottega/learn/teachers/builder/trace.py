@@ -110,27 +110,24 @@ def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Gr
         model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
         inputs = tuple(namespace["get_inputs"]())
         whole = torch.export.export(model, inputs, strict=False)
-        exported = _functional(whole) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
-        strange = _strange(exported, known)
-        if strange:
-            exported = whole.run_decompositions({})
-            strange = _strange(exported, known)
-        if strange:
+        exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
+        if strange := _strange(exported, known):
             table = _decompositions()
-            exported = exported.run_decompositions({target: table[target] for target in strange if target in table})
+            exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
     return _graph(exported, model, task, inputs)
 
 
-def _functional(exported: Any) -> Any:
-    """No operator taken apart, and none left that works in place: `run_decompositions({})`, told that only the composites of this graph exist.
+def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = ()) -> Any:
+    """Only these operators taken apart, and none left that works in place: `run_decompositions`, told that only the composites of this graph
+    and the known ones exist.
 
     It prepares every composite operator of torch to be left whole, hundreds of them, which takes a quarter of a second for each module:
     six times as long as all the rest. `where` comes in on the way; any other that does is taken apart, which shows as a strange operator.
     """
     here = _targets(exported)
-    occurring = {composite for composite in _composites() if composite in here or _operator(composite) == "where"}
+    occurring = {composite for composite in _composites() if composite in here or _operator(composite) in ("where", *known)}
     with _LIST, mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext():
-        return exported.run_decompositions({})
+        return exported.run_decompositions(apart)
 
 
 @functools.cache
