@@ -172,7 +172,7 @@ def test_only_a_graph_that_works_in_place_is_made_functional(name: str, mutates:
     given = next(one for one in SMALL if one.name == name)
     seen: list[Any] = []
     functional = trace._functional
-    monkeypatch.setattr(trace, "_functional", lambda exported: seen.append(exported) or functional(exported))
+    monkeypatch.setattr(trace, "_functional", lambda exported, *more: seen.append(exported) or functional(exported, *more))
     short = trace.trace(given, KNOWN)
     assert bool(seen) == mutates
     monkeypatch.setattr(trace, "_mutates", lambda target: True)

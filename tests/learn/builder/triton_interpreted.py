@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lookup_tasks import LOOKUPS
 from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
@@ -26,7 +27,7 @@ from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import Builder
 from bottega.learn.teachers.builder.triton import layout, product, scan
 
-TASKS = {given.name: given for given in (*SMALL, *WIDE)}
+TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS)}
 LIBDEVICE = {
     "tanh": np.tanh, "expm1": np.expm1, "log1p": np.log1p, "pow": np.power, "rint": np.rint, "trunc": np.trunc, "tan": np.tan,
     "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh,

@@ -10,7 +10,7 @@ from bottega.agents.code import compiles, parsed
 from bottega.agents.names import BUILTIN, Names, imported, names_of
 from bottega.agents.placement import AnswerFile, Piece
 from bottega.agents.shelf.renaming import renamed
-from bottega.agents.shelf.shelf import Import, Part, Shelf, look, shelf_of, text_of
+from bottega.agents.shelf.shelf import FOR_KERNELS, Import, Part, Shelf, look, shelf_of, text_of
 from bottega.core.statements import binds, reads
 
 _SUFFIX = "_part"
@@ -82,12 +82,12 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
 
 def _wanted(names: Names, body: Sequence[ast.stmt], task_names: Set[str], shelf: Shelf) -> list[str]:
     """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton. A kernel
-    cannot call a part: a name that only kernels read is a slip, and stays one."""
+    cannot call most parts: a name that only kernels read is a slip, and stays one."""
     if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
         return []
     outside = {name for statement in body if not _is_kernel(statement) for name in reads(statement)}
-    missing = (names.read & outside) - names.taken - task_names - BUILTIN
-    return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered)
+    missing = (names.read & (outside | set(FOR_KERNELS))) - names.taken - task_names - BUILTIN
+    return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered or name in FOR_KERNELS)
 
 
 def _is_kernel(statement: ast.stmt) -> bool:

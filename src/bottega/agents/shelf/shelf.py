@@ -13,6 +13,8 @@ from bottega.agents.placement import needs_at_once
 from bottega.core.errors import BottegaError
 from bottega.core.statements import binds, reads
 
+FOR_KERNELS = ("index_in", "index_in_part")
+"""Parts that kernels of an answer may call; others are for `forward`."""
 TRITON = Path(__file__).parent / "triton"
 PACKAGE = "bottega.agents.shelf."
 """Imports from here are how a file of the shelf takes names of another; they reach no answer."""

@@ -31,6 +31,8 @@ _SHORT = "import torch.nn.functional as F"
 _CALL = re.compile(r"^(t\d+\w*(?:, t\d+\w*)*) = (\w+\(.*\))(?: (?:[\dx]+|scalar).*)?$")
 _RESULT = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 _ASSIGNED = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = (?!tl\.load)")
+_TAKEN = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = tl\.load\((\w+)_ptr")
+"""A part of a tensor, under the name that the sketch has for it."""
 _REDUCED = re.compile(r"^(\s+)(\w+) (?:= .*tl\.(?:sum|max|min|reduce)\(|\+= )")
 _TOLD = re.compile(r"^\s*# (?=t\d)")
 _HELPING = re.compile(r"^\s+v\d+(?:_\d+)? = ")
@@ -205,7 +207,9 @@ def _kernel(text: str, steps: list[str], calls: dict[str, str]) -> str:
         if _HELPING.match(line):
             held.append(line)
             continue
-        if (match := _ASSIGNED.match(line)) and calls.get(match[2]) in left:
+        taken = _TAKEN.match(line)
+        cut = taken if taken and taken[2] != taken[3] and not taken[2].startswith(f"{taken[3]}_") else None
+        if (match := _ASSIGNED.match(line) or cut) and calls.get(match[2]) in left:
             own = left.index(calls[match[2]])
             tell(match[1], [step for step in left[: own + 1] if step == left[own] or _operator(step) not in _REDUCING])
         elif underway and line.lstrip().startswith(f"{underway} = "):

@@ -168,7 +168,7 @@ def _task(source: str, name: str, seed: int, index: int, level: int) -> Task:
 def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], aim: float) -> Draft | None:
     """The same draw, again and again with another first length, until it costs about what was aimed at."""
     low = Random(f"{label}/dtype").random() < LOW_PRECISION[target.name]
-    dtype = Random(f"{label}/dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
+    dtype = Random(f"{label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
     make = single if level == 1 else several
     grow = Random(f"{label}/grow").choice(GROWTH[target.name])
     for shrink in (grow, 0.5 * grow, 0.25 * grow, 0.12 * grow):

@@ -10,6 +10,7 @@ from typing import Any
 
 from bottega.agents.completion import completed
 from bottega.agents.proofreading import faults
+from bottega.agents.shelf.shelf import FOR_KERNELS
 from bottega.core.candidate import Candidate, Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.frame import Frame, frame_of
@@ -19,12 +20,12 @@ from bottega.learn.teachers.builder.layers.steps import layer_steps
 from bottega.learn.teachers.builder.layers.techniques import CAPTURED, LAYERS
 from bottega.learn.teachers.builder.lowering.lower import KNOWN, Lowered, lower
 from bottega.learn.teachers.builder.lowering.parts import PARTS
-from bottega.learn.teachers.builder.plan import Plan
+from bottega.learn.teachers.builder.plan import Cuts, Plan
 from bottega.learn.teachers.builder.planner import OWN_PRODUCT, OWN_TECHNIQUES, SHELVED, TECHNIQUES, make_plan
 from bottega.learn.teachers.builder.product_rule import products_pay
 from bottega.learn.teachers.builder.replay import REPLAY, replayed
 from bottega.learn.teachers.builder.sharing import shared
-from bottega.learn.teachers.builder.sketched import sketch_lines, sketched, told
+from bottega.learn.teachers.builder.sketched import cuts, sketch_lines, sketched, told
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.trace import Graph, Ref, trace
@@ -74,9 +75,10 @@ class Understood:
     lowered: Lowered
     literal: bool = False
     layers: tuple[Layer, ...] = ()
+    cuts: Cuts = ()
 
     def plan(self, techniques: frozenset[str]) -> Plan:
-        return make_plan(self.lowered, techniques, self.literal)
+        return make_plan(self.lowered, techniques, self.literal, self.cuts)
 
 
 def understand(task: Task, style: Style | None = None, language: Language = "triton") -> Understood:
@@ -88,10 +90,27 @@ def understand(task: Task, style: Style | None = None, language: Language = "tri
     lines = sketch_lines(task.source) if style.plain else []
     named = _named(graph, style, frame, sketched(graph, lines))
     calls = told(lines) if style.plain and language == "triton" else None
-    return Understood(task, frame, lower(named, task.label, calls), style.plain, layers_of(graph))
+    return Understood(task, frame, lower(named, task.label, calls), style.plain, layers_of(graph), cuts(lines))
 
 
-RESERVED = ("torch", "nn", "F", "tl", "triton", "self", "max", "min", "abs", "sum", "range", "float", "int", "math", *PARTS)
+RESERVED = (
+    "torch",
+    "nn",
+    "F",
+    "tl",
+    "triton",
+    "self",
+    "max",
+    "min",
+    "abs",
+    "sum",
+    "range",
+    "float",
+    "int",
+    "math",
+    *PARTS,
+    *FOR_KERNELS,
+)
 RESULTS = ("y", "out", "output", "result")
 WORDS = {
     "conv": ("conv", "features"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from bottega.learn.teachers.builder.kernel import Kernel
-from bottega.learn.teachers.builder.view import Buffer
+from bottega.learn.teachers.builder.view import Buffer, Shape
+
+Cuts = tuple[tuple[tuple[str, ...], str, Shape], ...]
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,12 @@ class Plan:
 
     literal: bool = False
     """Whether sizes are written as numbers, where they are not read off a tensor that exists."""
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """Of every result that the sketch names, where kernels may look operands up by shapes."""
+
+    cuts: Cuts = ()
+    """Calls of the sketch that take parts of a tensor: names of the results, the call, and the shape of one."""
 
     def results(self) -> list[Buffer]:
         return [buffer for buffer in self.buffers.values() if buffer.kind == "result"]

@@ -18,7 +18,7 @@ from bottega.learn.teachers.builder.expression import Apply, Expression, Load, N
 from bottega.learn.teachers.builder.kernel import Attention, Call, Convolution, Kernel, Map, Pool, Product, Rows, Scan, Store
 from bottega.learn.teachers.builder.lowering.lower import Lowered
 from bottega.learn.teachers.builder.lowering.scope import Statement
-from bottega.learn.teachers.builder.plan import Plan
+from bottega.learn.teachers.builder.plan import Cuts, Plan
 from bottega.learn.teachers.builder.sizes import resolved
 from bottega.learn.teachers.builder.technique import Technique
 from bottega.learn.teachers.builder.view import Buffer, View, contiguous_strides
@@ -104,7 +104,7 @@ SHELVED = Technique(
 )
 
 
-def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False) -> Plan:
+def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False, cuts: Cuts = ()) -> Plan:
     kernels = _chosen(_needed(lowered), techniques)
     if SHELVED.name in techniques:
         kernels = _live(kernels, _buffers_of(lowered.returned))
@@ -118,7 +118,11 @@ def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = Fals
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, literal=literal))
+    by_shape = literal and SHELVED.name in techniques
+    shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
+    plan = resolved(
+        Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, literal=literal, shapes=shapes, cuts=cuts)
+    )
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
 from bottega.judge.sketch import sketch_of
+from bottega.learn.teachers.builder.plan import Cuts
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 
 _LINE = re.compile(r"^(?P<names>t\d\w*(?:, t\d\w*)*) = (?P<text>(?P<operator>\w+)\(.*\))(?: (?P<shape>[\dx]+|scalar))?")
+_CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
 _RETURNED = re.compile(r"^return (t\d\w*)$")
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
@@ -23,6 +26,14 @@ ALIKE = {
     "norm": ("linalg_vector_norm",), "linalg_norm": ("linalg_vector_norm",), "subtract": ("sub",), "multiply": ("mul",),
 }  # fmt: skip
 """A sketch's word for an operator, and what the tracer calls it, where that is another."""
+WRITTEN_OUT = {
+    "softsign": ("abs", "add", "div"), "tanhshrink": ("tanh", "sub"), "softmin": ("neg", "softmax"),
+    "normalize": ("linalg_vector_norm", "clamp_min", "expand_as", "div"), "pairwise_distance": ("sub", "add", "norm"),
+    "glu": ("slice", "slice", "sigmoid", "mul"),
+    "triplet_margin_loss": ("sub", "add", "norm", "sub", "add", "norm", "add", "sub", "clamp_min", "mean"),
+    "local_response_norm": ("view", "mul", "view", "pad", "avg_pool3d", "squeeze", "view", "mul", "add", "pow", "div"),
+}  # fmt: skip
+"""Operators that torch writes in terms of others, and these, in order."""
 
 
 @functools.lru_cache(16)
@@ -39,13 +50,31 @@ def told(lines: list[str]) -> dict[str, str]:
     return {match["names"]: match["text"] for line in lines if (match := _LINE.match(line)) and "," not in match["names"]}
 
 
+def cuts(lines: list[str]) -> Cuts:
+    """The calls that take parts of a tensor."""
+    matches = [match for line in lines if (match := _LINE.match(line)) and match["operator"] in _CUTTING and match["shape"]]
+    return tuple(
+        (tuple(match["names"].split(", ")), match["text"], tuple(map(int, match["shape"].split("x"))))
+        for match in matches
+        if match["shape"] != "scalar"
+    )
+
+
 def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
     """By the tracer's name, the sketch's; what the sketch does not name is left out."""
     found: dict[str, str] = {}
     calls = [match for line in lines if (match := _LINE.match(line))]
-    place, gap = 0, []
-    for node in graph.nodes:
-        later = next((number for number in range(place, len(calls)) if _same(calls[number], node)), None)
+    place, number, gap = 0, 0, []
+    while number < len(graph.nodes):
+        node = graph.nodes[number]
+        pieces = _pieces(calls[place], graph.nodes[number:]) if place < len(calls) else 0
+        if pieces:
+            found |= _decomposed([], gap)
+            found[graph.nodes[number + pieces - 1].name] = _first(calls[place])
+            place, number, gap = place + 1, number + pieces, []
+            continue
+        number += 1
+        later = next((at for at in range(place, len(calls)) if _same(calls[at], node)), None)
         if later is None:
             gap.append(node)
             continue
@@ -59,6 +88,14 @@ def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
         found = {name: word for name, word in found.items() if word != returned[1]}
         found[last.name] = returned[1]
     return found
+
+
+def _pieces(call: re.Match[str], nodes: Sequence[Node]) -> int:
+    """How many nodes are this call, where it is one that torch itself writes in terms of others; they have names of their own, which other calls
+    of the sketch may have too."""
+    pieces = WRITTEN_OUT.get(call["operator"], ())
+    same = tuple(node.operator for node in nodes[: len(pieces)]) == pieces
+    return len(pieces) if same and _shape(nodes[len(pieces) - 1]) == call["shape"] else 0
 
 
 def _decomposed(calls: list[re.Match[str]], nodes: list[Node]) -> dict[str, str]:

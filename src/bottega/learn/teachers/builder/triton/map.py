@@ -9,6 +9,7 @@ from bottega.learn.teachers.builder.expression import Expression, views
 from bottega.learn.teachers.builder.kernel import Map
 from bottega.learn.teachers.builder.loops import Loop, merge
 from bottega.learn.teachers.builder.triton.emit import Emitter
+from bottega.learn.teachers.builder.triton.lookup import Lookup, is_flat, is_single, lookup, wanted_by, whole_of
 from bottega.learn.teachers.builder.triton.reading import barriers, reader, store
 from bottega.learn.teachers.builder.triton.sheet import Page, Sheet
 from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_names
@@ -22,19 +23,31 @@ def write_map(page: Page, kernel: Map) -> None:
     bodies = bodies_of(kernel)
     operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
     sheet.reserve([view.buffer for view in operands])
-    loops = merge(kernel.shape, operands, barriers(bodies))
-    _flat(sheet, kernel, loops, operands)
+    lookups = _lookups(page, kernel)
+    loops = merge(kernel.shape, [view for view in operands if view not in lookups], barriers(bodies))
+    _flat(sheet, kernel, loops, operands, lookups)
 
 
 def bodies_of(kernel: Map) -> list[Expression]:
     return [item.body for item in kernel.stores]
 
 
-def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View]) -> None:
+def _lookups(page: Page, kernel: Map) -> dict[View, Lookup]:
+    found: dict[View, Lookup] = {}
+    for view, shapes in wanted_by(bodies_of(kernel), page.plan.shapes).items():
+        wholes = [whole_of(shape, kernel.shape) for shape in (*shapes, kernel.shape)]
+        hits = [lookup(view, page.plan.buffers[view.buffer], whole) for whole in wholes if whole is not None]
+        hit = next((hit for hit in hits if hit is not None), None)
+        if hit is not None and not is_flat(view) and not is_single(view):
+            found[view] = hit
+    return found
+
+
+def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
     hand = sheet.hand
     index, mask = sheet.fresh(hand.flat), sheet.fresh(hand.mask)
     indices, sizes = numbered_names(sheet, len(loops), index, hand.size)
-    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, hand.size)])
+    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, hand.size)], lookups=lookups)
     emitter = Emitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
     block = sheet.constexpr(hand.block, str(FLAT_BLOCK))

@@ -35,12 +35,13 @@ from bottega.learn.teachers.builder.triton.accumulate import (
 )
 from bottega.learn.teachers.builder.triton.emit import Emitter, kind_of, number
 from bottega.learn.teachers.builder.triton.layout import Layout, accumulators, kind_and_type, layout_of
+from bottega.learn.teachers.builder.triton.lookup import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
 from bottega.learn.teachers.builder.triton.map import write_map
 from bottega.learn.teachers.builder.triton.neutral import choose_other, is_neutral, neutral_text
 from bottega.learn.teachers.builder.triton.reading import barriers, moves, reader, store
 from bottega.learn.teachers.builder.triton.sheet import Page
 from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_names
-from bottega.learn.teachers.builder.view import View
+from bottega.learn.teachers.builder.view import View, contiguous_strides
 
 ROW, COLUMN = 0, 1
 LOOPED_BLOCK, LOOPED_TILE = 4096, 16
@@ -70,7 +71,9 @@ class _Writer:
         self.operands = [view for body in bodies for view in views(body)] + [item.view for item in stores]
         sheet.reserve([view.buffer for view in self.operands])
         self.shape = kernel.kept + kernel.reduced
-        loops = merge(self.shape, self.operands, [len(kernel.kept), *barriers(bodies)])
+        lookups = self._lookups(bodies)
+        straight = [view for view in self.operands if view not in lookups]
+        loops = merge(self.shape, straight, [len(kernel.kept), *barriers(bodies)])
         kept = [loop for loop in loops if loop.axes and loop.axes[0] < len(kernel.kept)] or [Loop(1, ())]
         reduced = [loop for loop in loops if loop.axes and loop.axes[0] >= len(kernel.kept)] or [Loop(1, ())]
         self.row, self.column = sheet.fresh(hand.row), sheet.fresh(hand.column)
@@ -82,6 +85,7 @@ class _Writer:
             self.shape,
             self.operands,
             [Group(self.row, kept, indices, sizes, hand.rows), Group(self.column, reduced, inner, extents, hand.columns)],
+            lookups=lookups,
         )
         self.reduces = lambda node: COLUMN in self.space.depends(node.view)
         self.other = choose_other(list(kernel.reductions), self.reduces)
@@ -91,6 +95,32 @@ class _Writer:
         self.space.touch(self.operands, bodies)
         double = any(node.dtype == "float64" for b in bodies for node in walk(b) if isinstance(node, Load | Gather))
         self.dtype = "float64" if double else "float32"
+
+    def _lookups(self, bodies: list[Expression]) -> dict[View, Lookup]:
+        """Not for what lies as the rows do: one value a row, or one of a row's own."""
+        kernel, buffers = self.kernel, self.page.plan.buffers
+        count, rows = math.prod(self.shape), math.prod(kernel.kept)
+        dense = [view for view in dict.fromkeys((*(s.view for s in kernel.element_stores), *self.operands))
+                 if buffers[view.buffer].size == count and not view.offset]  # fmt: skip
+        found: dict[View, Lookup] = {}
+        for view, shapes in wanted_by(bodies, self.page.plan.shapes).items():
+            kept, reduced = view.strides[: len(kernel.kept)], view.strides[len(kernel.kept) :]
+            a_row = not any(reduced) and not view.offset and kept == contiguous_strides(kernel.kept)
+            own = buffers[view.buffer]
+            a_column = not any(kept) and own.shape == (math.prod(kernel.reduced),) and not self.layout.outer
+            if view in dense or a_row or a_column or is_single(view):
+                continue
+            wholes: list[Whole | None] = []
+            for shape in sorted(shapes, key=math.prod):
+                if math.prod(shape) == rows and not any(reduced):
+                    wholes.append(whole_of(shape, kernel.kept))
+                elif math.prod(shape) == count:
+                    wholes += [whole_behind(shape, main, buffers[main.buffer]) for main in dense]
+            hits = [lookup(view, own, whole) for whole in wholes if whole is not None]
+            hit = next((hit for hit in hits if hit is not None), None)
+            if hit is not None:
+                found[view] = hit
+        return found
 
     def _kind(self, reduction: Reduction) -> str:
         if reduction.operation in ("argmax", "argmin"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from bottega.learn.teachers.builder.allocate import axis_text
 from bottega.learn.teachers.builder.expression import Expression, Index, walk
 from bottega.learn.teachers.builder.loops import Loop, strides_along
+from bottega.learn.teachers.builder.triton.lookup import Lookup, part_name
 from bottega.learn.teachers.builder.triton.sheet import Sheet
 from bottega.learn.teachers.builder.view import Shape, View, contiguous_strides
 
@@ -46,6 +47,8 @@ class Space:
     needed: set[tuple[int, int]] = field(default_factory=set)
     texts: dict[int, str] = field(default_factory=dict)
     """Sizes of single axes as Python, where the plan says them itself."""
+    lookups: dict[View, Lookup] = field(default_factory=dict)
+    """Operands that the shelf's functions find, by shapes."""
 
     # Sizes
 
@@ -122,8 +125,15 @@ class Space:
             offset = f"{offset} + {self.groups[-1].index}" if offset else self.groups[-1].index  # a single place: index 0
         return f"{pointer} + {offset}" if offset else pointer
 
+    def called(self, view: View) -> str:
+        """The sketch's name for a part of a tensor that is looked up."""
+        return part_name(self.lookups[view], view.buffer, self.sheet.page.plan.cuts) if view in self.lookups else ""
+
     def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
         """The sum of indices times strides. Indices that must be told apart are noted in `needed`."""
+        if view in self.lookups:
+            main = self.lookups[view].whole.main
+            return self.lookups[view].text(self.groups[0].index if main is None else self.offset(main))
         terms: list[str] = []
         for number, group in enumerate(self.groups):
             if number in skip:
@@ -228,12 +238,13 @@ class Space:
         return "0"
 
     def depends(self, view: View) -> frozenset[int]:
-        """The groups along which the view moves."""
-        return frozenset(
-            number
-            for number, group in enumerate(self.groups)
-            if any(stride and loop.size > 1 for stride, loop in zip(strides_along(group.loops, view), group.loops))
-        )
+        """The groups along which the view moves, or the index by which it is looked up."""
+        if view in self.lookups:
+            main = self.lookups[view].whole.main
+            return frozenset((0,)) if main is None else self.depends(main)
+        moving = {axis for axis, stride in enumerate(view.strides) if stride and self.shape[axis] > 1}
+        axes = [{axis for loop in group.loops for axis in loop.axes} for group in self.groups]
+        return frozenset(number for number, own in enumerate(axes) if own & moving)
 
 
 def _factor(text: str, wrapped: bool) -> str:

@@ -1,0 +1,74 @@
+"""Operands of other shapes are looked up by the shapes that the sketch shows, and no index is taken apart for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lookup_tasks import LOOKUPS
+
+from bottega.agents.completion import completed
+from bottega.agents.doubts import doubts
+from bottega.agents.misfits import misfits
+from bottega.agents.walking import strayed
+from bottega.judge.sketch import sketch_of
+from bottega.learn.cold_start.answers import written
+from bottega.learn.teachers.builder.parts_course import PartsBuilder
+
+HERE = Path(__file__).parent
+CALLS = re.compile(r"\((index_in|index_in_part)\(|\+ (index_in|index_in_part)\(")
+SHAPES = re.compile(r"\(\d+(?:, \d+)*,?\)")
+
+
+def answer(name: str) -> tuple[str, str]:
+    given = next(one for one in LOOKUPS if one.name == name)
+    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    sketch = sketch_of(given.source)
+    return written(whole, "", "terse", "", given.source, sketch), sketch
+
+
+@pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
+def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> None:
+    short, sketch = answer(name)
+    lines = [line for line in short.split("\n") if "index_in" in line]
+    assert lines and "def index_in" not in short
+    shown = {tuple(map(int, text.split("x"))) for text in re.findall(r"(?<= )\d+(?:x\d+)*\b", sketch)}
+    shapes = {tuple(int(size) for size in re.findall(r"\d+", text)) for line in lines for text in SHAPES.findall(line)}
+    assert shapes and shapes <= shown
+    assert "HW" not in short and "_stride" not in short
+
+
+@pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
+def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> None:
+    given = next(one for one in LOOKUPS if one.name == name)
+    short, sketch = answer(name)
+    whole = completed(short.removeprefix("```python\n").removesuffix("```"), given.source)
+    assert "def index_in" in whole
+    assert [look(whole, sketch) for look in (doubts, misfits, strayed)] == [(), (), ()]
+
+
+def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
+    short, sketch = answer("chunked_gate")
+    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", sketch)
+    first, second = (re.search(rf"    t1_{k} = tl.load\(x_ptr \+ (.*), mask=mask\)", short) for k in (0, 1))
+    assert first and first[1] == "index_in_part((3, 10, 4, 6), 1, 0, (3, 5, 4, 6), offsets)"
+    assert second and second[1] == "index_in_part((3, 10, 4, 6), 1, 5, (3, 5, 4, 6), offsets)"
+    told = short.index("    # t1_0, t1_1 = chunk", short.index("@triton.jit"))
+    assert told < min(short.index("    t1_0 = "), short.index("    t1_1 = "))
+
+
+@pytest.mark.parametrize("limits", ["wide", "tight"])
+def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", limits, *(one.name for one in LOOKUPS)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    errors = {f"{name}: {technique}": error for name, steps in found.items() for technique, error in steps}
+    assert len(found) == len(LOOKUPS) and sum("shelved_parts" in name for name in errors) >= len(LOOKUPS) - 2
+    assert {name: error for name, error in errors.items() if isinstance(error, str) or not error < 5e-6} == {}
