@@ -141,3 +141,54 @@ def test_an_earlier_result_that_is_read_is_not_taken_for_the_one_that_is_made() 
         misfits(two + "\n\n@triton.jit\ndef t2_kernel(t2_ptr, t3_ptr, n):\n    tl.store(t2_ptr, tl.load(t3_ptr + n))\n", sketch)
         == ()
     )
+
+
+LOOKED_UP = """forward(x)
+x 4x8x16
+self.gain 8x1
+t1 = mul(x, self.gain) 4x8x16
+return t1"""
+LOOKING = """import torch
+
+
+class ModelNew(Model):
+    def forward(self, x):
+        # t1 = mul(x, self.gain)
+        t1 = torch.empty((4, 8, 16), device=x.device, dtype=x.dtype)
+        n = x.numel()
+        t1_kernel[(triton.cdiv(n, 1024),)](x, self.gain, t1, n, BLOCK=1024)
+        return t1
+
+
+@triton.jit
+def t1_kernel(x_ptr, gain_ptr, t1_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    gain = tl.load(gain_ptr + index_in((8, 1), (4, 8, 16), offsets), mask=mask)
+    t1 = x * gain
+    tl.store(t1_ptr + offsets, t1, mask=mask)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ("index_in((8, 1), (4", "index_in((8, 1), (4", ()),
+        ("index_in((8, 1), (4", "index_in((8,), (4", ("t1_kernel looks gain up as (8,), and it is (8, 1)",)),
+        (
+            "index_in((8, 1), (4, 8, 16), offsets)",
+            "index_in_part((16, 1), 0, 8, (8, 1), offsets)",
+            ("t1_kernel looks gain up as (16, 1), and it is (8, 1)",),
+        ),
+        (
+            "index_in((8, 1), (4, 8, 16), offsets)",
+            "offsets",
+            ("t1_kernel reads gain, of 8 elements, at 512 places",),
+        ),
+        ("index_in((8, 1), (4, 8, 16), offsets)", "offsets // 16 % 8", ()),
+    ],
+)
+def test_lookups_and_places_fit_the_operands(then: str, now: str, told: tuple[str, ...]) -> None:
+    assert then in LOOKING
+    assert misfits(LOOKING.replace(then, now), LOOKED_UP) == told

@@ -129,7 +129,10 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
             kernel = _launched(statement.value, kernels)
             if kernel is None:
                 continue
-            yield from _loads(kernel, statement.value, known, read)
+            tensors = _tensors(kernel, statement.value, known)
+            yield from _loads(kernel, tensors, read)
+            yield from _lookups(kernel, tensors)
+            yield from _short(kernel, tensors)
             yield from _other_work(kernel, statement.value, waiting, told)
         elif isinstance(statement, ast.Return) and told.returned is not None and statement.value is not None:
             wanted, given = _count(told.returned), _count(statement.value)
@@ -176,15 +179,17 @@ def _launched(call: ast.Call, kernels: dict[str, ast.FunctionDef]) -> ast.Functi
     )
 
 
-def _loads(
-    kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape], read: dict[str, list[tuple[str, bool]]]
-) -> Iterator[str]:
-    """One number read at many places, or the first of many read for all."""
-    tensors = {
+def _tensors(kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape]) -> dict[str, Shape]:
+    """By parameter of the kernel, the shape of what the launch gives for it."""
+    return {
         parameter.arg: known[text]
         for parameter, given in zip(kernel.args.args, launch.args)
         if (text := ast.unparse(given)) in known
     }
+
+
+def _loads(kernel: ast.FunctionDef, tensors: dict[str, Shape], read: dict[str, list[tuple[str, bool]]]) -> Iterator[str]:
+    """One number read at many places, or the first of many read for all."""
     if kernel.name not in read:
         read[kernel.name] = list(_pointers(kernel))
     for pointer, moved in read[kernel.name]:
@@ -193,6 +198,34 @@ def _loads(
             yield f"{kernel.name} reads the first of the {elements} elements of {pointer.removesuffix('_ptr')} for all"
         elif elements == 1 and moved:
             yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, which is one number, as many"
+
+
+def _lookups(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str]:
+    """An element looked up in a tensor of another shape than the pointer's."""
+    for node in ast.walk(kernel):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Name) or not isinstance(node.right, ast.Call):
+            continue
+        call, pointer = node.right, node.left.id
+        if ast.unparse(call.func) in ("index_in", "index_in_part") and call.args and pointer in tensors:
+            sizes = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else None
+            found = tuple(one.value for one in sizes or () if isinstance(one, ast.Constant))
+            if sizes is not None and len(found) == len(sizes) and found != tensors[pointer]:
+                yield f"{kernel.name} looks {pointer.removesuffix('_ptr')} up as {found}, and it is {tensors[pointer]}"
+
+
+def _short(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str]:
+    """A tensor read at the very places of a result that has more elements."""
+    places: dict[str, list[tuple[str, str]]] = {"tl.load": [], "tl.store": []}
+    for node in ast.walk(kernel):
+        word = ast.unparse(node.func) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if isinstance(node, ast.Call) and word in places and node.args:
+            place = node.args[0]
+            if isinstance(place, ast.BinOp) and isinstance(place.left, ast.Name) and isinstance(place.right, ast.Name):
+                places[word].append((place.left.id, place.right.id))
+    written = {index: prod(tensors[pointer]) for pointer, index in places["tl.store"] if pointer in tensors}
+    for pointer, index in places["tl.load"]:
+        if pointer in tensors and 1 < prod(tensors[pointer]) < written.get(index, 0):
+            yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, of {prod(tensors[pointer])} elements, at {written[index]} places"
 
 
 def _pointers(kernel: ast.FunctionDef) -> Iterator[tuple[str, bool]]:
