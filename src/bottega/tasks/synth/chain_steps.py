@@ -21,7 +21,8 @@ ACTIVATIONS = (
     "torch.log({x} * {x} + {small})", "-{x}", "torch.relu({x}) ** 2", "torch.pow({x}, {power})", "torch.minimum({x}, torch.tanh({x}))",
     "F.threshold({x}, {slope}, {number})", "torch.sign({x}) * torch.sqrt(torch.abs({x}) + {small})", "torch.erf({x})",
     "torch.reciprocal(1.0 + torch.exp(-{x}))",
-    "torch.where({x} > {slope}, {x}, {x} * {number})", "torch.atan({x})",
+    "torch.where({x} > {slope}, {x}, {x} * {number})", "torch.atan({x})", "torch.minimum({x}, torch.tensor({number}, device={x}.device))",
+    "torch.max({x}, torch.tensor(-{number}, device={x}.device))", "torch.maximum({x}, torch.zeros_like({x}))",
 )  # fmt: skip
 NUMBERS = (
     "{x} * {number}", "{number} * {x}", "{x} + {number}", "{x} - {number}", "{number} - {x}", "{x} / {number}", "{number} / (1.0 + torch.abs({x}))",
@@ -76,13 +77,54 @@ def number(chain: Chain) -> bool:
 
 
 def parameter(chain: Chain) -> bool:
-    """A gain or a shift for each channel, for each feature, or one for all."""
+    """A gain or a shift for each channel, for each feature, for some other dimensions, or one for all."""
     gain = chain.flag(0.5)
     size = f"{chain.channels}{', 1' * chain.maps}" if not chain.flag(0.15) else "1"
+    if chain.flag(0.45):
+        size = _some_of(chain)
     start = f"torch.ones({size}) + 0.1 * torch.randn({size})" if gain else f"0.1 * torch.randn({size})"
     name = chain.attribute(GAINS if gain else SHIFTS, f"nn.Parameter({start})")
     signs = ("*", "*", "/") if gain else ("+", "+", "-")
     chain.write("parameter", f"{{x}} {chain.chance.choice(signs)} {name}")
+    return True
+
+
+def _some_of(chain: Chain) -> str:
+    """A shape that some dimensions of a sample have, as people write it: with or without the batch's and other single ones in front."""
+    kept = [chain.flag(0.5) for _ in chain.shape]
+    kept[chain.chance.randrange(len(kept))] = True
+    sizes = [size if keep else 1 for size, keep in zip(chain.shape, kept)]
+    if prod(sizes) > 4_000_000:
+        sizes = [*[1] * (len(sizes) - 1), chain.shape[-1]]
+    way = chain.chance.random()
+    if way < 0.4:
+        sizes = [1, *sizes]
+    elif way < 0.8:
+        while len(sizes) > 1 and sizes[0] == 1:
+            sizes.pop(0)
+    return ", ".join(map(str, sizes))
+
+
+def cut(chain: Chain) -> bool:
+    """Two halves, one of which mostly opens and shuts the other."""
+    dim = _some_dim(chain, negative=False)
+    size = chain.shape[dim - 1]
+    if size % 2 or size < 4:
+        return False
+    said = dim if chain.flag(0.6) else dim - len(chain.shape) - 1
+    first, second = chain.chance.choice((("a", "b"), ("value", "gate"), ("left", "right"), ("u", "v"), ("h1", "h2")))
+    ways = (
+        f"x.chunk(2, dim={said})", f"torch.chunk(x, 2, dim={said})", f"torch.split(x, {size // 2}, dim={said})",
+        f"x.split([{size // 2}, {size // 2}], dim={said})", f"x.narrow({dim}, 0, {size // 2}), x.narrow({dim}, {size // 2}, {size // 2})",
+    )  # fmt: skip
+    chain.lines.append(f"{first}, {second} = {chain.chance.choice(ways)}")
+    joined = (
+        "A * torch.sigmoid(B)", "torch.sigmoid(A) * B", "A * F.gelu(B)", "F.silu(A) * B", "torch.tanh(A) * torch.sigmoid(B)", "A + {slope} * B",
+        "A * B", "torch.maximum(A, B)", "A * F.relu(B)", "A - B", "torch.tanh(B) + A",
+    )  # fmt: skip
+    text = chain.chance.choice(joined).replace("A", first).replace("B", second)
+    shape = tuple(size // 2 if place == dim - 1 else own for place, own in enumerate(chain.shape))
+    chain.write("cut", text, shape)
     return True
 
 
@@ -304,7 +346,13 @@ def layer(chain: Chain) -> bool:
         shape = (*chain.shape[:-1], out)
         chain.products += 2.0 * prod(chain.shape) * out
         way = chain.chance.random()
-        if way < 0.75:
+        if way > 0.93 and len(chain.shape) == 1:
+            shift = chain.attribute(SHIFTS, f"nn.Parameter(0.1 * torch.randn({out}))")
+            name = chain.attribute(
+                ("W", "matrix", "basis"), f"nn.Parameter(torch.randn({features}, {out}) / {features} ** 0.5)"
+            )
+            chain.write("matmul", f"torch.addmm({shift}, {{x}}, {name})", shape)
+        elif way < 0.75:
             bias = "" if chain.flag(0.75) else ", bias=False"
             name = chain.attribute(LAYERS, f"nn.Linear({features}, {out}{bias})")
             chain.write("linear", f"{name}({{x}})", shape)
@@ -419,7 +467,7 @@ def _divisor(chain: Chain, channels: int) -> int:
 
 
 STEPS: tuple[tuple[Step, float], ...] = (
-    (activation, 27), (number, 13), (parameter, 9), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
-    (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5),
+    (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
+    (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4),
 )  # fmt: skip
 """With how often each is tried."""

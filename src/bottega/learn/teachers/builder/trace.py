@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
+import numpy
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -28,6 +29,7 @@ from bottega.learn.teachers.teacher import Refusal
 
 COMPOSITES = "_collect_all_valid_cia_ops"
 """Torch's own name for its list of composite operators. Where a version has none, all of them are prepared, which is only slower."""
+_COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
 _LIST = threading.Lock()
 
 
@@ -150,11 +152,17 @@ def _strange(exported: Any, known: Collection[str]) -> set[Any]:
     return {target for target in _targets(exported) if _operator(target) not in known}
 
 
+def _number(value: torch.Tensor) -> Any:
+    """As somebody would have written it: 0.6, and not what is nearest to it in 32 bits."""
+    found = value.item()
+    return float(str(numpy.float32(found))) if value.dtype == torch.float32 else found
+
+
 def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...]) -> Graph:
     signature = exported.graph_signature
     kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
-    numbers = {name: value.item() for name, value in constants.items() if value.ndim == 0}
+    numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0}
     parameters: dict[str, tuple[str, Spec]] = {}
     found: list[tuple[str, Spec]] = []
     nodes: list[Node] = []
@@ -172,7 +180,12 @@ def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...])
             else:
                 hidden.add(node.name)
         elif node.op == "call_function":
-            nodes.append(_node(node))
+            made = _node(node)
+            source = made.arguments.get("self")
+            if made.operator in _COPIES and isinstance(source, Ref) and source.name in numbers:
+                numbers[made.name] = numbers[source.name]
+            else:
+                nodes.append(made)
         elif node.op == "output":
             kinds = [str(spec.kind) for spec in signature.output_specs]
             returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]

@@ -116,6 +116,7 @@ class _Writer:
                     wholes.append(whole_of(shape, kernel.kept))
                 elif math.prod(shape) == count:
                     wholes += [whole_behind(shape, main, buffers[main.buffer]) for main in dense]
+            wholes += [whole_behind(buffers[main.buffer].shape, main, buffers[main.buffer]) for main in dense]
             hits = [lookup(view, own, whole) for whole in wholes if whole is not None]
             hit = next((hit for hit in hits if hit is not None), None)
             if hit is not None:
