@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
+from bottega.app.data_joining import join_command
 from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
 from bottega.app.judging import strict
 from bottega.core.candidate import Language
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 
 app.command("drafts")(drafts_command)
+app.command("join")(join_command)
 
 Folder = Annotated[Path, typer.Argument(help="The folder of the data.")]
 

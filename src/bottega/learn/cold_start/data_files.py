@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,16 @@ def write_examples(folder: Path, examples: Sequence[Example], form: str = "jsonl
             if (other != form or not of_split) and (folder / f"{split}.{other}").exists():
                 (folder / f"{split}.{other}").unlink()
     return paths
+
+
+def write_rows(folder: Path, split: str, rows: Sequence[Mapping[str, Any]]) -> Path | None:
+    """Rows as they were read, for one side of the split; nothing where there are none."""
+    path = folder / f"{split}.jsonl"
+    if rows:
+        write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode("utf-8", "replace"))
+        return path
+    path.unlink(missing_ok=True)
+    return None
 
 
 def read_rows(folder: Path, split: str | None = None) -> Iterator[dict[str, Any]]:

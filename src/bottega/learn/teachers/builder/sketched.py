@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 
+from bottega.agents.sketch_lines import Call, Shape, Sketch, read_sketch
 from bottega.judge.sketch import sketch_of
 from bottega.learn.teachers.builder.plan import Cuts
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 
-_LINE = re.compile(r"^(?P<names>t\d\w*(?:, t\d\w*)*) = (?P<text>(?P<operator>\w+)\(.*\))(?: (?P<shape>[\dx]+|scalar))?")
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
-_RETURNED = re.compile(r"^return (t\d\w*)$")
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
     "view": ("reshape",), "truediv": ("div",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),
@@ -47,30 +45,27 @@ def sketch_lines(source: str) -> list[str]:
 
 def told(lines: list[str]) -> dict[str, str]:
     """The calls of a sketch by the names of their results."""
-    return {match["names"]: match["text"] for line in lines if (match := _LINE.match(line)) and "," not in match["names"]}
+    return {call.names[0]: call.text for call in _read(lines).calls if len(call.names) == 1}
 
 
 def cuts(lines: list[str]) -> Cuts:
     """The calls that take parts of a tensor."""
-    matches = [match for line in lines if (match := _LINE.match(line)) and match["operator"] in _CUTTING and match["shape"]]
-    return tuple(
-        (tuple(match["names"].split(", ")), match["text"], tuple(map(int, match["shape"].split("x"))))
-        for match in matches
-        if match["shape"] != "scalar"
-    )
+    return tuple((call.names, call.text, call.size) for call in _read(lines).calls if call.operator in _CUTTING and call.size)
 
 
 def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
     """By the tracer's name, the sketch's; what the sketch does not name is left out."""
     found: dict[str, str] = {}
-    calls = [match for line in lines if (match := _LINE.match(line))]
-    place, number, gap = 0, 0, []
+    sketch = _read(lines)
+    calls = sketch.calls
+    place, number = 0, 0
+    gap: list[Node] = []
     while number < len(graph.nodes):
         node = graph.nodes[number]
         pieces = _pieces(calls[place], graph.nodes[number:]) if place < len(calls) else 0
         if pieces:
-            found |= _decomposed([], gap)
-            found[graph.nodes[number + pieces - 1].name] = _first(calls[place])
+            found |= _decomposed((), gap)
+            found[graph.nodes[number + pieces - 1].name] = calls[place].names[0]
             place, number, gap = place + 1, number + pieces, []
             continue
         number += 1
@@ -79,49 +74,52 @@ def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
             gap.append(node)
             continue
         found |= _decomposed(calls[place:later], gap)
-        found[node.name] = _first(calls[later])
+        found[node.name] = calls[later].names[0]
         place, gap = later + 1, []
     found |= _decomposed(calls[place:], gap)
-    returned = _RETURNED.match(lines[-1]) if lines else None
     last = next((node for node in graph.nodes if isinstance(graph.returned, Ref) and node.name == graph.returned.name), None)
-    if returned and last is not None and last.operator != "getitem" and last.name not in found:
-        found = {name: word for name, word in found.items() if word != returned[1]}
-        found[last.name] = returned[1]
+    if sketch.returned in sketch.by_name() and last is not None and last.operator != "getitem" and last.name not in found:
+        found = {name: word for name, word in found.items() if word != sketch.returned}
+        found[last.name] = sketch.returned
     return found
 
 
-def _pieces(call: re.Match[str], nodes: Sequence[Node]) -> int:
+def _read(lines: list[str]) -> Sketch:
+    return read_sketch("\n".join(lines))
+
+
+def _pieces(call: Call, nodes: Sequence[Node]) -> int:
     """How many nodes are this call, where it is one that torch itself writes in terms of others; they have names of their own, which other calls
     of the sketch may have too."""
-    pieces = WRITTEN_OUT.get(call["operator"], ())
+    pieces = WRITTEN_OUT.get(call.operator, ())
     same = tuple(node.operator for node in nodes[: len(pieces)]) == pieces
-    return len(pieces) if same and _shape(nodes[len(pieces) - 1]) == call["shape"] else 0
+    return len(pieces) if same and _made(nodes[len(pieces) - 1], call) else 0
 
 
-def _decomposed(calls: list[re.Match[str]], nodes: list[Node]) -> dict[str, str]:
+def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
     """Operators that the tracer took apart are what the last of their pieces make."""
     found: dict[str, str] = {}
     left = [node for node in nodes if not node.operator.startswith("expand")]
     for call in reversed(calls):
-        place = max((n for n, node in enumerate(left) if call["shape"] and call["shape"] == _shape(node)), default=-1)
+        place = max((n for n, node in enumerate(left) if _made(node, call)), default=-1)
         if place >= 0:
-            found[left[place].name] = _first(call)
+            found[left[place].name] = call.names[0]
             left = left[:place]
     return found
 
 
-def _first(call: re.Match[str]) -> str:
-    return call["names"].split(", ")[0]
+def _shape(node: Node) -> Shape | None:
+    return node.outputs[0].shape if node.outputs and node.outputs[0] else None
 
 
-def _shape(node: Node) -> str:
-    shape = node.outputs[0].shape if node.outputs and node.outputs[0] else None
-    return "" if shape is None else "x".join(map(str, shape)) or "scalar"
+def _made(node: Node, call: Call) -> bool:
+    """Whether both are known to be of one shape."""
+    return call.size is not None and call.size == _shape(node)
 
 
-def _same(call: re.Match[str], node: Node) -> bool:
-    word = call["operator"].strip("_")
+def _same(call: Call, node: Node) -> bool:
+    word = call.operator.strip("_")
     operator = node.operator.strip("_")
     if operator != word and operator not in {name.strip("_") for name in ALIKE.get(word, ())}:
         return False
-    return not call["shape"] or not _shape(node) or call["shape"] == _shape(node)
+    return None in (call.size, _shape(node)) or call.size == _shape(node)

@@ -1,0 +1,60 @@
+"""`bottega data join`: several data folders as one to train on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bottega.core.errors import UsageError
+from bottega.learn.cold_start.example import KINDS
+from bottega.learn.cold_start.joining import joined, write_joined
+from bottega.tasks.load import load_tasks
+
+ROLES = ("select", "write", "summarise")
+
+
+def join_command(
+    folders: Annotated[list[Path], typer.Argument(help="Folders that `bottega data build` made, all in one style.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write.")],
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASKS",
+            help="Leave out what has the calls of one of these tasks, as its sketch tells them; may be repeated.",
+        ),
+    ] = None,
+    times: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHAT=N", help="Rows of a role or kind so often, such as select=4; may be repeated."),
+    ] = None,
+    size: Annotated[str, typer.Option(help="Of built-in tasks in --without: cpu or gpu.")] = "gpu",
+) -> None:
+    """Join data folders: every row once, and nothing to train on that one of them holds out.
+
+    Tasks of several kinds, languages or machines are taught in folders of their own, and a model is trained on all of them:
+
+        bottega data join chains single cpp --without benchmarks/modules --without builtin --times select=4 --out data
+        bottega sft --data data --out run --preset one-gpu
+    """
+    if out.resolve() in [folder.resolve() for folder in folders]:
+        raise UsageError(f"{out}: is one of the folders; give another --out")
+    tasks = load_tasks(without or [], size=size).tasks
+    whole = joined(folders, tasks, dict(map(_counted, times or [])))
+    card = write_joined(whole, folders, out, shlex.join(["bottega", *sys.argv[1:]]))
+    typer.echo(f"{card['examples']} examples of {len(folders)} folders: {card['splits']}, {card['tokens']['total']} tokens")
+    for reason, number in card["left_out"].items():
+        typer.echo(f"left out: {number} {reason}")
+    typer.echo(f"wrote {out}")
+
+
+def _counted(text: str) -> tuple[str, int]:
+    what, _, number = text.partition("=")
+    if what not in (*ROLES, *KINDS) or not number.isdigit() or not 1 <= int(number) <= 100:
+        raise UsageError(
+            f"--times {text}: say a role ({', '.join(ROLES)}) or a kind of example, and a number from 1 to 100: select=4"
+        )
+    return what, int(number)
