@@ -11,16 +11,13 @@ import re
 from collections.abc import Iterator
 
 from bottega.agents.code import parsed
-
-_CALL = re.compile(r"^(t\d+\w*(?:, t\d+\w*)*) = (\w+)\((.*)\)(?: (?:[\dx]+|scalar).*)?$")
-_RESULT = re.compile(r"t\d+(?:_\d+)?$")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+from bottega.agents.sketch_lines import is_result, read_sketch
 
 
 def doubts(source: str, sketch: str) -> tuple[str, ...]:
     """One sentence for each line of the answer that reads other results than the sketch's call does. Nothing where it has other names."""
     tree = parsed(source)
-    calls = _calls(sketch)
+    calls = {name: frozenset(call.words) for name, call in read_sketch(sketch).by_name().items()}
     if tree is None or not calls:
         return ()
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
@@ -39,30 +36,21 @@ def doubts(source: str, sketch: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _calls(sketch: str) -> dict[str, frozenset[str]]:
-    """For every result the words that its call reads: other results, inputs, the last words of weights."""
-    found: dict[str, frozenset[str]] = {}
-    for line in sketch.splitlines():
-        if match := _CALL.match(line):
-            for name in match[1].split(", "):
-                found[name] = frozenset(_WORD.findall(match[3]))
-    return found
-
-
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def _of(function: ast.FunctionDef, calls: dict[str, frozenset[str]]) -> list[str]:
+    """`calls`: for every result the words that its call reads."""
     assigned = {name for name, _ in _results(function)}
     found: list[str] = []
     for name, value in _results(function):
         if name not in calls or _waits_or_makes_room(value):
             continue
-        read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name) and _RESULT.match(node.id)}
+        read = {node.id for node in ast.walk(value) if isinstance(node, ast.Name) and is_result(node.id)}
         strange = read - _allowed(name, calls, assigned) - {name}
         strange = {one for one in strange if one in calls}
-        missing = {one for one in calls[name] if _RESULT.match(one) and one in assigned} - read if read else set()
+        missing = {one for one in calls[name] if is_result(one) and one in assigned} - read if read else set()
         if strange:
             found.append(f"{name} is computed from {', '.join(sorted(strange))}, which the sketch does not say")
         elif missing and not any(isinstance(node, ast.Name) and re.match(r"v\d", node.id) for node in ast.walk(value)):
@@ -87,12 +75,12 @@ def _waits_or_makes_room(value: ast.expr) -> bool:
 def _allowed(name: str, calls: dict[str, frozenset[str]], assigned: set[str]) -> set[str]:
     """What the call reads, and what that is made of where it has no variable here."""
     found: set[str] = set()
-    pending = [one for one in calls[name] if _RESULT.match(one)]
+    pending = [one for one in calls[name] if is_result(one)]
     while pending:
         one = pending.pop()
         if one in found:
             continue
         found.add(one)
         if one not in assigned:
-            pending += [before for before in calls.get(one, ()) if _RESULT.match(before)]
+            pending += [before for before in calls.get(one, ()) if is_result(before)]
     return found

@@ -13,14 +13,9 @@ from dataclasses import dataclass, field
 from math import prod
 
 from bottega.agents.code import parsed
+from bottega.agents.sketch_lines import Shape, is_result, read_sketch
 
-Shape = tuple[int, ...]
-
-_SIZE = r"(?:scalar|\d+(?:x\d+)*)"
-_GIVEN = re.compile(rf"^([A-Za-z_][\w.\[\]]*) ({_SIZE})(?: \w+)?$")
-_CALL = re.compile(rf"^(t\d+\w*(?:, t\d+\w*)*) = (\w+)\((.*)\) ({_SIZE}.*)$")
 _TOLD = re.compile(r"^[ \t]*# (t\d\w*(?:, t\d\w*)*) = (\w+)\(", re.MULTILINE)
-_NAME = re.compile(r"t\d+(?:_\d+)?$")
 _SUMS = re.compile(
     r"\b(?:sum|max|min|reduce|xor_sum|argmax|argmin|cumsum|associative_scan|dot|maximum|minimum)\(|atomic_|_parts_ptr|\+=|\*="
 )
@@ -75,28 +70,21 @@ def misfits(source: str, sketch: str) -> tuple[str, ...]:
 
 
 def _read(sketch: str) -> _Sketch:
-    found = _Sketch()
-    for line in sketch.splitlines():
-        if match := _GIVEN.match(line):
-            found.shapes[match[1]] = _shape(match[2])
-        elif match := _CALL.match(line):
-            sizes = re.findall(rf"(?<!\S){_SIZE}(?!\S)", match[4])
-            for name, size in zip(match[1].split(", "), sizes):
-                found.shapes[name] = _shape(size)
-            call = re.sub(r"(?<![\w.'\"])(?:self\.[\w.\[\]]+|[A-Za-z_]\w*)(?![\w(=])", "_", match[3])
-            operator = _ALIKE.get(match[2], match[2])
-            found.calls |= dict.fromkeys(match[1].split(", "), f"{operator}({call})")
-            operands = [name for name in re.findall(r"[A-Za-z_]\w*", match[3]) if name in found.shapes]
-            largest = max((prod(found.shapes[name]) for name in operands), default=0)
-            if match[2] in _REDUCING and sizes and largest > prod(_shape(sizes[0])):
-                found.reducing.add(match[1])
-        elif line.startswith("return ") and (tree := parsed(f"_ = {line[7:]}")):
-            found.returned = tree.body[0].value if isinstance(tree.body[0], ast.Assign) else None
+    read = read_sketch(sketch)
+    found = _Sketch(dict(read.given))
+    for call in read.calls:
+        if call.size is None:
+            continue
+        found.shapes |= zip(call.names, call.sizes)
+        marked = re.sub(r"(?<![\w.'\"])(?:self\.[\w.\[\]]+|[A-Za-z_]\w*)(?![\w(=])", "_", call.arguments)
+        operator = _ALIKE.get(call.operator, call.operator)
+        found.calls |= dict.fromkeys(call.names, f"{operator}({marked})")
+        largest = max((prod(found.shapes[word]) for word in call.words if word in found.shapes), default=0)
+        if call.operator in _REDUCING and largest > prod(call.size):
+            found.reducing.add(", ".join(call.names))
+    if tree := parsed(f"_ = {read.returned}"):
+        found.returned = tree.body[0].value if isinstance(tree.body[0], ast.Assign) else None
     return found
-
-
-def _shape(text: str) -> Shape:
-    return () if text == "scalar" else tuple(map(int, text.split("x")))
 
 
 def _is_kernel(node: ast.FunctionDef) -> bool:
@@ -104,7 +92,7 @@ def _is_kernel(node: ast.FunctionDef) -> bool:
 
 
 def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.FunctionDef]) -> Iterator[str]:
-    known = {name: shape for name, shape in told.shapes.items() if not _NAME.match(name)}
+    known = {name: shape for name, shape in told.shapes.items() if not is_result(name)}
     read: dict[str, list[tuple[str, bool]]] = {}
     waiting: set[str] = set()
     """Results that have room and that no launch has made."""
@@ -113,7 +101,7 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
             name, value = statement.targets[0].id, statement.value
             room = _room(value)
-            if name in told.shapes and _NAME.match(name):
+            if name in told.shapes and is_result(name):
                 known[name] = told.shapes[name]
                 if _is_size(value):
                     yield f"{name} is a size and not what the sketch computes"
@@ -261,7 +249,7 @@ def _count(value: ast.expr) -> int | None:
     if isinstance(value, ast.Dict):
         return -len(value.keys)
     if isinstance(value, ast.Name):
-        return 1 if _NAME.match(value.id) else None
+        return 1 if is_result(value.id) else None
     return None if isinstance(value, ast.Call) and not isinstance(value.func, ast.Attribute) else 1
 
 

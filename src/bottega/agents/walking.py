@@ -10,22 +10,19 @@ import ast
 import re
 
 from bottega.agents.code import parsed
+from bottega.agents.sketch_lines import SAME_VALUES, Sketch, read_sketch, results_in
 
-_CALL = re.compile(r"^(t\d+\w*(?:, t\d+\w*)*) = (\w+\(.*\))(?: (?:[\dx]+|scalar).*)?$")
 _TOLD = re.compile(r"^\s*# (t\d\w*(?:, t\d\w*)* = \w+\(.*\))\s*$")
-_RESULT = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
-VIEWS = frozenset(
-    (
-        *("unsqueeze", "squeeze", "view", "reshape", "permute", "transpose", "flatten", "unflatten", "contiguous", "dropout", "t", "T", "mT"),
-        *("clone", "expand", "expand_as", "view_as", "index", "chunk", "narrow", "detach", "select", "slice", "movedim", "swapaxes", "to"),
-    )
-)  # fmt: skip
-"""Operators that a line may take in with another."""
+VIEWS = SAME_VALUES | frozenset(
+    ("expand", "expand_as", "view_as", "index", "chunk", "narrow", "detach", "select", "slice", "movedim", "swapaxes", "to")
+)
+"""Operators that a line may take in with another: also those that cut, repeat or convert, which a walk does not tell as `t3 = t2`."""
 
 
 def strayed(source: str, sketch: str) -> tuple[str, ...]:
     """One sentence for each place; nothing for an answer that tells no calls."""
-    tree, calls = parsed(source), _calls(sketch)
+    tree, read = parsed(source), read_sketch(sketch)
+    calls = {call.line: call for call in read.calls}
     model = _model(tree) if tree is not None else None
     if model is None or not calls:
         return ()
@@ -36,33 +33,25 @@ def strayed(source: str, sketch: str) -> tuple[str, ...]:
     found = [f"the sketch has no {call}" for call in dict.fromkeys((*inside, *before, *after)) if call not in calls]
     found += [f"no kernel computes {call}" for call in dict.fromkeys(inside) if call not in computed]
     found += [f"forward does not say {call}" for call in dict.fromkeys((*before, *after)) if call not in inside]
-    needed = _needed(sketch)
+    needed = _needed(read)
     assigned = {name.id for name in ast.walk(model) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     found += [
-        f"{call} is left out"
-        for call, (operator, results) in calls.items()
-        if call not in inside and not assigned.intersection(results) and operator not in VIEWS and needed.intersection(results)
+        f"{line} is left out"
+        for line, call in calls.items()
+        if line not in inside
+        and call.operator not in VIEWS
+        and needed.intersection(call.names)
+        and not assigned.intersection(call.names)
     ]
     return tuple(found)
 
 
-def _calls(sketch: str) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Operator and results by the call's text."""
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for line in sketch.splitlines():
-        if match := _CALL.match(line):
-            found[f"{match[1]} = {match[2]}"] = match[2].partition("(")[0], tuple(match[1].split(", "))
-    return found
-
-
-def _needed(sketch: str) -> set[str]:
+def _needed(sketch: Sketch) -> set[str]:
     """Results that what is returned is made of."""
-    lines = sketch.splitlines()
-    found = set(_RESULT.findall(lines[-1])) if lines else set()
-    for line in reversed(lines):
-        match = _CALL.match(line)
-        if match and found.intersection(match[1].split(", ")):
-            found.update(_RESULT.findall(match[2]))
+    found = set(results_in(sketch.returned))
+    for call in reversed(sketch.calls):
+        if found.intersection(call.names):
+            found.update(call.reads)
     return found
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.overrides import resolve_name
 
+DIGITS = 10
+"""Of a number."""
 LONGEST_VALUE = 60
 
 _WINDOW = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -120,7 +122,7 @@ def value_text(value: Any, named: Callable[[Any], str]) -> str:
     if isinstance(value, numbers.Number) and hasattr(value, "item"):  # NumPy's
         return value_text(value.item(), named)
     if isinstance(value, float):
-        return f"{value:.10g}"
+        return f"{value:.{DIGITS}g}"
     if value is ...:
         return "..."
     if value is None or isinstance(value, bool | int | complex | str | torch.dtype | torch.memory_format):

@@ -25,11 +25,11 @@ import ast
 import re
 from collections.abc import Iterable
 
+from bottega.agents.sketch_lines import SAME_VALUES, Call, read_sketch, results_in
+
 IMPORTS = ("import torch", "import triton", "import triton.language as tl", "from triton.language.extra import libdevice")
 """Always the same: what is needed is not known before the rest is written."""
 _SHORT = "import torch.nn.functional as F"
-_CALL = re.compile(r"^(t\d+\w*(?:, t\d+\w*)*) = (\w+\(.*\))(?: (?:[\dx]+|scalar).*)?$")
-_RESULT = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 _ASSIGNED = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = (?!tl\.load)")
 _TAKEN = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = tl\.load\((\w+)_ptr")
 """A part of a tensor, under the name that the sketch has for it."""
@@ -48,10 +48,6 @@ _REDUCING = _WHOLE | frozenset(
         *("adaptive_avg_pool3d", "softmin", "linalg_vector_norm", "var_mean", "std_mean"),
     )
 )  # fmt: skip
-_SAME = frozenset(
-    ("unsqueeze", "squeeze", "view", "reshape", "permute", "transpose", "flatten", "unflatten", "contiguous", "dropout", "t", "T", "mT", "clone")
-)  # fmt: skip
-"""Operators that give the values that they are given, from another side."""
 _DENSE = frozenset(("flip", "pad", "pixel_shuffle", "cat", "stack"))
 """Of the shelf, those that make a dense tensor."""
 _VIEWS = frozenset(("unsqueeze", "squeeze", "transpose", "permute", "flatten"))
@@ -60,7 +56,7 @@ _VIEWS = frozenset(("unsqueeze", "squeeze", "transpose", "permute", "flatten"))
 
 def walked(answer: str, sketch: str) -> str:
     """The same program, its parts in the order in which a reader of the sketch would think of them. As it is where it has no such form."""
-    calls = _calls(sketch)
+    calls = read_sketch(sketch).by_name()
     try:
         tree = ast.parse(answer)
     except SyntaxError:
@@ -83,16 +79,6 @@ def walked(answer: str, sketch: str) -> str:
     if _SHORT in imports:
         body = re.sub(r"(?<![\w.])F\.", "torch.nn.functional.", body)
     return "\n\n\n".join((head, body, *written)) + ("\n" if answer.endswith("\n") else "")
-
-
-def _calls(sketch: str) -> dict[str, str]:
-    """Every result of the sketch with the call that makes it, both as text."""
-    found: dict[str, str] = {}
-    for line in sketch.splitlines():
-        if match := _CALL.match(line):
-            for name in match[1].split(", "):
-                found[name] = f"{match[1]} = {match[2]}"
-    return found
 
 
 def _text(lines: list[str], node: ast.stmt) -> str:
@@ -119,16 +105,16 @@ def _alone(forward: ast.FunctionDef) -> set[str]:
     return {name.id for node in assigned for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
-def _steps(kernel: str, alone: set[str], calls: dict[str, str]) -> list[str]:
+def _steps(kernel: str, alone: set[str], calls: dict[str, Call]) -> list[Call]:
     """The calls that a kernel computes; of one that ends what another began, from the reduction on."""
     found = _region(_made(kernel), _read(kernel) | alone, calls)
     if re.search(r"tl\.load\(\w+_parts_ptr", kernel):
-        places = [place for place, step in enumerate(found) if _operator(step) in _REDUCING]
+        places = [place for place, step in enumerate(found) if step.operator in _REDUCING]
         return found[places[0] :] if places else found[-1:]
     return found
 
 
-def _region(made: Iterable[str], read: set[str], calls: dict[str, str]) -> list[str]:
+def _region(made: Iterable[str], read: set[str], calls: dict[str, Call]) -> list[Call]:
     """The calls between what a kernel reads and what it makes, in the sketch's order."""
     wanted, pending = set(), list(made)
     while pending:
@@ -136,17 +122,16 @@ def _region(made: Iterable[str], read: set[str], calls: dict[str, str]) -> list[
         if name in wanted or name not in calls:
             continue
         wanted.add(name)
-        inside = calls[name].partition(" = ")[2]
-        pending += [one for one in _RESULT.findall(inside) if one not in read]
+        pending += [one for one in calls[name].reads if one not in read]
     return list(dict.fromkeys(calls[name] for name in calls if name in wanted))
 
 
 def _forward(
-    lines: list[str], owner: ast.ClassDef, forward: ast.FunctionDef, steps: dict[str, list[str]], calls: dict[str, str]
+    lines: list[str], owner: ast.ClassDef, forward: ast.FunctionDef, steps: dict[str, list[Call]], calls: dict[str, Call]
 ) -> str:
     """The class with the calls that a launch computes told before what is made ready for it."""
-    before: dict[int, list[str]] = {}
-    told: set[str] = set()
+    before: dict[int, list[Call]] = {}
+    told: set[Call] = set()
     ready: int | None = None
     for statement in forward.body:
         call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
@@ -169,12 +154,12 @@ def _forward(
     for number in range(owner.lineno, (owner.end_lineno or owner.lineno) + 1):
         line = said.get(number, lines[number - 1])
         indent = line[: len(line) - len(line.lstrip())]
-        shown += [f"{indent}# {step}" for step in before.get(number, ())]
+        shown += [f"{indent}# {step.line}" for step in before.get(number, ())]
         shown.append(line)
     return "\n".join(shown)
 
 
-def _as_the_sketch_says(forward: ast.FunctionDef, calls: dict[str, str]) -> dict[int, str]:
+def _as_the_sketch_says(forward: ast.FunctionDef, calls: dict[str, Call]) -> dict[int, str]:
     """Lines that call torch, by number, in the sketch's own words where the shelf has them and every operand is there."""
     there = {argument.arg for argument in forward.args.args}
     found: dict[int, str] = {}
@@ -182,16 +167,15 @@ def _as_the_sketch_says(forward: ast.FunctionDef, calls: dict[str, str]) -> dict
         if not isinstance(node, ast.Assign):
             continue
         names = {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-        call = calls.get(min(names), "") if len(names) == 1 else ""
-        operands = set(_RESULT.findall(call.partition(" = ")[2]))
-        dense = "contiguous()" in ast.unparse(node.value)
-        if node.lineno == node.end_lineno and operands <= there and _operator(call) in (_DENSE if dense else _DENSE | _VIEWS):
-            found[node.lineno] = " " * node.col_offset + call
+        call = calls.get(min(names)) if len(names) == 1 else None
+        shelved = _DENSE if "contiguous()" in ast.unparse(node.value) else _DENSE | _VIEWS
+        if call and node.lineno == node.end_lineno and there.issuperset(call.reads) and call.operator in shelved:
+            found[node.lineno] = " " * node.col_offset + call.line
         there |= names
     return found
 
 
-def _kernel(text: str, steps: list[str], calls: dict[str, str]) -> str:
+def _kernel(text: str, steps: list[Call], calls: dict[str, Call]) -> str:
     """A kernel with each call above the lines that compute it. A reduction that is a call's result gets its name."""
     left = list(steps)
     shown: list[str] = []
@@ -199,8 +183,8 @@ def _kernel(text: str, steps: list[str], calls: dict[str, str]) -> str:
     names: dict[str, str] = {}
     underway = ""
 
-    def tell(indent: str, told: list[str]) -> None:
-        shown.extend(f"{indent}# {step}" for step in told)
+    def tell(indent: str, told: list[Call]) -> None:
+        shown.extend(f"{indent}# {step.line}" for step in told)
         left[:] = [step for step in left if step not in told]
 
     for line in text.split("\n"):
@@ -211,16 +195,16 @@ def _kernel(text: str, steps: list[str], calls: dict[str, str]) -> str:
         cut = taken if taken and taken[2] != taken[3] and not taken[2].startswith(f"{taken[3]}_") else None
         if (match := _ASSIGNED.match(line) or cut) and calls.get(match[2]) in left:
             own = left.index(calls[match[2]])
-            tell(match[1], [step for step in left[: own + 1] if step == left[own] or _operator(step) not in _REDUCING])
+            tell(match[1], [step for step in left[: own + 1] if step == left[own] or step.operator not in _REDUCING])
         elif underway and line.lstrip().startswith(f"{underway} = "):
             underway = ""
         elif (match := _REDUCED.match(line)) and not underway:
-            step = next((step for step in left if _operator(step) in _REDUCING and not _waits(step, left)), None)
+            step = next((step for step in left if step.operator in _REDUCING and not _waits(step, left)), None)
             if step is not None:
-                tell(match[1], [one for one in left[: left.index(step)] if _operator(one) in _SAME] + [step])
-                result = step.partition(" = ")[0].split(", ")[0]
+                tell(match[1], [one for one in left[: left.index(step)] if one.operator in SAME_VALUES] + [step])
+                result = step.names[0]
                 underway = result if re.search(rf"^\s+{result} = ", text, re.MULTILINE) else ""
-                if _operator(step) in _WHOLE and not underway and "_parts_ptr" not in text and f"{match[2]} += " not in text:
+                if step.operator in _WHOLE and not underway and "_parts_ptr" not in text and f"{match[2]} += " not in text:
                     names.setdefault(match[2], result)
         elif match := _STORED.match(line):
             tell(match[1], list(left))
@@ -254,11 +238,12 @@ def _renamed(kernel: str) -> str:
             continue
         shown.append(line)
         result, _, call = line[told.end() :].partition(" = ")
-        swap = {same[name]: name for name in _RESULT.findall(call) if name in same and same[name] not in _RESULT.findall(call)}
-        first = call.partition("(")[2].split(",")[0].rstrip(")")
+        swap = {same[name]: name for name in results_in(call) if name in same and same[name] not in results_in(call)}
+        operator, _, given = call.partition("(")
+        first = given.split(",")[0].rstrip(")")
         after = lines[number + 1] if number + 1 < len(lines) else ""
         bare = bool(after) and (_TOLD.match(after) or not after.lstrip().startswith(f"{result} = "))
-        if _operator(line[told.end() :]) in _SAME and bare and first in there and result not in assigned:
+        if operator in SAME_VALUES and bare and first in there and result not in assigned:
             shown.append(f"{' ' * depth}{result} = {first}")
             same[result], there[result] = same.get(first, first), depth
             swap = {}
@@ -280,12 +265,7 @@ def _words(text: str, swap: dict[str, str]) -> str:
     return text
 
 
-def _operator(step: str) -> str:
-    return step.partition(" = ")[2].partition("(")[0]
-
-
-def _waits(step: str, left: list[str]) -> bool:
+def _waits(step: Call, left: list[Call]) -> bool:
     """Whether it needs the result of another call that is still to be told, views and the like apart."""
-    needed = set(_RESULT.findall(step.partition(" = ")[2]))
-    before = [other for other in left if other != step and needed & set(other.partition(" = ")[0].split(", "))]
-    return any(_operator(other) not in _SAME or _waits(other, left) for other in before)
+    before = [other for other in left if other != step and set(step.reads) & set(other.names)]
+    return any(other.operator not in SAME_VALUES or _waits(other, left) for other in before)

@@ -93,7 +93,7 @@ def _pieces(call: Call, nodes: Sequence[Node]) -> int:
     of the sketch may have too."""
     pieces = WRITTEN_OUT.get(call.operator, ())
     same = tuple(node.operator for node in nodes[: len(pieces)]) == pieces
-    return len(pieces) if same and _made(nodes[len(pieces) - 1], call) else 0
+    return len(pieces) if same and _same_shape(call, nodes[len(pieces) - 1]) else 0
 
 
 def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
     found: dict[str, str] = {}
     left = [node for node in nodes if not node.operator.startswith("expand")]
     for call in reversed(calls):
-        place = max((n for n, node in enumerate(left) if _made(node, call)), default=-1)
+        place = max((n for n, node in enumerate(left) if _same_shape(call, node)), default=-1)
         if place >= 0:
             found[left[place].name] = call.names[0]
             left = left[:place]
@@ -112,7 +112,7 @@ def _shape(node: Node) -> Shape | None:
     return node.outputs[0].shape if node.outputs and node.outputs[0] else None
 
 
-def _made(node: Node, call: Call) -> bool:
+def _same_shape(call: Call, node: Node) -> bool:
     """Whether both are known to be of one shape."""
     return call.size is not None and call.size == _shape(node)
 

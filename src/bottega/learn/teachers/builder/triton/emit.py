@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from bottega.judge.sketch_words import DIGITS
 from bottega.learn.teachers.builder.expression import (
     Apply,
     Cast,
@@ -39,6 +40,11 @@ OPERATORS = {
     "gt": (">", COMPARE), "ge": (">=", COMPARE), "eq": ("==", COMPARE), "ne": ("!=", COMPARE), "and": ("&", AND), "or": ("|", OR),
 }  # fmt: skip
 BOOLEAN = {"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan"}
+
+OF_MATHEMATICS = frozenset(
+    (math.sqrt(0.5), math.sqrt(2 / math.pi), math.pi, 1 / math.log(10), 1.0507009873554805, 1.6732632423543772)
+)
+"""Which have all their digits in every answer."""
 
 
 @dataclass
@@ -123,7 +129,8 @@ class Emitter:
     def constant(self, node: Constant) -> tuple[str, int]:
         if node.text and not isinstance(node.value, bool):
             return self.sheet.scalar(node.text), ATOM
-        return number(node.value), ATOM if node.value is True or node.value is False or node.value >= 0 else UNARY
+        value = as_told(node.value) if self.sheet.page.style.plain else node.value
+        return number(value), ATOM if value is True or value is False or value >= 0 else UNARY
 
     def kind(self, node: Expression) -> str:
         """float, int or bool."""
@@ -329,6 +336,12 @@ def most(kinds: Iterable[str]) -> str:
 
 def wrap(text: str, level: int, wanted: int) -> str:
     return f"({text})" if level < wanted else text
+
+
+def as_told(value: float | int | bool) -> float | int | bool:
+    """With the digits that a sketch shows, of which a reader copies it."""
+    short = float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
+    return value if value in OF_MATHEMATICS else short
 
 
 def number(value: float | int | bool) -> str:
