@@ -21,7 +21,6 @@ from bottega.learn.cold_start.answers import written
 from bottega.learn.teachers.builder.parts_course import PartsBuilder
 
 HERE = Path(__file__).parent
-CALLS = re.compile(r"\((index_in|index_in_part)\(|\+ (index_in|index_in_part)\(")
 SHAPES = re.compile(r"\(\d+(?:, \d+)*,?\)")
 
 

@@ -113,3 +113,11 @@ def test_other_styles_changed_rows_and_its_own_folder_are_refused(tmp_path: Path
     assert "is one of the folders" in str(CliRunner().invoke(app, ["join", str(one), "--out", str(one)]).exception)
     (one / "train.jsonl").write_text(json.dumps(row(7)) + "\n")
     assert "changed since the card" in str(CliRunner().invoke(app, ["join", str(one), "--out", out]).exception)
+
+
+def test_a_folder_that_is_no_data_of_ours_is_told_in_one_line(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "train.jsonl").write_text('{"messages": []}\n')
+    done = CliRunner().invoke(app, ["join", str(foreign), "--out", str(tmp_path / "out")])
+    assert "has no card.json" in str(done.exception) and "\n" not in str(done.exception)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bottega.agents.sketch_lines import read_sketch
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.judge.sketch import sketch_of
+from bottega.judge.sketcher import Sketcher
 from bottega.learn.cold_start.data_card import COUNTED, changed_files, read_card, write_card
 from bottega.learn.cold_start.data_files import SPLITS, hash_of, read_rows, write_rows
 from bottega.learn.cold_start.material import UNJUDGED
 
 FEWEST_CALLS = 3
 """Shorter sketches than that say nothing of whether a task is another's."""
-_CALL = re.compile(r"^t\d\w*(?:, t\d\w*)* = (\w+)\(", re.MULTILINE)
 
 Row = Mapping[str, Any]
 
@@ -36,7 +35,10 @@ class Joined:
 def joined(folders: Sequence[Path], without: Iterable[Task] = (), times: Mapping[str, int] | None = None) -> Joined:
     """`without`: no row to train on has the calls of one of these tasks. `times`: how often rows of a role or kind are there."""
     whole, seen = Joined(), set[str]()
-    unseen = {_calls(_sketch(task)) for task in without} - {()}
+    for folder in folders:
+        read_card(folder)  # what has none is no data of ours, and is told before anything is read
+    with Sketcher() as sketcher:  # a task's code is run for it, in a cell
+        unseen = {_calls(sketcher.sketch(task)) for task in without} - {()}
     held_out = {tuple(row["ops"]) for folder in folders for row in read_rows(folder) if row["split"] == "test"}
     for folder in folders:
         for row in read_rows(folder):
@@ -105,15 +107,8 @@ def write_joined(whole: Joined, folders: Sequence[Path], out: Path, command: str
     return card
 
 
-def _sketch(task: Task) -> str:
-    try:
-        return sketch_of(task.source)
-    except Exception:  # it has none, or its code does not run on a sketch's tensors: nothing can be like it
-        return ""
-
-
 def _calls(text: str) -> tuple[str, ...]:
-    found = tuple(_CALL.findall(text))
+    found = tuple(call.operator for call in read_sketch(text).calls)
     return found if len(found) >= FEWEST_CALLS else ()
 
 

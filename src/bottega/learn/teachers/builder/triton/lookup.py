@@ -41,9 +41,9 @@ class Lookup:
         return f"{self.call}, {index})"
 
 
-def whole_of(shape: Shape, sizes: Sequence[int], first: int = 0) -> Whole | None:
-    """Where the sizes along a kernel's axes, from `first` on, are the shape's own, single ones aside."""
-    axes = tuple(first + axis for axis, size in enumerate(sizes) if size > 1)
+def whole_of(shape: Shape, sizes: Sequence[int]) -> Whole | None:
+    """Where the sizes along a kernel's first axes are the shape's own, single ones aside."""
+    axes = tuple(axis for axis, size in enumerate(sizes) if size > 1)
     same = [size for size in shape if size > 1] == [size for size in sizes if size > 1]
     return Whole(shape, axes) if same else None
 
