@@ -15,6 +15,7 @@ from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
 from bottega.agents.misfits import misfits
 from bottega.agents.proofreading import faults
+from bottega.agents.reach import reaches
 from bottega.agents.walking import strayed
 from bottega.backbone.chat import Message
 from bottega.core.errors import BottegaError
@@ -58,7 +59,7 @@ def _mark(turn: Turn, task: Task, settings: EpisodeSettings, sketch: str) -> int
     if turn.fault or faults(turn.source, task.source, settings.language):
         return 2
     terse = settings.style == "terse" and settings.language == "triton"
-    return int(terse and any(look(turn.source, sketch) for look in (doubts, strayed, misfits)))
+    return int(terse and any(look(turn.source, sketch) for look in (doubts, strayed, misfits, reaches)))
 
 
 def _read(text: str, task: Task) -> dict[str, Any]:

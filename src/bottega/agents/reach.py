@@ -1,0 +1,568 @@
+"""How far an answer's kernels reach: places that a tensor does not have, results that are not written to their end, inputs not read to theirs.
+
+Nothing is run. The sizes stand in the sketch, the index arithmetic in the text: it is reckoned for programs at the corners of the grid and a few
+between, over whole blocks. What cannot be reckoned (loaded numbers, a pointer that moves, a function of the answer's own) says nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bottega.agents.code import parsed
+from bottega.agents.sketch_lines import Shape, Sketch, is_result, read_sketch
+
+_LANES = 2**18
+"""The most elements of a block that are reckoned."""
+_PROGRAMS = 512
+"""The most that are reckoned one by one."""
+_STEPS = 20_000
+"""Statements of kernels that are reckoned for one answer."""
+_LARGEST = 2**62
+_WHOLE = frozenset(
+    (
+        "add", "sub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "relu", "sigmoid", "tanh", "silu", "gelu", "softplus", "softmax",
+        "log_softmax", "sum", "mean", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "linalg_norm", "linalg_vector_norm", "logsumexp",
+        "layer_norm", "rms_norm", "instance_norm", "group_norm", "batch_norm", "mv", "clamp", "mse_loss", "smooth_l1_loss", "kl_div",
+    )
+)  # fmt: skip
+"""Operators that read to its end whatever they read."""
+_SLICES = frozenset(
+    (
+        "expand", "expand_as", "broadcast_to", "narrow", "chunk", "split", "tensor_split", "select", "unbind", "unfold", "as_strided", "diagonal",
+        "repeat_interleave", "index_select",
+    )
+)  # fmt: skip
+"""Methods whose result does not lie in memory as its size tells."""
+
+
+class _UnknownType:
+    """What cannot be reckoned; whatever is made of it is unknown, too."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+_UNKNOWN = _UnknownType()
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    name: str
+    shape: Shape
+    lies_whole: bool = True
+    """Whether its elements fill its storage, in whatever order."""
+    in_order: bool = True
+
+
+@dataclass(frozen=True)
+class _Pointer:
+    tensor: _Tensor
+    offset: Any = 0
+
+
+@dataclass
+class _Reach:
+    """Of one tensor, over all launches."""
+
+    least: int = 0
+    read: int = -1
+    written: int = -1
+    hidden: bool = False
+    """Whether a store's place could not be reckoned."""
+    unread: bool = False
+    """Whether a load's could not."""
+
+
+class _GivesUp(Exception):
+    """Nothing can be said of this answer."""
+
+
+@dataclass
+class _Answer:
+    kernels: dict[str, ast.FunctionDef]
+    shapes: dict[str, Shape]
+    read_whole: frozenset[str]
+    """What the sketch reads to the end, and `forward` by kernels alone."""
+    steps: int = _STEPS
+    reached: dict[tuple[str, int], _Reach] = field(default_factory=dict)
+    tensors: dict[tuple[str, int], _Tensor] = field(default_factory=dict)
+    where: dict[tuple[str, int], str] = field(default_factory=dict)
+
+
+def reaches(source: str, sketch: str) -> tuple[str, ...]:
+    """One sentence for each tensor that a kernel leaves or does not fill; nothing where the file or the sketch cannot be read."""
+    tree = parsed(source)
+    model = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "ModelNew"), None) if tree else None
+    methods = [node for node in model.body if isinstance(node, ast.FunctionDef)] if model else []
+    if tree is None or len(methods) != 1 or methods[0].name != "forward":
+        return ()
+    kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)}
+    read = read_sketch(sketch)
+    shapes = dict(read.given) | {name: size for call in read.calls for name, size in zip(call.names, call.sizes)}
+    answer = _Answer(kernels, shapes, _read_whole(read) - _read_otherwise(methods[0], kernels))
+    try:
+        with np.errstate(all="ignore"):
+            _forward(methods[0], answer)
+    except (_GivesUp, RecursionError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
+        return ()
+    return tuple(_told(answer))
+
+
+def _told(answer: _Answer) -> Iterator[str]:
+    for key, reach in answer.reached.items():
+        tensor, elements = answer.tensors[key], prod(answer.tensors[key].shape)
+        kernel = answer.where[key]
+        if reach.least < 0:
+            yield f"{kernel} reaches {-reach.least} places before {tensor.name}"
+        if reach.read >= elements:
+            yield f"{kernel} reads {tensor.name}, of {elements} elements, at place {reach.read}"
+        if reach.written >= elements:
+            yield f"{kernel} writes {tensor.name}, of {elements} elements, at place {reach.written}"
+        elif 0 <= reach.written < elements - 1 and not reach.hidden:
+            yield f"{kernel} writes {tensor.name}, of {elements} elements, up to place {reach.written} alone"
+        if 0 <= reach.read < elements - 1 and not reach.unread and tensor.name in answer.read_whole:
+            yield f"{kernel} reads {tensor.name}, of {elements} elements, up to place {reach.read} alone"
+
+
+def _read_whole(sketch: Sketch) -> frozenset[str]:
+    found: set[str] = set(sketch.given)
+    for call in sketch.calls:
+        found.update(call.names)
+        if call.operator not in _WHOLE:
+            found -= {*call.words, *re.findall(r"self\.[\w.]+", call.arguments)}
+    return frozenset(found)
+
+
+def _read_otherwise(forward: ast.FunctionDef, kernels: dict[str, ast.FunctionDef]) -> set[str]:
+    """Tensors that something but kernels reads: places that are no part of another place nor of a launch."""
+    found: set[str] = set()
+    pending: list[ast.AST] = list(forward.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Attribute | ast.Name):
+            place = ast.unparse(node)
+            found.add(place)
+            if isinstance(node, ast.Attribute) and node.attr not in ("shape", "device", "dtype", "numel"):
+                pending.append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript) and ast.unparse(node.func.value) in kernels:
+            continue
+        elif not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+            pending += ast.iter_child_nodes(node)
+    return found
+
+
+def _is_kernel(node: ast.FunctionDef) -> bool:
+    return any(ast.unparse(one).startswith("triton.jit") for one in node.decorator_list)
+
+
+def _forward(forward: ast.FunctionDef, answer: _Answer) -> None:
+    known: dict[str, Any] = {
+        name: _Tensor(name, shape, in_order=False) for name, shape in answer.shapes.items() if not is_result(name)
+    }
+    for number, statement in enumerate(forward.body):
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            value = _host(statement.value, known)
+            if isinstance(value, _Tensor):
+                known[name] = replace(value, name=name)
+            elif value is _UNKNOWN and is_result(name) and name in answer.shapes and _fills(statement.value, known):
+                known[name] = _Tensor(name, answer.shapes[name], in_order=False)
+            else:
+                known[name] = value
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _launches(statement.value, answer):
+            _launch(statement.value, known, answer, number)
+        elif isinstance(statement, ast.Return | ast.Expr):
+            continue
+        else:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    known[node.id] = _UNKNOWN
+            if any(isinstance(node, ast.Call) and _launches(node, answer) for node in ast.walk(statement)):
+                raise _GivesUp
+
+
+def _launches(call: ast.Call, answer: _Answer) -> bool:
+    return (
+        isinstance(call.func, ast.Subscript) and isinstance(call.func.value, ast.Name) and call.func.value.id in answer.kernels
+    )
+
+
+def _fills(value: ast.expr, known: dict[str, Any]) -> bool:
+    """Whether a result lies whole: made by a function, or a view of something that does."""
+    if isinstance(value, ast.Call):
+        function = value.func
+        if isinstance(function, ast.Attribute):
+            if function.attr in _SLICES:
+                return False
+            place = ast.unparse(function.value)
+            tensor = known.get(place)
+            return tensor.lies_whole if isinstance(tensor, _Tensor) else place in ("torch", "torch.nn.functional", "F")
+        return isinstance(function, ast.Name)
+    return False
+
+
+def _host(node: ast.expr, known: dict[str, Any]) -> Any:
+    """Numbers, tuples and tensors of `forward`."""
+    place = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+    if place in known:
+        return known[place]
+    match node:
+        case ast.Constant(value=int() | float() | bool()):
+            return node.value
+        case ast.Tuple():
+            return tuple(_host(one, known) for one in node.elts)
+        case ast.BinOp():
+            return _binary(node.op, _host(node.left, known), _host(node.right, known))
+        case ast.UnaryOp(op=ast.USub()):
+            value = _host(node.operand, known)
+            return -value if isinstance(value, int | float) else _UNKNOWN
+        case ast.Attribute(attr="shape"):
+            tensor = _host(node.value, known)
+            return tensor.shape if isinstance(tensor, _Tensor) else _UNKNOWN
+        case ast.Subscript():
+            sizes, at = _host(node.value, known), _host(node.slice, known)
+            if isinstance(sizes, tuple) and isinstance(at, int):
+                return sizes[at]
+        case ast.Call():
+            return _host_call(node, known)
+    return _UNKNOWN
+
+
+def _host_call(node: ast.Call, known: dict[str, Any]) -> Any:
+    word, given = _word(node), [_host(one, known) for one in node.args]
+    numbers = [one for one in given if type(one) is int]
+    if isinstance(node.func, ast.Attribute):
+        tensor = _host(node.func.value, known)
+        if isinstance(tensor, _Tensor):
+            if node.func.attr == "numel":
+                return prod(tensor.shape)
+            if node.func.attr in ("dim", "ndimension"):
+                return len(tensor.shape)
+            if node.func.attr == "size" and numbers:
+                return tensor.shape[numbers[0]]
+            if node.func.attr == "stride" and numbers and tensor.in_order:
+                return prod(tensor.shape[numbers[0] % len(tensor.shape) + 1 :])
+            return _UNKNOWN
+    if word in ("torch.empty", "torch.zeros") and given:
+        sizes = given[0] if isinstance(given[0], tuple) else tuple(given)
+        return _Tensor("", sizes) if sizes and all(type(size) is int for size in sizes) else _UNKNOWN
+    if word == "torch.empty_like" and isinstance(given[0], _Tensor):
+        return replace(given[0], lies_whole=True)
+    if len(numbers) < max(1, len(given)) or node.keywords:
+        return _UNKNOWN
+    return _of_numbers(word, numbers)
+
+
+def _of_numbers(word: str, numbers: list[int]) -> Any:
+    match word.rpartition(".")[2], numbers:
+        case "cdiv", [left, right]:
+            return -(-left // right)
+        case "next_power_of_2", [number]:
+            return 1 << max(0, number - 1).bit_length()
+        case "max", [_, _, *_]:
+            return max(numbers)
+        case "min", [_, _, *_]:
+            return min(numbers)
+        case "int", [number]:
+            return number
+    return _UNKNOWN
+
+
+def _launch(call: ast.Call, known: dict[str, Any], answer: _Answer, number: int) -> None:
+    assert isinstance(call.func, ast.Subscript)
+    assert isinstance(call.func.value, ast.Name)
+    kernel = answer.kernels[call.func.value.id]
+    grid = _host(call.func.slice, known)
+    grid = grid if isinstance(grid, tuple) else (grid,)
+    if not all(type(size) is int and 0 < size < 2**31 for size in grid) or any(
+        isinstance(one, ast.Starred) for one in call.args
+    ):
+        raise _GivesUp
+    parameters = [one.arg for one in kernel.args.args]
+    given = dict(zip(parameters, (_host(one, known) for one in call.args)))
+    given |= {word.arg: _host(word.value, known) for word in call.keywords if word.arg in parameters}
+    seed: dict[str, Any] = {}
+    for name in parameters:
+        value = given.get(name, _UNKNOWN)
+        seed[name] = _Pointer(value) if isinstance(value, _Tensor) else value
+    for tensor in (one.tensor for one in seed.values() if isinstance(one, _Pointer)):
+        _keep(tensor, answer, kernel.name)
+    for program in _programs(kernel, grid):
+        _Program(answer, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
+
+
+def _programs(kernel: ast.FunctionDef, grid: Shape) -> Iterator[Shape]:
+    """Those at the corners and a few between; all, where programs take turns along a loop and any may have the last."""
+    takes_turns = any(
+        isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and ast.unparse(node.iter.args[0]) != "0"
+        for node in ast.walk(kernel)
+    )
+    if takes_turns and prod(grid) > _PROGRAMS:
+        raise _GivesUp
+    axes = [range(size) if takes_turns else sorted({0, size - 1, size // 2, size // 3}) for size in grid]
+    return itertools.product(*axes)
+
+
+def _keep(tensor: _Tensor, answer: _Answer, kernel: str) -> None:
+    key = tensor.name, prod(tensor.shape)
+    answer.reached.setdefault(key, _Reach())
+    answer.tensors.setdefault(key, tensor)
+    answer.where[key] = kernel
+
+
+@dataclass
+class _Program:
+    answer: _Answer
+    place: tuple[int, ...]
+    grid: tuple[int, ...]
+
+    def run(self, body: list[ast.stmt], known: dict[str, Any]) -> None:
+        for statement in body:
+            self.answer.steps -= 1
+            if self.answer.steps < 0:
+                raise _GivesUp
+            match statement:
+                case ast.Assign(targets=[target]):
+                    self._assign(target, self.value(statement.value, known), known)
+                case ast.AugAssign(target=ast.Name(id=name)):
+                    self.value(statement.value, known)
+                    known[name] = _UNKNOWN
+                case ast.Expr(value=ast.Call()):
+                    self.value(statement.value, known)
+                case ast.For(target=ast.Name(id=name), iter=ast.Call() as turns):
+                    for number in self._turns(turns, known):
+                        known[name] = number
+                        self.run(statement.body, known)
+                case ast.If():
+                    self._branch(statement, known)
+                case ast.Expr() | ast.Pass() | ast.Return():
+                    pass
+                case _:
+                    raise _GivesUp
+
+    def _assign(self, target: ast.expr, value: Any, known: dict[str, Any]) -> None:
+        if isinstance(target, ast.Name):
+            known[target.id] = value
+        elif isinstance(target, ast.Tuple) and isinstance(value, tuple) and len(value) == len(target.elts):
+            for one, part in zip(target.elts, value):
+                self._assign(one, part, known)
+        else:
+            for node in ast.walk(target):
+                if isinstance(node, ast.Name):
+                    known[node.id] = _UNKNOWN
+
+    def _turns(self, call: ast.Call, known: dict[str, Any]) -> list[Any]:
+        """The first and the last number of a loop: between them lies all that it reaches."""
+        bounds = [self.value(one, known) for one in call.args]
+        if _word(call).rpartition(".")[2] not in ("range", "static_range") or not all(type(one) is int for one in bounds):
+            raise _GivesUp
+        turns = range(*bounds)
+        return sorted({turns[0], turns[-1]}) if turns else []
+
+    def _branch(self, statement: ast.If, known: dict[str, Any]) -> None:
+        asked = self.value(statement.test, known)
+        if not isinstance(asked, bool | int | np.bool_):
+            raise _GivesUp
+        self.run(statement.body if asked else statement.orelse, known)
+
+    def value(self, node: ast.expr, known: dict[str, Any]) -> Any:
+        match node:
+            case ast.Name():
+                return known.get(node.id, _UNKNOWN)
+            case ast.Constant(value=int() | float() | bool() | None):
+                return node.value
+            case ast.Tuple():
+                return tuple(self.value(one, known) for one in node.elts)
+            case ast.BinOp():
+                return _binary(node.op, self.value(node.left, known), self.value(node.right, known))
+            case ast.UnaryOp():
+                return _unary(node.op, self.value(node.operand, known))
+            case ast.Compare(ops=[operator], comparators=[right]):
+                return _compared(operator, self.value(node.left, known), self.value(right, known))
+            case ast.Subscript():
+                return _turned(self.value(node.value, known), node.slice)
+            case ast.IfExp():
+                asked = self.value(node.test, known)
+                if isinstance(asked, bool | int | np.bool_):
+                    return self.value(node.body if asked else node.orelse, known)
+            case ast.Call():
+                return self._call(node, known)
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.expr):
+                self.value(inner, known)
+        return _UNKNOWN
+
+    def _call(self, node: ast.Call, known: dict[str, Any]) -> Any:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
+            return self.value(node.func.value, known)
+        word = _word(node).rpartition(".")[2]
+        given = [self.value(one, known) for one in node.args]
+        named = {one.arg: self.value(one.value, known) for one in node.keywords}
+        match word, given:
+            case (("load" | "store" | "atomic_add" | "atomic_max" | "atomic_min"), [place, *rest]):
+                self._touch(place, named.get("mask", (rest[1:] if word != "load" else rest)[:1] or None), word)
+                return _UNKNOWN
+            case "program_id", [int(axis)]:
+                return self.place[axis]
+            case "num_programs", [int(axis)]:
+                return self.grid[axis]
+            case "arange", [int(start), int(end)] if 0 < end - start <= _LANES:
+                return np.arange(start, end, dtype=np.int64)
+            case (("minimum" | "maximum"), [left, right]):
+                if _are_numbers(left, right):
+                    return (np.minimum if word == "minimum" else np.maximum)(left, right)
+            case "where", [asked, left, right]:
+                if _are_numbers(asked, left, right):
+                    return np.where(asked, left, right)
+            case "index_in", [tuple(operand), tuple(whole), offsets] if _is_number(offsets):
+                return _index_in(operand, whole, offsets)
+            case "index_in_part", [tuple(whole), int(dim), int(start), tuple(part), offsets] if _is_number(offsets):
+                return _index_in_part(whole, dim, start, part, offsets)
+            case _ if given and not named and all(type(one) is int for one in given):
+                return _of_numbers(word, given)
+        return _UNKNOWN
+
+    def _touch(self, place: Any, mask: Any, word: str) -> None:
+        pointer = place if isinstance(place, _Pointer) else None
+        if pointer is None or not pointer.tensor.lies_whole:
+            if place is _UNKNOWN:
+                for reach in self.answer.reached.values():
+                    reach.hidden |= word != "load"
+                    reach.unread |= word != "store"
+            return
+        reach = self.answer.reached[pointer.tensor.name, prod(pointer.tensor.shape)]
+        mask = mask[0] if isinstance(mask, list) else mask
+        if not _are_numbers(pointer.offset, True if mask is None else mask):
+            reach.hidden |= word != "load"
+            reach.unread |= word != "store"
+            return
+        offset, kept = np.broadcast_arrays(np.asarray(pointer.offset), np.asarray(True if mask is None else mask))
+        offset = offset[kept.astype(bool)]
+        if not offset.size:
+            return
+        reach.least = min(reach.least, int(offset.min()))
+        if word != "store":
+            reach.read = max(reach.read, int(offset.max()))
+        if word != "load":
+            reach.written = max(reach.written, int(offset.max()))
+
+
+def _word(call: ast.Call) -> str:
+    return ast.unparse(call.func)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer | np.bool_ | np.ndarray)
+
+
+def _are_numbers(*values: Any) -> bool:
+    """Raises where together they would be more than a block."""
+    if not all(_is_number(one) for one in values):
+        return False
+    if prod(np.broadcast_shapes(*(np.shape(one) for one in values))) > _LANES:
+        raise _GivesUp
+    return True
+
+
+def _binary(operator: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(left, _Pointer) and isinstance(operator, ast.Add):
+        return _Pointer(left.tensor, _binary(operator, left.offset, right))
+    if isinstance(right, _Pointer) and isinstance(operator, ast.Add):
+        return _Pointer(right.tensor, _binary(operator, left, right.offset))
+    if not _are_numbers(left, right):
+        return _UNKNOWN
+    match operator:
+        case ast.Add():
+            found = left + right
+        case ast.Sub():
+            found = left - right
+        case ast.Mult():
+            found = left * right
+        case ast.FloorDiv() if np.all(np.asarray(right) != 0):
+            found = left // right
+        case ast.Mod() if np.all(np.asarray(right) != 0):
+            found = left % right
+        case ast.BitAnd():
+            found = left & right
+        case ast.BitOr():
+            found = left | right
+        case _:
+            return _UNKNOWN
+    return found if isinstance(found, np.ndarray) or abs(int(found)) < _LARGEST else _UNKNOWN
+
+
+def _unary(operator: ast.unaryop, value: Any) -> Any:
+    if not _is_number(value):
+        return _UNKNOWN
+    if isinstance(operator, ast.USub):
+        return -value
+    if isinstance(operator, ast.Invert | ast.Not) and np.asarray(value).dtype == bool:
+        return ~np.asarray(value)
+    return _UNKNOWN
+
+
+def _compared(operator: ast.cmpop, left: Any, right: Any) -> Any:
+    if isinstance(operator, ast.Is | ast.IsNot) and right is None and left is not _UNKNOWN:
+        return (left is None) == isinstance(operator, ast.Is)
+    if not _are_numbers(left, right):
+        return _UNKNOWN
+    match operator:
+        case ast.Lt():
+            return left < right
+        case ast.LtE():
+            return left <= right
+        case ast.Gt():
+            return left > right
+        case ast.GtE():
+            return left >= right
+        case ast.Eq():
+            return left == right
+        case ast.NotEq():
+            return left != right
+    return _UNKNOWN
+
+
+def _turned(value: Any, place: ast.expr) -> Any:
+    """`lane[:, None]`, `shape[1]`."""
+    parts = place.elts if isinstance(place, ast.Tuple) else [place]
+    if isinstance(value, tuple) and isinstance(place, ast.Constant) and isinstance(place.value, int):
+        return value[place.value]
+    wanted: list[Any] = []
+    for part in parts:
+        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
+            wanted.append(slice(None))
+        elif isinstance(part, ast.Constant) and part.value is None:
+            wanted.append(None)
+        else:
+            return _UNKNOWN
+    return value[tuple(wanted)] if isinstance(value, np.ndarray) else _UNKNOWN
+
+
+def _index_in(operand: tuple[Any, ...], whole: tuple[Any, ...], offsets: Any) -> Any:
+    """As the shelf's kernel function does."""
+    if not all(type(size) is int and size > 0 for size in (*operand, *whole)):
+        return _UNKNOWN
+    found, inner, stride = offsets * 0, 1, 1
+    for back in range(1, len(whole) + 1):
+        if back <= len(operand):
+            if operand[-back] > 1:
+                at = offsets // inner
+                found = found + (at % whole[-back] if back < len(whole) else at) * stride
+            stride *= operand[-back]
+        inner *= whole[-back]
+    return found
+
+
+def _index_in_part(whole: tuple[Any, ...], dim: int, start: int, part: tuple[Any, ...], offsets: Any) -> Any:
+    if not all(type(size) is int and size > 0 for size in (*whole, *part)) or not 0 <= dim < min(len(whole), len(part)):
+        return _UNKNOWN
+    inner = prod(part[dim + 1 :])
+    return offsets + offsets // (inner * part[dim]) * (inner * (whole[dim] - part[dim])) + start * inner
