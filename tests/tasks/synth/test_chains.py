@@ -66,3 +66,16 @@ def test_chains_are_asked_for_alone() -> None:
         synthesise(1, 0, "cpu", families=("chains", "norms"))
     with pytest.raises(UsageError, match="alone"):
         synthesise(1, 0, "cpu", levels=(1,), families=("chains",))
+
+
+def test_some_inputs_are_one_for_all_samples_and_some_values_open_and_shut_others() -> None:
+    found = [chain_task(Random(f"seen/{index}"), target_of("cuda"), 2.0) for index in range(120)]
+    shared = [one.source for one in found if "shared_input" in one.operators]
+    assert shared
+    for source in shared:
+        drawn = source.partition("return [")[2].partition("]")[0]
+        assert re.search(r"torch\.randn\(\d", drawn), source
+        assert "batch_size, " in drawn
+    assert sum("keepdim=True)" in one.source for one in found if "gate" in one.operators) >= 5
+    assert any(".transpose(1, 2)).transpose(1, 2)" in one.source for one in found)
+    assert any("torch.bmm(" in one.source or "baddbmm(" in one.source for one in found)

@@ -93,7 +93,10 @@ def _page(chain: Chain, target: Target, aim: float) -> ChainTask:
     names = {name: first if name == "x" else name for name in chain.inputs}
     body = ["x_in = x"] if any("x_in" in line for line in chain.lines) else []
     body = [*([f"x = {first}"] if first != "x" else []), *body, *chain.lines, "return x"]
-    sizes = {name: ", ".join(["batch_size", *map(str, shape)]) for name, shape in chain.inputs.items()}
+    sizes = {
+        name: ", ".join([*([] if name in chain.shared else ["batch_size"]), *map(str, shape)])
+        for name, shape in chain.inputs.items()
+    }
     drawn = ", ".join(f"torch.randn({size})" for size in sizes.values())
     constructor = (
         ["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in chain.made), ""] if chain.made else []

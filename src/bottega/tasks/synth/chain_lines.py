@@ -9,6 +9,7 @@ from random import Random
 Shape = tuple[int, ...]
 """Of one sample: without the batch."""
 SECONDS = ("y", "target", "other", "residual", "labels", "reference", "skip", "guide")
+SHARED = ("mask", "positions", "table", "prior", "window")
 
 
 @dataclass
@@ -22,6 +23,8 @@ class Chain:
     lines: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     inputs: dict[str, Shape] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
+    """Inputs that are one for all samples: they have no batch."""
     earlier: dict[str, Shape] = field(default_factory=dict)
     """Values that have a name of their own, and may come back."""
     operators: list[str] = field(default_factory=list)
@@ -61,10 +64,13 @@ class Chain:
         self.made.append(f"self.{name} = {text}")
         return f"self.{name}"
 
-    def second(self, shape: Shape) -> str:
-        """Another input, of this shape."""
-        name = next(name for name in self.chance.sample(SECONDS, len(SECONDS)) if name not in self.inputs)
+    def second(self, shape: Shape, is_shared: bool = False) -> str:
+        """Another input, of this shape for each sample or for all."""
+        names = SHARED if is_shared else SECONDS
+        name = next(name for name in self.chance.sample(names, len(names)) if name not in self.inputs)
         self.inputs[name] = shape
+        if is_shared:
+            self.shared.add(name)
         return name
 
     @property

@@ -81,7 +81,7 @@ def parameter(chain: Chain) -> bool:
     gain = chain.flag(0.5)
     size = f"{chain.channels}{', 1' * chain.maps}" if not chain.flag(0.15) else "1"
     if chain.flag(0.45):
-        size = _some_of(chain)
+        size = ", ".join(map(str, _some_of(chain)))
     start = f"torch.ones({size}) + 0.1 * torch.randn({size})" if gain else f"0.1 * torch.randn({size})"
     name = chain.attribute(GAINS if gain else SHIFTS, f"nn.Parameter({start})")
     signs = ("*", "*", "/") if gain else ("+", "+", "-")
@@ -89,7 +89,53 @@ def parameter(chain: Chain) -> bool:
     return True
 
 
-def _some_of(chain: Chain) -> str:
+def shared_input(chain: Chain) -> bool:
+    """An input that is one for all samples: a mask, positions."""
+    if len(chain.inputs) > 2:
+        return False
+    name = chain.second(tuple(_some_of(chain)), is_shared=True)
+    ways = (
+        "{x} + M",
+        "{x} + M",
+        "{x} * M",
+        "{x} - M",
+        "M * {x}",
+        "{x}.masked_fill(M < 0, {number})",
+        "torch.where(M > 0, {x}, {slope} * {x})",
+    )
+    chain.write("shared_input", chain.chance.choice(ways).replace("M", name))
+    return True
+
+
+def gate(chain: Chain) -> bool:
+    """Few numbers made of many, that open and shut the many again."""
+    dims = list(range(2, chain.maps + 2)) if chain.maps and chain.flag(0.6) else [_some_dim(chain, negative=False)]
+    said = str(dims[0]) if len(dims) == 1 else str(dims if chain.flag(0.5) else tuple(dims))
+    way = chain.chance.choice(("mean", "mean", "sum", "amax", "amin", "logsumexp"))
+    name = chain.chance.choice(("g", "gate", "s", "level", "summary"))
+    chain.lines.append(f"{name} = x.{way}(dim={said}, keepdim=True)")
+    shape = [1 if place + 1 in dims else size for place, size in enumerate(chain.shape)]
+    if chain.flag(0.6) and prod(shape) > 1:
+        sizes = ", ".join(map(str, [1, *shape] if chain.flag(0.6) else shape))
+        gain = chain.attribute(GAINS, f"nn.Parameter(torch.ones({sizes}) + 0.1 * torch.randn({sizes}))")
+        chain.lines.append(f"{name} = {name} {chain.chance.choice(('*', '*', '+', '-'))} {gain}")
+    if chain.flag(0.8):
+        opened = (
+            "torch.sigmoid({x})",
+            "torch.sigmoid({x})",
+            "F.hardsigmoid({x})",
+            "torch.tanh({x})",
+            "F.softplus({x})",
+            "{x} * {slope}",
+            "F.relu({x})",
+        )
+        chain.lines.append(f"{name} = {chain.filled(chain.chance.choice(opened).replace('{x}', name))}")
+    joined = ("{x} * G", "{x} * G", "{x} + G", "{x} - G", "{x} / (1.0 + torch.abs(G))", "{x} + {x} * G")
+    chain.write("gate", chain.chance.choice(joined).replace("G", name))
+    return True
+
+
+def _some_of(chain: Chain) -> list[int]:
     """A shape that some dimensions of a sample have, as people write it: with or without the batch's and other single ones in front."""
     kept = [chain.flag(0.5) for _ in chain.shape]
     kept[chain.chance.randrange(len(kept))] = True
@@ -102,7 +148,7 @@ def _some_of(chain: Chain) -> str:
     elif way < 0.8:
         while len(sizes) > 1 and sizes[0] == 1:
             sizes.pop(0)
-    return ", ".join(map(str, sizes))
+    return sizes
 
 
 def cut(chain: Chain) -> bool:
@@ -269,18 +315,24 @@ def pooling(chain: Chain) -> bool:
 
 
 def _pooled_rows(chain: Chain) -> bool:
-    """Rows as maps of one channel, pooled, and as rows again."""
-    window = chain.chance.choice((2, 4, 8))
+    """Rows as maps of one channel, pooled, and as rows again; or in groups, of which one number each is left."""
+    window = chain.chance.choice((2, 3, 4, 5, 8, 10, 16))
     if len(chain.shape) != 1 or chain.shape[0] % window or chain.shape[0] < 64:
         return False
-    which = chain.chance.choice(("avg", "max"))
-    after = (chain.shape[0] // window,)
-    if chain.flag(0.7):
+    count = chain.shape[0] // window
+    if chain.flag(0.35):
+        which = chain.chance.choice(("avg", "max"))
         name = chain.attribute(("pool", "window"), f"nn.{which.title()}Pool1d({window})")
-        chain.write(f"{which}_pool", f"{name}({{x}}.unsqueeze(1)).squeeze(1)", after)
-    else:
-        way = {"avg": "mean", "max": "amax"}[which]
-        chain.write(way, f"{{x}}.view(x.shape[0], {after[0]}, {window}).{way}(dim=2)", after)
+        chain.write(f"{which}_pool", f"{name}({{x}}.unsqueeze(1)).squeeze(1)", (count,))
+        return True
+    way = chain.chance.choice(("mean", "amax", "amin", "sum", "logsumexp"))
+    looks = (
+        (f"{{x}}.view(x.shape[0], {count}, {window}).{way}(dim=2)", count), (f"{{x}}.reshape(x.shape[0], -1, {window}).{way}(dim=-1)", count),
+        (f"{{x}}.unflatten(1, ({count}, {window})).{way}(-1)", count), (f"torch.{way}({{x}}.view(-1, {window}, {count}), dim=1)", count),
+        (f"{{x}}.reshape(x.shape[0], {window}, -1).{way}(dim=2)", window),
+    )  # fmt: skip
+    text, features = chain.chance.choice(looks)
+    chain.write(way, text, (features,))
     return True
 
 
@@ -343,6 +395,8 @@ def layer(chain: Chain) -> bool:
         out = chain.chance.choice((64, 128, 256, 512, 1000, 1024, 2048, features, features))
         if features * out > 5e7 or features > 20_000:
             return False
+        if len(chain.shape) == 2 and chain.flag(0.5):
+            return _along_sequence(chain, out)
         shape = (*chain.shape[:-1], out)
         chain.products += 2.0 * prod(chain.shape) * out
         way = chain.chance.random()
@@ -363,6 +417,30 @@ def layer(chain: Chain) -> bool:
             chain.write("matmul", chain.chance.choice(ways).replace("N", name), shape)
         return True
     return _convolution(chain)
+
+
+def _along_sequence(chain: Chain, out: int) -> bool:
+    """A product with another input, sample by sample, or a convolution over the sequence, which is turned for it and back."""
+    length, features = chain.shape
+    if chain.flag(0.5) and length > 8:
+        window = chain.chance.choice((3, 3, 5, 7))
+        name = chain.attribute(LAYERS, f"nn.Conv1d({features}, {out}, {window}, padding={window // 2})")
+        chain.products += 2.0 * length * features * out * window
+        chain.write("conv", f"{name}({{x}}.transpose(1, 2)).transpose(1, 2)", (length, out))
+        return True
+    if len(chain.inputs) > 1:
+        return False
+    turned = chain.flag(0.4)
+    other = chain.second((out, features) if turned else (features, out))
+    right = f"{other}.transpose(1, 2)" if turned else other
+    ways = [f"torch.bmm({{x}}, {right})", f"torch.matmul({{x}}, {right})", f"{{x}} @ {right}"]
+    ways.append(f"torch.einsum('bik,b{'jk' if turned else 'kj'}->bij', {{x}}, {other})")
+    if chain.flag(0.25):
+        shift = chain.attribute(SHIFTS, f"nn.Parameter(0.1 * torch.randn(1, 1, {out}))")
+        ways = [f"torch.baddbmm({shift}, {{x}}, {right})"]
+    chain.products += 2.0 * length * features * out
+    chain.write("matmul", chain.chance.choice(ways), (length, out))
+    return True
 
 
 def _convolution(chain: Chain) -> bool:
@@ -431,6 +509,7 @@ def masked(chain: Chain) -> bool:
     ways = (
         f"{{x}} * {other}", f"{{x}}.masked_fill({other} < 0, {{number}})", f"torch.where({other} > 0, {{x}}, {{slope}} * {{x}})",
         f"{{x}} - {{number}} * (1.0 - {other})", f"{{x}}.masked_fill({other} > {{slope}}, 0.0)",
+        f"{{x}}.masked_fill(~({other} > 0), 0.0)", f"torch.where({other} < {{slope}}, torch.zeros_like({{x}}), {{x}})",
     )  # fmt: skip
     chain.write("masked", chain.chance.choice(ways))
     return True
@@ -468,6 +547,6 @@ def _divisor(chain: Chain, channels: int) -> int:
 
 STEPS: tuple[tuple[Step, float], ...] = (
     (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
-    (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4),
+    (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4), (gate, 6), (shared_input, 4),
 )  # fmt: skip
 """With how often each is tried."""
