@@ -69,7 +69,7 @@ def test_chains_are_asked_for_alone() -> None:
 
 
 def test_some_inputs_are_one_for_all_samples_and_some_values_open_and_shut_others() -> None:
-    found = [chain_task(Random(f"seen/{index}"), target_of("cuda"), 2.0) for index in range(120)]
+    found = [chain_task(Random(f"seen/{index}"), target_of("cuda"), 2.0) for index in range(200)]
     shared = [one.source for one in found if "shared_input" in one.operators]
     assert shared
     for source in shared:

@@ -39,7 +39,7 @@ class ChainTask:
 
 def chain_task(chance: Random, target: Target, aim: float) -> ChainTask:
     """A module of about the time that is aimed at."""
-    kind = chance.choices(("rows", "sequence", "maps"), (33, 10, 57))[0]
+    kind = chance.choices(("rows", "sequence", "maps"), (30, 16, 54))[0]
     dims = chance.choices((1, 2, 3), (20, 55, 25))[0] if kind == "maps" else 0
     shape = _first_shape(chance, kind, dims, target.name)
     chain = Chain(chance, shape, dims)
