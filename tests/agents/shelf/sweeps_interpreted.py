@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.agents.shelf.triton import extremes, normalisation, pooling, scan, softmax, sweeps
+from bottega.agents.shelf.triton import cross_entropy, extremes, normalisation, pooling, scan, softmax, sweeps
 
 INFINITE = float("inf")
 Found = Iterator[tuple[str, float]]
@@ -105,17 +105,27 @@ def softmaxes() -> Found:
         x[3, 7] = INFINITE
         yield compared(f"softmax {held} {few}", softmax.softmax, F.softmax, x, 1)
         yield compared(f"log_softmax {held} {few}", softmax.log_softmax, F.log_softmax, x, 1)
-        x, target = torch.randn(21, 50) * 5, torch.randint(0, 50, (21,))
-        target[2] = 7
-        for reduction in ("mean", "sum", "none"):
-            named = {"ignore_index": 7, "reduction": reduction}
-            yield compared(
-                f"cross_entropy {reduction} {held} {few}", softmax.cross_entropy, F.cross_entropy, x, target, **named
-            )
     for shape in ((3, 11, 5), (2, 300, 3)):
         yield compared(f"softmax {shape}", softmax.softmax, F.softmax, torch.randn(shape), 1)
     half = torch.randn(4, 10).half()
     yield "softmax of halves", float(softmax.softmax(half, 1, dtype=torch.float32).dtype != torch.float32)
+
+
+def losses() -> Found:
+    cross_entropy.SOFTMAX_BLOCK, cross_entropy.SOFTMAX_TILE = 16, 64
+    for shape, held, block in (((21, 50), 64, 8192), ((21, 50), 16, 4), ((2, 70, 3, 5), 64, 4), ((9,), 64, 8192)):
+        cross_entropy.SOFTMAX_HELD, cross_entropy.CROSS_ENTROPY_BLOCK = held, block
+        axis = min(1, len(shape) - 1)
+        x, target = torch.randn(shape) * 5, torch.randint(0, shape[axis], shape[:axis] + shape[axis + 1 :])
+        target.view(-1)[2:3] = 7
+        for weight in (None, torch.rand(shape[axis])):
+            for smoothing in (0.0, 0.2):
+                for reduction in ("mean", "sum", "none"):
+                    named = {"ignore_index": 7, "reduction": reduction, "label_smoothing": smoothing, "weight": weight}
+                    label = f"cross_entropy {shape} {held} {reduction} {smoothing} {weight is not None}"
+                    yield compared(label, cross_entropy.cross_entropy, F.cross_entropy, x, target, **named)
+    x, chances = torch.randn(5, 7), torch.randn(5, 7).softmax(1)
+    yield compared("cross_entropy of chances", cross_entropy.cross_entropy, F.cross_entropy, x, chances)
 
 
 def places() -> Found:
@@ -136,5 +146,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    parts = (normalisations, poolings, scans, softmaxes, places)
+    parts = (normalisations, poolings, scans, softmaxes, losses, places)
     print(json.dumps({part.__name__: list(part()) for part in parts}))

@@ -207,3 +207,54 @@ def test_a_name_that_only_a_kernel_reads_is_no_call_of_a_part() -> None:
 def test_a_future_import_that_shares_its_line_is_left_where_it_is() -> None:
     text = "from __future__ import annotations; X = 1\n\n\nclass ModelNew:\n    def forward(self, x):\n        return relu(x)\n"
     compile(with_parts(text, frozenset()), "whole", "exec")
+
+
+def alone(answer: str) -> str:
+    """What the whole file says about it, after it became short and whole again."""
+    whole = with_parts(answer, NONE)
+    assert with_parts(whole, NONE) == whole and with_parts(without_parts(whole, NONE), NONE) == whole
+    assert without_parts(whole, NONE) == answer
+    return next(line for line in whole.split("\n") if line.startswith("ALONE = "))
+
+
+ONE = "def f(x, y):\n    return matmul(x, y)\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ONE,
+        "import torch\n\n\n" + ONE.replace("matmul(x, y)", "torch.relu(matmul(x, transpose(y, 0, 1)))"),
+        "class ModelNew(Model):\n    def __init__(self):\n        self.conv = Conv2d(3, 4, 3)\n",
+    ],
+)
+def test_a_part_that_is_all_of_an_answers_kernels_is_told_so(answer: str) -> None:
+    assert alone(answer) == "ALONE = True"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ONE.replace("matmul(x, y)", "relu(matmul(x, y))"),
+        ONE.replace("matmul(x, y)", "matmul(x, matmul(x, y))"),
+        ONE.replace("return matmul(x, y)", "for _ in range(3):\n        x = matmul(x, y)\n    return x"),
+        ONE.replace("matmul(x, y)", "[matmul(x, one) for one in y]"),
+        ONE.replace("matmul(x, y)", "map(matmul, x, y)"),
+        "import triton\n\n\n@triton.jit\ndef k(x_ptr):\n    pass\n\n\n" + ONE,
+    ],
+)
+def test_one_of_several_kernels_is_not_alone(answer: str) -> None:
+    assert alone(answer) == "ALONE = False"
+
+
+def test_a_file_that_says_otherwise_keeps_what_it_says() -> None:
+    for answer in (ONE, ONE.replace("matmul(x, y)", "relu(matmul(x, y))")):
+        whole = with_parts(answer, NONE)
+        said = "ALONE = True" if "ALONE = True" in whole else "ALONE = False"
+        other = whole.replace(said, "ALONE = False" if said == "ALONE = True" else "ALONE = True")
+        assert without_parts(other, NONE) == other and with_parts(other, NONE) == other
+
+
+def test_a_name_of_the_answer_is_not_taken_for_the_parts() -> None:
+    whole = with_parts(ONE.replace("def f", "ALONE = 3\n\n\ndef f"), NONE)
+    assert "\nALONE_part = True\n" in whole and "\nALONE = 3\n" in whole and "ALONE_part and" in whole

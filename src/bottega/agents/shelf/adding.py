@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 from bottega.agents.code import compiles, parsed
 from bottega.agents.names import BUILTIN, Names, imported, names_of
@@ -13,7 +13,9 @@ from bottega.agents.shelf.renaming import renamed
 from bottega.agents.shelf.shelf import FOR_KERNELS, Import, Part, Shelf, look, shelf_of, text_of
 from bottega.core.statements import binds, reads
 
+_ALONE = "ALONE"
 _SUFFIX = "_part"
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _RUNTIME = "bottega.runtime.cpp"
 
 
@@ -23,7 +25,8 @@ def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) ->
     if tree is None or not tree.body:
         return source
     names = names_of(source, tree.body)
-    parts = shelf.closure(_wanted(names, tree.body, task_names, shelf))
+    wanted = _wanted(names, tree.body, task_names, shelf)
+    parts = shelf.closure(wanted)
     if not parts:
         return source
     answer = AnswerFile(source, tree.body)
@@ -38,7 +41,8 @@ def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) ->
         for one in imports.values()
         if one.name in others or (one.name, one.stands) not in present
     ]
-    pieces += [Piece((part.name,), renamed(part.text, others)) for part in parts]
+    texts = {_ALONE: f"{_ALONE} = {_is_alone(tree.body, wanted, shelf)}"}
+    pieces += [Piece((part.name,), renamed(texts.get(part.name, part.text), others)) for part in parts]
     whole = answer.with_pieces(pieces, (), ())
     return whole if compiles(whole) else source
 
@@ -60,8 +64,11 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
     left = parsed(rest)
     if not whole or left is None or not left.body:
         return source
-    back = shelf.closure(_wanted(names_of(rest, left.body), left.body, task_names, shelf))
+    wanted = _wanted(names_of(rest, left.body), left.body, task_names, shelf)
+    back = shelf.closure(wanted)
     if not whole >= {part.name for part in back}:
+        return source
+    if _ALONE in whole and ast.unparse(same[_ALONE]) != f"{_ALONE} = {_is_alone(left.body, wanted, shelf)}":
         return source
     short = _without(source, tree.body, [same[part.name] for part in back])
     left = parsed(short)
@@ -90,7 +97,27 @@ def _wanted(names: Names, body: Sequence[ast.stmt], task_names: Set[str], shelf:
     return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered or name in FOR_KERNELS)
 
 
-def _is_kernel(statement: ast.stmt) -> bool:
+def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], shelf: Shelf) -> bool:
+    """Whether one call of a part is all that may run a kernel of ours."""
+    if any(_is_kernel(node) for statement in body for node in ast.walk(statement)):
+        return False
+    own = {name for name in wanted if shelf.is_own(name)}
+    once = {id(node.func) for node in _run_once(body) if isinstance(node, ast.Call)}
+    found = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in own]
+    return len(found) == 1 and id(found[0]) in once
+
+
+def _run_once(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """What is in no loop."""
+    pending: list[ast.AST] = list(body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _LOOPS):
+            pending += ast.iter_child_nodes(node)
+
+
+def _is_kernel(statement: ast.AST) -> bool:
     decorators = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
     return any("jit" in ast.unparse(decorator) for decorator in decorators)
 
@@ -100,6 +127,8 @@ def _is_same(one: Import, names: Names) -> bool:
 
 
 def _is_part(node: ast.stmt, lines: Sequence[str], part: Part) -> bool:
+    if part.name == _ALONE:
+        return ast.unparse(node) in (f"{_ALONE} = True", f"{_ALONE} = False")
     return text_of(node, lines) == part.text or look(node) == part.look
 
 

@@ -85,7 +85,10 @@ class Shelf:
 
     def own(self) -> list[str]:
         """Of the offered ones those that kernels of ours compute; the others are torch's under a sketch's names."""
-        return [name for name in self.offered() if any("@triton.jit" in part.text for part in self.closure([name]))]
+        return [name for name in self.offered() if self.is_own(name)]
+
+    def is_own(self, name: str) -> bool:
+        return self.parts[name].is_offered and any("@triton.jit" in part.text for part in self.closure([name]))
 
     def offered(self) -> list[str]:
         return sorted(part.name for part in self.parts.values() if part.is_offered)

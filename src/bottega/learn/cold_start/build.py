@@ -199,7 +199,7 @@ def examples_stage(
         device = DeviceFacts(**known) if known else device_facts("cpu")
         shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
-        tasks = (subject.task for subject in store.subjects())
+        tasks = (subject.task for subject in store.taught())
         sketches = sketches_of(folder, tasks, sketching) if prompts.shows("write", "sketch") else {}
         desk = Desk(stage, prompts, device, shelf, sketches)
         outcome = examples_of(store, chosen, desk, count)

@@ -258,8 +258,13 @@ class Store:
             yield Lesson(subject, language, tuple(lectures), tuple(self._slips(task_id, language)), verdicts)
 
     def subjects(self) -> Iterator[Subject]:
-        """Tasks that were taught or tried, by id."""
+        """All that were to be taught, by id."""
         for (body,) in self._rows("SELECT body FROM tasks ORDER BY id"):
+            yield Subject.from_json(json.loads(body))
+
+    def taught(self) -> Iterator[Subject]:
+        """Tasks that have a lecture, by id: of these examples are made."""
+        for (body,) in self._rows("SELECT body FROM tasks WHERE id IN (SELECT task FROM lectures) ORDER BY id"):
             yield Subject.from_json(json.loads(body))
 
     def kernel(self, candidate_id: str) -> Candidate:

@@ -5,7 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from bottega.agents.shelf.triton.tiles import kernel_ready
+from bottega.agents.shelf.triton.tiles import ALONE, kernel_ready
 
 
 @triton.jit
@@ -48,24 +48,26 @@ def attention_kernel(
         fix = tl.exp2(peak - new)
         total = total * fix + tl.sum(p, axis=1, keep_dims=True)
         v = tl.load(v_ptr + down * stride_vn + col * stride_vd, mask=(down < keys) & (col < DV), other=0.0)
-        acc = tl.dot(p, v, acc * fix, input_precision="tf32x3")
+        acc = tl.dot(p.to(v.dtype), v, acc * fix, input_precision="tf32x3")
         peak = new
     acc = acc / tl.where(total == 0, 1.0, total)
     out_at = out_ptr + (tl.program_id(1).to(tl.int64) * queries + row) * DV + col
     tl.store(out_at, acc, mask=(row < queries) & (col < DV))
 
 
-def attention_tile(queries, causal):
+def attention_tile(queries, causal, width):
     """Queries and keys of a block, and its warps."""
+    if width > 64:
+        return (64, 32, 4) if width <= 128 else (32, 16, 4)
     return (64, 64, 4) if causal or queries < 1024 else (128, 32, 4)
 
 
 def attention_by_kernel(query, key, value, mask, causal, scale):
     """Attention of query (B, H, L, D) over key and value (B, G, S, D), where H is a multiple of G."""
     (B, H, L, D), (G, S), DV = query.shape, key.shape[1:3], value.shape[-1]
-    BQ, BK, warps = attention_tile(L, causal)
+    BQ, BK, warps = attention_tile(L, causal, max(D, DV))
     value = value.mT.contiguous().mT  # along the keys, as the second product reads it
-    out = torch.empty(B, H, L, DV, device=query.device)
+    out = torch.empty(B, H, L, DV, device=query.device, dtype=query.dtype)
     masked = mask is not None
     added = masked and mask.dtype != torch.bool
     seen = (mask if added else mask.view(torch.int8)).expand(B, H, L, S) if masked else None
@@ -89,9 +91,10 @@ def scaled_dot_product_attention(
         alike = q.shape[0] == k.shape[0] == v.shape[0] and k.shape[:3] == v.shape[:3] and q.shape[3] == k.shape[3]
         alike = alike and (q.shape[1] % k.shape[1] == 0 if enable_gqa and query.dim() == 4 else q.shape[1] == k.shape[1])
         widths, lengths = (q.shape[3], v.shape[3]), (q.shape[2], k.shape[2])
-        alike = alike and min(widths) >= 16 and max(widths) <= 64 and min(lengths) >= 16 and q.shape[0] * q.shape[1] <= 65535
+        pays = min(widths) >= 16 and max(widths) <= 64 and min(lengths) >= 16
+        alike = alike and (pays or (ALONE and max(widths) <= 256)) and q.shape[0] * q.shape[1] <= 65535
     if alike and attn_mask is not None:
-        plain = attn_mask.dtype in (torch.bool, torch.float32) and attn_mask.dim() <= query.dim() and not is_causal
+        plain = attn_mask.dtype in (torch.bool, query.dtype) and attn_mask.dim() <= query.dim() and not is_causal
         wanted = torch.is_grad_enabled() and attn_mask.requires_grad
         alike = plain and not wanted and attn_mask.device == query.device
     if not alike or dropout_p > 0:

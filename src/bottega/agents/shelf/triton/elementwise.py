@@ -7,6 +7,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from bottega.agents.shelf.triton.sweeps import sweepable
+from bottega.agents.shelf.triton.tiles import ALONE
 
 
 @triton.jit
@@ -48,10 +49,10 @@ def elementwise_kernel(x_ptr, out_ptr, n, a, b, NAME: tl.constexpr, BLOCK: tl.co
 
 def elementwise(name, input, a=0.0, b=0.0, inplace=False):
     """The function over every element, or None where it is left to torch."""
-    if inplace or not sweepable(input):
+    if (inplace and not (ALONE and input.is_contiguous())) or not sweepable(input):
         return None
     x = input.contiguous()
-    out, n = torch.empty_like(x), x.numel()
+    out, n = x if inplace else torch.empty_like(x), x.numel()
     elementwise_kernel[(triton.cdiv(n, 1024),)](x, out, n, float(a), float(b), NAME=name, BLOCK=1024)
     return out
 

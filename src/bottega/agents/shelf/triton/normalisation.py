@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweep_warps, sweepable
+from bottega.agents.shelf.triton.tiles import ALONE
 
 NORM_HELD = 16384
 NORM_BLOCK = 4096
@@ -196,7 +197,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         or not usual
         or len(kept) != (2 if kept or not training else 0)
         or (training and N * plane < 2)
-        or (training and plane == 1 and C < 2048 and N > 4096)
+        or (training and plane == 1 and C < 2048 and N > 4096 and not ALONE)
     ):
         return torch.nn.functional.batch_norm(
             input.contiguous(), running_mean, running_var, weight, bias, training, momentum, eps

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweepable
+from bottega.agents.shelf.triton.tiles import ALONE
 
 POOL_BLOCK = 256
 POOL_WARPS = 8
@@ -104,7 +105,8 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     space = tuple(input.shape[-dims:])
     if any(len(sizes) != dims for sizes in (window, stride, padding, dilation)) or min(*window, *stride, *dilation) < 1:
         return None
-    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)) or window[-1] > 64 or torch.Size(window).numel() > 2048:
+    large = window[-1] > 64 or torch.Size(window).numel() > 2048
+    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)) or (large and not ALONE):
         return None
     outs = tuple(pool_extent(*sizes, ceil_mode) for sizes in zip(space, window, stride, padding, dilation))
     planes, each = input.numel() // torch.Size(space).numel(), torch.Size(outs).numel()
@@ -120,7 +122,7 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     ]
     count = 0 if largest or divisor else 2 if not count_pad and (any(padding) or ceil_mode) else int(ceil_mode)
     taps = torch.Size(window).numel()
-    rounds = 1 if taps <= 64 else taps // window[-1]
+    rounds = 1 if taps <= 64 else taps // window[-1] if window[-1] <= 64 else taps
     blocks = triton.cdiv(each, POOL_BLOCK)
     pool_kernel[(triton.cdiv(planes * each, POOL_BLOCK) if flat else planes * blocks,)](
         x, out, planes, blocks, *(size for own in sizes for size in own), MAX=largest, COUNT=count, DIVISOR=divisor or taps, FLAT=flat,

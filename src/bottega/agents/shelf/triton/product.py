@@ -1,11 +1,14 @@
-"""Matrix products in fp32 as three TF32 products: linear, matmul and its kin, over any strides; a matrix by a vector as row sums."""
+"""Matrix products in fp32 as three TF32 products: linear, matmul and its kin, over any strides; a matrix by a vector as row sums.
+
+Halves are multiplied as they are, where nothing else of a file is a kernel.
+"""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 import torch
 import triton
 import triton.language as tl
 
-from bottega.agents.shelf.triton.tiles import kernel_ready, tiles
+from bottega.agents.shelf.triton.tiles import ALONE, half_tiles, kernel_ready, tiles
 
 MATVEC_LEAST = 2**20
 PRODUCT_NARROWEST = 64
@@ -51,22 +54,25 @@ def product_kernel(
 def product(a, b, bias=None, turned=False):
     """a (outer, inner, M, K) @ b (outer, inner, K, N) + bias (N); turned: the result lies in memory column by column."""
     (outer, inner, M, K), N = a.shape, b.shape[-1]
-    BM, BN, split, warps = tiles(M, N, K, outer * inner)
-    BK = 64 if K > 64 and K % 64 == 0 else 32
-    out = torch.empty(split, outer, inner, *((N, M) if turned else (M, N)), device=a.device)
+    BM, BN, split, warps = (tiles if a.dtype == torch.float32 else half_tiles)(M, N, K, outer * inner)
+    narrow = ALONE and min(M, N) <= 64  # limited by memory: more programs at a time, with less each
+    BK = 64 if K > 64 and K % 64 == 0 and not narrow else 32
+    dtype = a.dtype if split == 1 else torch.float32
+    out = torch.empty(split, outer, inner, *((N, M) if turned else (M, N)), device=a.device, dtype=dtype)
     grid = (triton.cdiv(M, BM) * triton.cdiv(N, BN), outer * inner, split)
     even = K % BK == 0
     product_kernel[grid](
         a, b, bias, out, M, N, K, inner, *a.stride(), *b.stride(), *((1, M) if turned else (N, 1)),
         SPLIT=split, EVEN=even and M % BM == 0 and N % BN == 0, EVEN_K=even, BM=BM, BN=BN, BK=BK, num_warps=warps,
+        num_stages=3 if K > BK else 1,
     )  # fmt: skip
-    out = out[0] if split == 1 else out.sum(0)
+    out = out[0] if split == 1 else out.sum(0).to(a.dtype)
     return out.transpose(-1, -2) if turned else out
 
 
 def product_lies(x, axis):
     """Whether the matrix lies along this axis, of two, and can be read in vectors along it."""
-    return x.stride(axis) == 1 and x.stride(-3 - axis) % 4 == 0 and x.shape[axis] % 16 == 0
+    return x.stride(axis) == 1 and x.stride(-3 - axis) % (16 // x.element_size()) == 0 and x.shape[axis] % 16 == 0
 
 
 def matrix_product(a, b, bias=None):
@@ -76,7 +82,7 @@ def matrix_product(a, b, bias=None):
         a = torch.nn.functional.pad(a, (0, -K % 32))
         b = torch.nn.functional.pad(b.transpose(-1, -2), (0, -K % 32)).transpose(-1, -2)
         K = a.shape[-1]
-    deep_a, deep_b = product_lies(a, -1), product_lies(b, -2)
+    deep_a, deep_b = product_lies(a, -1), product_lies(b, -2) or (b.dtype != torch.float32 and product_lies(b, -1))
     if not deep_a and not deep_b and bias is None and a.numel() < b.numel():
         a, deep_a = a.contiguous(), True
     turned = bias is None and deep_a and not deep_b and product_lies(b, -1)
@@ -99,6 +105,8 @@ def matrix_product(a, b, bias=None):
 
 def product_pays(M, N, K):
     """Whether three TF32 products beat the library's fp32: not where little is computed for each element that is moved."""
+    if ALONE:
+        return True
     least = min(M, N, K)
     if N < PRODUCT_NARROWEST or M * N * K < PRODUCT_LEAST:
         return False
@@ -115,7 +123,7 @@ def matvec_kernel(
     acc = tl.zeros((BM, BK), tl.float32)
     for start in range(piece * BK, K, PIECES * BK):
         k = (start + tl.arange(0, BK))[None, :]
-        a = tl.load(a_ptr + row * stride_am + k * stride_ak, mask=(row < M) & (k < K), other=0.0)
+        a = tl.load(a_ptr + row * stride_am + k * stride_ak, mask=(row < M) & (k < K), other=0.0).to(tl.float32)
         acc += a * tl.load(x_ptr + k * stride_x, mask=k < K, other=0.0)
     total = tl.sum(acc, axis=1, keep_dims=True)
     tl.store(out_ptr + piece * M + row, total, mask=row < M)
@@ -131,14 +139,16 @@ def matvec(a, x):
         BM = 4096 // BK
     blocks = triton.cdiv(M, BM)
     pieces = max(1, min(triton.cdiv(2112, blocks), triton.cdiv(K, 4 * BK)))
-    out = torch.empty(pieces, M, device=a.device)
+    out = torch.empty(pieces, M, device=a.device, dtype=a.dtype if pieces == 1 else torch.float32)
     matvec_kernel[(blocks, pieces)](a, x, out, M, K, *a.stride(), x.stride(0), PIECES=pieces, BM=BM, BK=BK, num_warps=8)
-    return out[0] if pieces == 1 else out.sum(0)
+    return out[0] if pieces == 1 else out.sum(0).to(a.dtype)
 
 
 def matvec_ready(a, x):
     """Whether the matrix is large enough, with rows or columns that can be read as they lie."""
-    if not kernel_ready(x) or not kernel_ready(a, limit=2**40) or a.numel() < MATVEC_LEAST or max(a.shape) >= 2**31:
+    if not kernel_ready(x) or not kernel_ready(a, limit=2**40) or a.dtype != x.dtype or max(a.shape) >= 2**31:
+        return False
+    if a.numel() < MATVEC_LEAST and not ALONE:
         return False
     return a.stride(-1) == 1 or (a.stride(-2) == 1 and kernel_ready(a))
 
@@ -148,13 +158,17 @@ def matmul(input, other):
     a, b = input, other
     if a.dim() < 1 or b.dim() < 1 or a.shape[-1] != b.shape[max(-2, -b.dim())]:
         return torch.matmul(a, b).contiguous()
+    if ALONE and a.dim() == 1 and b.dim() != 2:
+        return matmul(a.unsqueeze(0), b).squeeze(-1 if b.dim() == 1 else -2)
     if a.dim() > 1 and (b.dim() == 1 or (b.dim() == 2 and b.shape[1] == 1)):
         x = b.reshape(-1)
+        if ALONE and (a.dim() > 2 or 1 not in a.stride()):
+            a = a.contiguous()
         if (a.dim() == 2 or a.is_contiguous()) and matvec_ready(a, x):
             return matvec(a.reshape(-1, a.shape[-1]), x).view(*a.shape[:-1], *b.shape[1:])
         return torch.matmul(a, b).contiguous()
     if b.dim() == 2 and (a.dim() == 1 or (a.dim() == 2 and a.shape[0] == 1)):
-        x, matrix = a.reshape(-1), b.transpose(0, 1)
+        x, matrix = a.reshape(-1), (b.contiguous() if ALONE and 1 not in b.stride() else b).transpose(0, 1)
         return matvec(matrix, x).view(*a.shape[:-1], b.shape[1]) if matvec_ready(matrix, x) else torch.matmul(a, b).contiguous()
     if min(a.dim(), b.dim()) < 2 or not kernel_ready(a, b):
         return torch.matmul(a, b).contiguous()
@@ -162,7 +176,8 @@ def matmul(input, other):
     (M, K), N = flat.shape[-2:], b.shape[-1]
     batch = torch.broadcast_shapes(flat.shape[:-2], b.shape[:-2])
     count = batch.numel()
-    if not product_pays(M, N, K) or count > 65535 or count * M * N >= 2**31 or (K % 16 and count > 1):
+    pays = product_pays(M, N, K) and (ALONE or count == 1 or K % 16 == 0)
+    if not pays or count > 65535 or count * M * N >= 2**31:
         return torch.matmul(a, b).contiguous()
     out = matrix_product(flat, b)
     return out.view(*a.shape[:-1], N) if b.dim() == 2 else out
@@ -181,7 +196,7 @@ def bmm(input, mat2):
 
 def linear(input, weight, bias=None):
     """torch.nn.functional.linear."""
-    fits = input.dim() >= 2 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
+    fits = input.dim() >= 1 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
     if fits:
         (N, K), M = weight.shape, input.numel() // input.shape[-1]
         if product_pays(M, N, K) and M * N < 2**31 and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
@@ -192,9 +207,11 @@ def linear(input, weight, bias=None):
 def einsum(equation, *operands):
     """torch.einsum; a sum over letters that two operands share is a product of matrices."""
     text = equation.replace(" ", "")
-    terms, _, result = text.partition("->")
+    terms, given, result = text.partition("->")
     names = terms.split(",")
-    if "->" not in text or "." in text or len(operands) != 2 or len(names) != 2 or not kernel_ready(*operands):
+    if not given:
+        result = "".join(sorted(c for c in terms if c != "," and terms.count(c) == 1))
+    if "." in text or len(operands) != 2 or len(names) != 2 or not kernel_ready(*operands):
         return torch.einsum(equation, *operands).contiguous()
     (left, right), (a, b) = names, operands
     sizes = dict(zip(left + right, a.shape + b.shape))
@@ -203,7 +220,8 @@ def einsum(equation, *operands):
     both = [c for c in left if c in right]
     batch, depth = [c for c in both if c in result], [c for c in both if c not in result]
     rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
-    if not unique or not alike or not depth or set(result) != {*batch, *rows, *columns}:
+    outer = ALONE and rows and columns
+    if not unique or not alike or not (depth or outer) or set(result) != {*batch, *rows, *columns}:
         return torch.einsum(equation, *operands).contiguous()
 
     def gathered(x, term, *groups):

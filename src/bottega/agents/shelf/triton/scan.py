@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from bottega.agents.shelf.triton.sweeps import sweepable
+from bottega.agents.shelf.triton.tiles import ALONE
 
 SCAN_BLOCK = 2048
 SCAN_TALL = 128
@@ -71,14 +72,14 @@ def scan(input, dim, dtype, product):
     outer = x.numel() // (size * inner)
     out = torch.empty_like(x)
     if inner == 1:
-        if outer < 66 and size > 16384:
+        if outer < 66 and size > 16384 and not ALONE:
             return None
         block = min(SCAN_BLOCK, triton.next_power_of_2(size))
         tall = max(1, min(SCAN_BLOCK // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
         scan_rows_kernel[(triton.cdiv(outer, tall),)](x, out, outer, size, PRODUCT=product, ROWS=tall, BLOCK=block)
         return out
     blocks = triton.cdiv(inner, SCAN_WIDE)
-    if outer * blocks < 66 and size > 1024:
+    if outer * blocks < 66 and size > 1024 and not ALONE:
         return None
     tall = min(SCAN_TALL, triton.next_power_of_2(size))
     scan_columns_kernel[(outer * blocks,)](x, out, size, inner, blocks, PRODUCT=product, TALL=tall, WIDE=SCAN_WIDE)

@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweep_warps, sweepable
+from bottega.agents.shelf.triton.tiles import ALONE
 
 SOFTMAX_HELD = 16384
 SOFTMAX_BLOCK = 8192
@@ -118,41 +119,6 @@ def softmax_columns_kernel(x_ptr, out_ptr, size, inner, blocks, LOG: tl.constexp
             tl.store(out_ptr + base + (start + r) * inner + c, softmax_value(v, most, total, LOG), mask=mask)
 
 
-@triton.jit
-def cross_entropy_kernel(
-    x_ptr, target_ptr, loss_ptr, rows, size, ignored, HELD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
-):
-    if HELD:
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        at = tl.arange(0, BLOCK)[None, :]
-        mask = (row[:, None] < rows) & (at < size)
-        v = tl.load(x_ptr + row[:, None] * size + at, mask=mask, other=float("-inf")).to(tl.float32)
-        most = tl.max(v, axis=1)
-        total = tl.sum(tl.exp(v - most[:, None]), axis=1)
-    else:
-        row = tl.program_id(0)
-        most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
-    target = tl.load(target_ptr + row, mask=row < rows, other=ignored)
-    wanted = tl.load(x_ptr + row * size + target, mask=(row < rows) & (target != ignored), other=0.0).to(tl.float32)
-    tl.store(loss_ptr + row, tl.where(target == ignored, 0.0, most + tl.log(total) - wanted), mask=row < rows)
-
-
-@triton.jit
-def cross_entropy_sum_kernel(loss_ptr, target_ptr, out_ptr, rows, ignored, MEAN: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
-    count = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, rows, BLOCK):
-        mask = start + at < rows
-        total += tl.load(loss_ptr + start + at, mask=mask, other=0.0)
-        if MEAN:
-            count += tl.where(tl.load(target_ptr + start + at, mask=mask, other=ignored) != ignored, 1.0, 0.0)
-    found = tl.sum(total, axis=0)
-    if MEAN:
-        found = found / tl.sum(count, axis=0)
-    tl.store(out_ptr, found)
-
-
 def softmax_any(input, dim, dtype, log):
     """The softmax or its logarithm, or None where it is left to torch."""
     if dim is None or not sweepable(input) or dtype not in (None, torch.float32, torch.float16, torch.bfloat16):
@@ -169,7 +135,7 @@ def softmax_any(input, dim, dtype, log):
         tall = triton.next_power_of_2(size) if held else 64
         wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
         blocks = triton.cdiv(inner, wide)
-        if outer * blocks < 66 and size > 1024:
+        if outer * blocks < 66 and size > 1024 and not ALONE:
             return None
         softmax_columns_kernel[(outer * blocks,)](
             x, out, size, inner, blocks, LOG=log, HELD=held, TALL=tall, WIDE=wide, num_warps=4 if tall * wide <= 2048 else 8
@@ -203,31 +169,3 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     """torch.nn.functional.log_softmax."""
     found = softmax_any(input, dim, dtype, True)
     return torch.nn.functional.log_softmax(input.contiguous(), dim, _stacklevel, dtype) if found is None else found
-
-
-def cross_entropy(
-    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
-):
-    """torch.nn.functional.cross_entropy."""
-    plain = weight is None and size_average is None and reduce is None and label_smoothing == 0.0 and input.dim() == 2
-    classes = target.dim() == 1 and target.dtype == torch.int64 and target.shape[0] == input.shape[0]
-    if not plain or not classes or reduction not in ("mean", "sum", "none") or not sweepable(input, target):
-        return torch.nn.functional.cross_entropy(
-            input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing
-        )  # fmt: skip
-    x, target = input.contiguous(), target.contiguous()
-    rows, size = x.shape
-    loss = torch.empty(rows, dtype=x.dtype if reduction == "none" else torch.float32, device=x.device)
-    held = size <= SOFTMAX_HELD
-    block = triton.next_power_of_2(size) if held else SOFTMAX_BLOCK
-    tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264)))) if held else 1
-    cross_entropy_kernel[(triton.cdiv(rows, tall),)](
-        x, target, loss, rows, size, ignore_index, HELD=held, ROWS=tall, BLOCK=block,
-        num_warps=sweep_warps(tall * block) if held else SOFTMAX_WARPS,
-    )  # fmt: skip
-    if reduction == "none":
-        return loss
-    out = torch.empty((), dtype=x.dtype, device=x.device)
-    block = min(8192, triton.next_power_of_2(rows))
-    cross_entropy_sum_kernel[(1,)](loss, target, out, rows, ignore_index, MEAN=reduction == "mean", BLOCK=block, num_warps=16)
-    return out
