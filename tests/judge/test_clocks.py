@@ -174,6 +174,96 @@ def test_noisy_machine_is_not_called_a_forger(count: int) -> None:
     assert accused <= 1
 
 
+WAITED_MS = [
+    (1.22, 0.77, 3.42, 0.37, 0.32, 0.30),
+    (5.66, 0.68, 5.47, 0.36, 0.41, 0.53),
+    (2.00, 1.56, 4.70, 0.42, 0.31, 0.33),
+    (1.22, 0.75, 10.40, 0.37, 0.31, 0.36),
+    (2.75, 2.28, 6.45, 0.51, 0.38, 0.38),
+    (1.67, 1.07, 5.69, 0.37, 0.45, 0.69),
+    (1.34, 0.82, 4.13, 0.43, 0.38, 3.04),
+    (1.48, 0.88, 5.87, 0.44, 0.45, 2.85),
+]
+"""Rounds of an honest kernel as they were seen on two cores that others used too: for seconds its side had to wait for a core in
+every turn, and the baseline in one of eight."""
+
+
+def seen_while_waiting(counted: bool = True) -> list[Pair]:
+    pairs = [Pair(*(int(value * MILLISECOND) for value in row)) for row in WAITED_MS]
+    waits = [(pair.candidate_outer - pair.candidate_inner - MILLISECOND // 2) if counted else 0 for pair in pairs]
+    return [replace(pair, candidate_waited=waited) for pair, waited in zip(pairs, waits)]
+
+
+def test_a_kernel_that_waits_for_a_core_is_no_forger() -> None:
+    assert combine(seen_while_waiting(counted=False), 0.02).forged  # by the clocks alone it would be one
+    timing = combine(seen_while_waiting(), 0.02)
+    assert timing.forged == ""
+    assert timing.waited
+    assert timing.clock == "outer"
+    assert speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
+
+
+def test_uneven_claims_do_not_raise_the_point_of_one_that_waited() -> None:
+    claims = (0.01, 1.0, 0.02, 0.9, 0.03, 0.02, 0.01, 0.04)
+    pairs = [replace(p, candidate_inner=int(p.candidate_inner * claim)) for p, claim in zip(seen_while_waiting(), claims)]
+    timing = combine([replace(pair, candidate_waited=20 * MILLISECOND) for pair in pairs], 0.02)
+    assert timing.waited
+    assert timing.speedup.point <= outer_interval(pairs, 0.02).point
+
+
+@pytest.mark.parametrize("hidden_ms", [0.0, 1.0, 20.0])
+def test_waiting_excuses_no_more_than_was_waited(hidden_ms: float) -> None:
+    hidden = int(hidden_ms * MILLISECOND)
+    pairs = [replace(pair, candidate_outer=pair.candidate_outer + hidden) for pair in seen_while_waiting()]
+    assert bool(combine(pairs, 0.02).forged) == (hidden_ms > 0)
+
+
+def on_a_core(pairs: list[Pair], worked_ms: float) -> list[Pair]:
+    """The same rounds, with what the system counts: `worked_ms` in the call, and half a millisecond beside it on both sides."""
+    beside = MILLISECOND // 2
+    return [replace(pair, candidate_ran=int(worked_ms * MILLISECOND) + beside, baseline_beside=beside) for pair in pairs]
+
+
+@pytest.mark.parametrize("claim", [0.5, 0.05, 0.0])
+def test_a_forger_is_named_on_a_busy_machine_by_the_time_it_was_on_a_core(claim: float) -> None:
+    for seed in range(20):
+        pairs = rounds(2.0, 2.0, claim=claim, noise=0.05, jitter_ms=3.0, preempted=0.8, seed=seed)
+        crowded = [
+            replace(pair, candidate_waited=50 * MILLISECOND, candidate_waited_delivery=50 * MILLISECOND) for pair in pairs
+        ]
+        timing = combine(on_a_core(crowded, 2.0), 0.02)
+        assert "on a core" in timing.forged
+        assert timing.clock == "outer"
+
+
+def test_a_call_lasts_no_less_than_the_work_in_it() -> None:
+    assert combine(on_a_core(rounds(2.0, 2.0), 2.0), 0.02).forged == ""
+    assert combine(on_a_core(rounds(2.0, 2.0), 0.1), 0.02).forged == ""  # other threads did the work
+    assert combine(on_a_core(seen_while_waiting(), 0.36), 0.02).forged == ""
+    assert combine(on_a_core(rounds(0.05, 0.05), 0.2), 0.02).forged == ""  # too little to speak of
+
+
+def test_work_counts_only_where_all_of_it_was_counted() -> None:
+    """On a GPU the device does the work, and the system may not count at all."""
+    pairs = on_a_core(rounds(2.0, 2.0), 9.0)
+    assert combine(pairs, 0.02).forged
+    assert combine([*pairs[:-1], replace(pairs[-1], candidate_ran=0)], 0.02).forged == ""
+    assert combine(pairs[:5], 0.02).forged == ""
+
+
+@pytest.mark.parametrize("claim", [1.0, 0.7, 0.3, 0.01, 0.0])
+@pytest.mark.parametrize("waited_ms", [0.1, 2.0, 1e6])
+def test_waiting_earns_nothing(claim: float, waited_ms: float) -> None:
+    """Whoever makes a crowd of its own waits as long as it likes: the low end and the point are those of the referee's clock."""
+    for seed in range(20):
+        plain = rounds(2.0, 2.0, claim=claim, preempted=0.3, seed=seed)
+        crowd = [replace(pair, candidate_waited=int(waited_ms * MILLISECOND)) for pair in plain]
+        with_it, without, outer = combine(crowd, 0.02), combine(plain, 0.02), outer_interval(plain, 0.02)
+        assert with_it.speedup.low <= min(without.speedup.low, outer.low)
+        assert with_it.speedup.point <= max(without.speedup.point, outer.point)
+        assert speed_outcome(with_it.speedup) is not Outcome.FASTER
+
+
 def test_preempted_calls_do_not_make_a_kernel_faster() -> None:
     wrong = 0
     for seed in range(80):

@@ -232,3 +232,11 @@ def test_a_verdict_survives_json_from_every_examination() -> None:
     for examination in examinations:
         verdict = verdict_of(examination)
         assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+
+
+def test_a_note_says_that_the_candidate_waited_for_a_core() -> None:
+    waiting = found((0.3, 0.1, 1.4))
+    waiting["timing"]["eager"] |= {"clock": "outer", "waited": "4.8 ms a call"}
+    verdict = verdict_of(waiting)
+    assert verdict.outcome is Outcome.AMBIGUOUS
+    assert any("waited for a core (4.8 ms a call)" in note for note in verdict.notes)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from bottega.core.task import Task
+from bottega.judge.fitness import _size
 from bottega.judge.judge import Judge
 
 SOURCE = """
@@ -61,6 +65,15 @@ def test_a_healthy_task_is_fit(judge: Judge, forward: str) -> None:
     fit, found = problems(judge, forward)
     assert fit, found
     assert found == {}
+
+
+@pytest.mark.parametrize(("turn_ms", "repeated_ms", "named"), [(0.05, 9.0, True), (7.0, 0.01, True), (7.0, 0.3, False)])
+def test_a_turn_that_a_busy_machine_made_long_does_not_hide_a_short_call(
+    turn_ms: float, repeated_ms: float, named: bool
+) -> None:
+    examiner: Any = SimpleNamespace(reference=SimpleNamespace(device="cpu"), repeated_ms=lambda changes_inputs: repeated_ms)
+    found = _size(examiner, {"reference_ms": turn_ms, "quickest_ms": turn_ms, "mutates_inputs": []})
+    assert [name for name, _ in found] == ["launch_bound"] * named
 
 
 def test_facts_come_with_the_report(judge: Judge) -> None:

@@ -1,4 +1,4 @@
-"""The sign of work left on a device: the referee's own work takes longer right after the candidate's turn."""
+"""Signs against a candidate in its timed rounds, work left on a device or a forged clock: what is seen once is looked at again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bottega.judge import examination
+from bottega.judge.clocks import Pair
 from bottega.judge.rounds import Rounds, left_behind
 
 MILLISECOND = 1_000_000
@@ -67,3 +68,26 @@ def test_a_kernel_that_leaves_work_behind_each_time_is_told(monkeypatch: pytest.
     found, count = examined(monkeypatch, BUSY, BUSY)
     assert count == 2 and [name for name, _ in found["violations"]] == ["work_after_return"]
     assert examined(monkeypatch, QUIET)[1] == 1
+
+
+def timed(*, hidden_ms: int) -> Rounds:
+    outer = (2 + hidden_ms) * MILLISECOND
+    return Rounds(pairs={"eager": [Pair(3 * MILLISECOND, 2 * MILLISECOND, MILLISECOND + outer, 2 * MILLISECOND)] * 8})
+
+
+def test_a_clock_that_looks_forged_once_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
+    assert count == 2 and found["violations"] == []
+    assert examined(monkeypatch, timed(hidden_ms=0))[1] == 1
+
+
+def test_rounds_in_which_it_lied_count_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a lie would be a way to have bad rounds thrown away."""
+    found, _ = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
+    assert len(found["timing"]["eager"]["pairs"]) == 16
+    assert found["timing"]["eager"]["speedup"][1] < 0.5
+
+
+def test_a_clock_that_is_forged_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, count = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=9))
+    assert count == 2 and [name for name, _ in found["violations"]] == ["clock_forged"]

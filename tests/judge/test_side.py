@@ -15,6 +15,7 @@ import torch
 
 from bottega.judge.fence import Overdue
 from bottega.judge.glance import Glance
+from bottega.judge.sandbox.core_time import CoreTime
 from bottega.judge.side import MOST_GAPS, Side, SideFailed
 from bottega.judge.terms import Terms, nothing
 from bottega.judge.wire import Channel, channel_pair, word
@@ -44,7 +45,7 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
 
 
 def waiting(channel: Channel, fence: Any, what: str = "returned", terms: Terms | None = None) -> Any:
-    reins: Any = SimpleNamespace(freeze=lambda: True)
+    reins: Any = SimpleNamespace(freeze=lambda: True, spent=CoreTime())
     side = Side("candidate", channel, reins, "cuda")
     side.fence = fence
     target = Glance([torch.zeros(64, dtype=torch.uint8)])

@@ -3,13 +3,16 @@
 The referee's clock also counts waking the player. The trusted baseline, run the same way on the same contents, tells how
 much that is: outer minus inner, and the candidate is charged outer minus that. Delivering the outputs is timed apart and
 counts one way only: what takes longer there than the baseline's was put off, and what is quicker earns nothing.
+
+On a busy machine one side may wait for a core, turn after turn, while the other does not: that is charged too, for nobody can tell
+whose fault it is, but nobody is called a liar for it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from statistics import median
 
 from bottega.core.verdict import Speedup
@@ -39,6 +42,15 @@ class Pair:
     candidate_inner: int
     baseline_delivery: int = 0
     candidate_delivery: int = 0
+    candidate_waited: int = 0
+    """How long the candidate's turn was ready to go on and had no core, as the operating system counts it. May be too much: waiting in
+    the middle of the call is on both clocks. It excuses, and earns nothing."""
+    candidate_waited_delivery: int = 0
+    """The same by which a delivery may be late, where other threads of the candidate's help with it."""
+    candidate_ran: int = 0
+    """How long the candidate's first thread was on a core in the turn, by the same count; 0 where a GPU does the work."""
+    baseline_beside: int = 0
+    """The same of the baseline's, outside of its call: to wake up, to hand over its outputs and to describe them."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,8 @@ class Timing:
     """Empty, or how far the candidate's claim is from what the referee saw."""
     clock: str
     """Which clock the times come from: `inner` when both agree, else `outer`."""
+    waited: str = ""
+    """Empty, or how long the candidate waited for a core, where that is why the clocks are far apart."""
 
 
 def overhead(pairs: Sequence[Pair]) -> float:
@@ -62,22 +76,50 @@ def put_off(pairs: Sequence[Pair]) -> tuple[float, float]:
     return max(centre, 0.0), max(low, 0.0)
 
 
+def without_waiting(pairs: Sequence[Pair]) -> list[Pair]:
+    """What the referee would have seen, at least, had the candidate not waited. The baseline's turns are left as they were."""
+    return [
+        replace(
+            pair,
+            candidate_outer=pair.candidate_outer - pair.candidate_waited,
+            candidate_delivery=pair.candidate_delivery - pair.candidate_waited_delivery,
+        )
+        for pair in pairs
+    ]
+
+
+def charged(pairs: Sequence[Pair]) -> float:
+    """What a call of the candidate takes by the referee's clock."""
+    return max(median(pair.candidate_outer for pair in pairs) - _cost(pairs), LEAST_NS)
+
+
+def worked(pairs: Sequence[Pair]) -> float:
+    """For how long a call of the candidate had its thread on a core."""
+    return median(pair.candidate_ran - pair.baseline_beside for pair in pairs)
+
+
+def _cost(pairs: Sequence[Pair]) -> float:
+    return overhead(pairs) - put_off(pairs)[1]  # what was surely put off is no overhead: it is charged
+
+
 def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     """The time that counts is never below what the referee's clock allows."""
-    cost = overhead(pairs) - put_off(pairs)[1]  # what was surely put off is no overhead: it is charged
     baseline = [float(max(pair.baseline_inner, 1)) for pair in pairs]
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
     inner, outer = interval(baseline, claimed, floor + FLOOR_NS / median(baseline)), outer_interval(pairs, floor)
-    baseline_ms, claimed_ms = median(baseline) / 1e6, median(claimed) / 1e6
-    charged_ms = max(median(pair.candidate_outer for pair in pairs) - cost, LEAST_NS) / 1e6
-    forged = ""
-    if _gross(pairs, claimed, cost, charged_ms) and charged_ms - claimed_ms > FORGED_ABOVE_MS:
+    baseline_ms, claimed_ms, charged_ms = median(baseline) / 1e6, median(claimed) / 1e6, charged(pairs) / 1e6
+    apart, forged, waited = _gross(pairs), "", ""
+    if _worked_longer(pairs):
+        forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; it was on a core for {worked(pairs) / 1e6:.4g} ms"
+    elif apart and _gross(without_waiting(pairs)):
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the referee's clock saw {charged_ms:.4g} ms"
-    if forged or outer.high < inner.low:
+    elif apart:
+        waited = f"{median(pair.candidate_waited for pair in pairs) / 1e6:.3g} ms a call"
+    if forged or (outer.high < inner.low and not waited):
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")
-    point = min(inner.point, outer.point) if outer.point < inner.low else inner.point
+    point = min(inner.point, outer.point) if waited or outer.point < inner.low else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
-    return Timing(united, baseline_ms, claimed_ms, "", "inner")
+    return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
 
 
 def floor_width(pairs: Sequence[Pair], floor: float) -> float:
@@ -108,11 +150,24 @@ def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
     return Speedup(ratio(centre), ratio(high + FLOOR_NS) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
 
 
-def _gross(pairs: Sequence[Pair], claimed: Sequence[float], cost: float, charged_ms: float) -> bool:
+def _gross(pairs: Sequence[Pair]) -> bool:
     """Whether the claim surely leaves out a large part. A busy machine spreads a turn's overhead widely; a lie shifts them all."""
     if len(pairs) < 6:
         return False
+    claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
+    seen, cost = charged(pairs), _cost(pairs)
+    if seen - median(claimed) <= FORGED_ABOVE_MS * 1e6:
+        return False
     excess = [(pair.candidate_outer - pair.candidate_inner) - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
-    surely = (hodges_lehmann(excess)[1] + put_off(pairs)[1]) / 1e6
+    surely = hodges_lehmann(excess)[1] + put_off(pairs)[1]
     shares = sorted(claim / max(pair.candidate_outer - cost, LEAST_NS) for claim, pair in zip(claimed, pairs))
-    return surely > GROSS * charged_ms or shares[int(0.9 * len(shares))] < 1 - GROSS
+    return surely > GROSS * seen or shares[int(0.9 * len(shares))] < 1 - GROSS
+
+
+def _worked_longer(pairs: Sequence[Pair]) -> bool:
+    """Whether the candidate's thread was on a core for much longer than its calls are said to have lasted, most of them. No machine is so
+    busy that a call takes less time than the work in it; and where a call had to wait, part of a lie is true by chance."""
+    if len(pairs) < 6 or not all(pair.candidate_ran for pair in pairs):
+        return False
+    excess = [pair.candidate_ran - pair.baseline_beside - pair.candidate_inner for pair in pairs]
+    return median(excess) > max(GROSS * worked(pairs), FORGED_ABOVE_MS * 1e6)

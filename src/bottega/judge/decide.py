@@ -162,6 +162,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     clocks = {row["clock"] for row in found.get("timing", {}).values()}
     if "outer" in clocks:
         notes.append("timing: the referee's clock was used, since the process's own clock showed less")
+    waited = next((row["waited"] for row in found.get("timing", {}).values() if row.get("waited")), "")
+    if waited:
+        notes.append(
+            f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; time it again"
+        )
     if found.get("oracle") == "reference":
         notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")
     if found.get("conditions", {}).get("throttled"):

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 from bottega.core.errors import JudgeError
+from bottega.judge.sandbox.core_time import CoreTime
 
 LARGEST_MESSAGE = 1 << 18
 
@@ -18,11 +19,15 @@ class Keeper:
     def __init__(self, reins: socket.socket | int, *, timeout_s: float = 10.0) -> None:
         self._channel = reins if isinstance(reins, socket.socket) else socket.socket(fileno=reins)
         self._timeout_s = timeout_s
+        self.spent = CoreTime()
+        """How long the cell ran and waited for a core, between the last two freezes."""
 
     def freeze(self) -> bool:
         """Stop every process of the cell. True: every thread was seen at rest; False: one was still inside the kernel."""
         self._send(b"freeze")
-        return self._receive() == b"ok"
+        said, _, spent = self._receive().partition(b" ")
+        self.spent = CoreTime.from_bytes(spent)
+        return said == b"ok"
 
     def thaw(self) -> None:
         """Let it run on. No reply: the next thing that happens is being timed."""

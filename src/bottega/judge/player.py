@@ -230,11 +230,11 @@ class Player:
         shift = self.channel.receive()["deliver"]
         try:
             skeleton, specs = self._deliver(result, shift, nonce)
-            elapsed = clock.elapsed()
+            elapsed, worked = clock.elapsed(), clock.worked()
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
-        self.channel.send({"done": nonce, "ns": elapsed})
+        self.channel.send({"done": nonce, "ns": elapsed, "worked": worked})
         aliases = self._aliases(result)
         self.channel.send(
             {

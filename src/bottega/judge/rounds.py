@@ -81,6 +81,10 @@ def run_rounds(
                 candidate_inner=mine.inner_ns,
                 baseline_delivery=theirs.delivery_ns,
                 candidate_delivery=mine.delivery_ns,
+                candidate_waited=mine.waited_ns,
+                candidate_waited_delivery=mine.waited_delivery_ns,
+                candidate_ran=mine.ran_ns,
+                baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
             )
             result.pairs[name].append(pair)
         late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds

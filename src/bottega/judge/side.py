@@ -24,6 +24,7 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
+from bottega.judge.sandbox.core_time import CoreTime, thread_times
 from bottega.judge.spoil import Spoil
 from bottega.judge.terms import Terms
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, Message, ProtocolBroken, word
@@ -68,6 +69,14 @@ class Turn:
     settle_ns: int
     """How long the referee's own preparation took: it grows when a side left work behind on the device."""
     late_write: bool
+    waited_ns: int = 0
+    """How long whoever had to act was ready and had no core: the side's first thread, its warden or the referee."""
+    waited_delivery_ns: int = 0
+    """The same with whichever thread waited longest: torch may copy outputs with several."""
+    ran_ns: int = 0
+    """How long the side's first thread was on a core in the turn, by the operating system's count; 0 on a GPU, whose device does the work."""
+    worked_ns: int = 0
+    """The part of it inside the call, by the player's own word."""
     input_specs: list[TensorSpec] = field(default_factory=list)
 
 
@@ -82,6 +91,8 @@ class Side:
         self.fence: Fence | None = None
         self.extent = ALIGNMENT
         """Bytes of the output arena that a right answer fills."""
+        self.spent = CoreTime()
+        """From the last time it was stopped but one to the last."""
 
     def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request while the player runs freely, and return its answer."""
@@ -156,6 +167,7 @@ class Side:
         if sampled:
             self.reins.sample_resume()
 
+        waited = self._waited()
         begun = time.perf_counter_ns()
         terms.hold_call()
         self.thaw()
@@ -168,6 +180,7 @@ class Side:
         done = self._over(glance, "done", nonce, 0, terms)
         ended = time.perf_counter_ns()
         done = done or self._hear("done", nonce, terms)
+        waited = self._waited() - waited
 
         deadline = terms.deadline()
         if sampled:
@@ -177,8 +190,8 @@ class Side:
         spoil.mend()
         late = glance.changed()
         try:
-            inner = int(done["ns"])
-            if not 0 <= inner < LONGEST_CALL_NS:
+            inner, worked = int(done["ns"]), int(done.get("worked", 0))
+            if not (0 <= inner < LONGEST_CALL_NS and 0 <= worked < LONGEST_CALL_NS):
                 raise ValueError("a time that cannot be")
             output_specs = [TensorSpec.from_json(spec) for spec in report["specs"]]
             skeleton = report["outputs"]
@@ -194,6 +207,10 @@ class Side:
             aliases=bool(report.get("aliases")),
             settle_ns=settle_ns,
             late_write=late or report.get("unjoined") is True,
+            waited_ns=waited + self.spent.waited,
+            waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
+            ran_ns=self.spent.ran if self.device == "cpu" else 0,
+            worked_ns=worked,
             input_specs=specs,
         )
 
@@ -279,10 +296,19 @@ class Side:
             if not same_bytes(view, _laid_out_like(tensor, view))
         ]
 
+    def _waited(self) -> int:
+        """The referee, so far; on a GPU nobody's waiting is counted."""
+        return thread_times()[1] if self.device == "cpu" else 0
+
     def freeze(self, deadline: float) -> None:
         """Stop it, and see that it rests. On a GPU a thread may sit in the driver for a while, where it does no harm."""
+        self.spent = CoreTime()
         try:
-            while not self.reins.freeze() and self.device == "cpu":
+            while True:
+                resting = self.reins.freeze()
+                self.spent += self.reins.spent
+                if resting or self.device != "cpu":
+                    return
                 if time.monotonic() > deadline:
                     raise SideFailed("forged", text="the candidate's processes cannot be stopped")
         except JudgeError:

@@ -16,16 +16,24 @@ class Stopwatch(Protocol):
     def elapsed(self) -> int:
         """Nanoseconds between start and stop."""
 
+    def worked(self) -> int:
+        """For how many of them this thread was on a core; 0 where a device does the work."""
+
 
 class HostStopwatch:
     def start(self) -> None:
+        self.working = time.thread_time_ns()
         self.begun = time.perf_counter_ns()
 
     def stop(self) -> None:
         self.ended = time.perf_counter_ns()
+        self.rested = time.thread_time_ns()
 
     def elapsed(self) -> int:
         return self.ended - self.begun
+
+    def worked(self) -> int:
+        return self.rested - self.working
 
 
 class EventStopwatch:
@@ -46,3 +54,6 @@ class EventStopwatch:
 
     def elapsed(self) -> int:
         return int(self.begun.elapsed_time(self.ended) * 1e6)
+
+    def worked(self) -> int:
+        return 0

@@ -60,6 +60,21 @@ def test_both_channels_give_the_same_answers(cells):
         cell.kill()
 
 
+def test_the_time_on_a_core_is_that_of_the_turn(cells):
+    cell, said = cells.start("count")
+    with said:
+        said.read(8)
+        keeper = Keeper(cell.reins)
+        assert keeper.freeze()
+        keeper.thaw()
+        assert said.read(8 * 100)
+        assert keeper.freeze()
+        assert keeper.spent.ran > 0  # where the system counts it, as every Linux that this is tested on does
+        assert keeper.freeze()
+        assert keeper.spent.ran == 0  # it was at rest
+        cell.kill()
+
+
 def test_a_keeper_of_a_dead_cell_is_told_so(cells):
     cell, said = cells.start("sleep")
     said.close()

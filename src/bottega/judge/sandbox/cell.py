@@ -68,7 +68,7 @@ class Cell:
 
     def freeze(self) -> bool:
         """Stop every process of the cell. True: every thread was seen at rest."""
-        return self._ask(b"freeze") == b"ok"
+        return self._ask(b"freeze").startswith(b"ok")
 
     def thaw(self) -> None:
         self._send(b"thaw")

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bottega.judge.sandbox import files, linux, tree
+from bottega.judge.sandbox.core_time import CoreWatch
 from bottega.judge.sandbox.inmate import close_all_but, run_inmate
 from bottega.judge.sandbox.memory import MemoryWatch
 from bottega.judge.sandbox.order import Order
@@ -122,6 +123,7 @@ class _Warden:
             missing["privileges"] = "runs as the judge's own user, root, without capabilities"
         if "error" not in told and not (missing and self.order.require_sandbox):
             self.sampler = Sampler(self.inmate)
+            self.cores = CoreWatch(self.inmate, counts=self.order.device == "cpu")  # a process on a GPU has many threads to ask
             self.out_of_memory_kills = _out_of_memory_kills()
             self._introduce(missing)
             os.write(go, b"g")
@@ -189,11 +191,15 @@ class _Warden:
     def _carry_out(self, command: bytes, channel: socket.socket) -> None:
         if command == b"thaw":
             self.tree.thaw()
+            self.cores.thawed()
             self.frozen = False
         elif command == b"freeze":
+            spent = self.cores.look(self.tree.processes())
             self.frozen = tree.freeze(self.tree)
+            self.cores.at_rest(self.tree.processes())
+            reply = (b"ok " if self.frozen else b"busy ") + spent.to_bytes()
             with contextlib.suppress(OSError):
-                channel.send(b"ok" if self.frozen else b"busy", socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                channel.send(reply, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         elif command == b"sample-start":
             if self.sampler.unavailable is None:
                 self.sampler.start()

@@ -1,0 +1,64 @@
+"""How long a cell ran and waited for a core: counted by the system, from rest to the next stop, and never more than has passed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from bottega.judge.keeper import Keeper
+from bottega.judge.sandbox import core_time
+from bottega.judge.sandbox.core_time import CoreTime, CoreWatch, Times, thread_times
+
+
+@pytest.mark.parametrize(("text", "times"), [("700 42 3\n", (700, 42)), ("nonsense\n", (0, 0)), ("", (0, 0)), (None, (0, 0))])
+def test_what_the_system_does_not_count_is_nothing(tmp_path: Path, text: str | None, times: Times) -> None:
+    if text is not None:
+        (tmp_path / "schedstat").write_text(text)
+    assert thread_times(str(tmp_path)) == times
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_real_process_is_counted_and_one_that_is_gone_is_not() -> None:
+    found = core_time._by_thread([os.getpid(), 2**22 + 1])
+    assert str(os.getpid()) in found
+
+
+def test_a_crowd_waits_as_long_as_one_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """7 answers the referee; 8 and 9 are threads beside it, and 9 is new."""
+    threads = iter(
+        [{"7": (10, 100), "8": (0, 900)}, {"7": (40, 150), "8": (0, 980), "9": (0, 60)}, {"7": (45, 170)}, {"7": (45, 5)}]
+    )
+    own = iter([(0, 1000), (0, 1004), (0, 2000)])
+    monkeypatch.setattr(core_time, "_by_thread", lambda processes: next(threads))
+    monkeypatch.setattr(core_time, "thread_times", lambda: next(own))
+    watch = CoreWatch(7)
+    watch.at_rest([])
+    watch.thawed()
+    assert watch.look([]) == CoreTime(ran=30, waited=50 + 4, longest_wait=80)
+    watch.at_rest([])  # what stopping took is in no turn
+    assert watch.look([]).longest_wait == 0  # the number of a thread that ended was given to a new one
+
+
+def test_a_watch_that_does_not_count_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_time, "_by_thread", lambda processes: pytest.fail("asked"))
+    monkeypatch.setattr(core_time, "thread_times", lambda: pytest.fail("asked"))
+    watch = CoreWatch(7, counts=False)
+    watch.at_rest([7])
+    watch.thawed()
+    assert watch.look([7]) == CoreTime()
+
+
+@pytest.mark.parametrize(("reply", "rests"), [(b"ok 7 1234 99", True), (b"busy 7 1234 99", False)])
+def test_the_warden_tells_with_the_freeze(reply: bytes, rests: bool) -> None:
+    ours, warden = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with warden:
+        keeper = Keeper(ours)
+        warden.send(reply)
+        assert keeper.freeze() is rests
+        assert keeper.spent == CoreTime(7, 1234, 99)
+        assert keeper.spent.to_bytes() == b"7 1234 99"
+        keeper.close()
