@@ -56,6 +56,7 @@ def test_an_answer_that_fits_has_none() -> None:
     ("old", "new", "said"),
     [
         ("columns = x.shape[1]", "columns = keep.shape[2]", "keep has no dimension 2"),
+        ("columns = x.shape[1]", "left = x[:, :, :4]\n        columns = x.shape[1]", "x has no dimension 2"),
         ("tl.load(centre_ptr + column)", "tl.load(centre_ptr)", "t3_kernel reads the first of the 16 elements of centre for all"),
         ("tl.load(scale_ptr)", "tl.load(scale_ptr + column)", "t3_kernel reads scale, which is one number, as many"),
         ("torch.empty((8,)", "torch.empty((8, 16)", "t3 has room for 128 elements and not for 8"),

@@ -17,15 +17,28 @@ from typing import Any
 import numpy as np
 
 from bottega.agents.code import parsed
+from bottega.agents.index_arithmetic import (
+    LANES,
+    UNKNOWN,
+    GivesUp,
+    Pointer,
+    are_numbers,
+    binary,
+    compared,
+    index_in,
+    index_in_part,
+    is_number,
+    of_numbers,
+    turned,
+    unary,
+    word_of,
+)
 from bottega.agents.sketch_lines import Shape, Sketch, is_result, read_sketch
 
-_LANES = 2**18
-"""The most elements of a block that are reckoned."""
 _PROGRAMS = 512
 """The most that are reckoned one by one."""
 _STEPS = 20_000
 """Statements of kernels that are reckoned for one answer."""
-_LARGEST = 2**62
 _WHOLE = frozenset(
     (
         "add", "sub", "mul", "div", "neg", "abs", "exp", "log", "sqrt", "rsqrt", "relu", "sigmoid", "tanh", "silu", "gelu", "softplus", "softmax",
@@ -43,16 +56,6 @@ _SLICES = frozenset(
 """Methods whose result does not lie in memory as its size tells."""
 
 
-class _UnknownType:
-    """What cannot be reckoned; whatever is made of it is unknown, too."""
-
-    def __repr__(self) -> str:
-        return "unknown"
-
-
-_UNKNOWN = _UnknownType()
-
-
 @dataclass(frozen=True)
 class _Tensor:
     name: str
@@ -60,12 +63,6 @@ class _Tensor:
     lies_whole: bool = True
     """Whether its elements fill its storage, in whatever order."""
     in_order: bool = True
-
-
-@dataclass(frozen=True)
-class _Pointer:
-    tensor: _Tensor
-    offset: Any = 0
 
 
 @dataclass
@@ -79,10 +76,6 @@ class _Reach:
     """Whether a store's place could not be reckoned."""
     unread: bool = False
     """Whether a load's could not."""
-
-
-class _GivesUp(Exception):
-    """Nothing can be said of this answer."""
 
 
 @dataclass
@@ -111,7 +104,7 @@ def reaches(source: str, sketch: str) -> tuple[str, ...]:
     try:
         with np.errstate(all="ignore"):
             _forward(methods[0], answer)
-    except (_GivesUp, RecursionError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
+    except (GivesUp, RecursionError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return ()
     return tuple(_told(answer))
 
@@ -167,26 +160,26 @@ def _forward(forward: ast.FunctionDef, answer: _Answer) -> None:
     known: dict[str, Any] = {
         name: _Tensor(name, shape, in_order=False) for name, shape in answer.shapes.items() if not is_result(name)
     }
-    for number, statement in enumerate(forward.body):
+    for statement in forward.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
             value = _host(statement.value, known)
             if isinstance(value, _Tensor):
                 known[name] = replace(value, name=name)
-            elif value is _UNKNOWN and is_result(name) and name in answer.shapes and _fills(statement.value, known):
+            elif value is UNKNOWN and is_result(name) and name in answer.shapes and _fills(statement.value, known):
                 known[name] = _Tensor(name, answer.shapes[name], in_order=False)
             else:
                 known[name] = value
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and _launches(statement.value, answer):
-            _launch(statement.value, known, answer, number)
+            _launch(statement.value, known, answer)
         elif isinstance(statement, ast.Return | ast.Expr):
             continue
         else:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    known[node.id] = _UNKNOWN
+                    known[node.id] = UNKNOWN
             if any(isinstance(node, ast.Call) and _launches(node, answer) for node in ast.walk(statement)):
-                raise _GivesUp
+                raise GivesUp
 
 
 def _launches(call: ast.Call, answer: _Answer) -> bool:
@@ -220,24 +213,24 @@ def _host(node: ast.expr, known: dict[str, Any]) -> Any:
         case ast.Tuple():
             return tuple(_host(one, known) for one in node.elts)
         case ast.BinOp():
-            return _binary(node.op, _host(node.left, known), _host(node.right, known))
+            return binary(node.op, _host(node.left, known), _host(node.right, known))
         case ast.UnaryOp(op=ast.USub()):
             value = _host(node.operand, known)
-            return -value if isinstance(value, int | float) else _UNKNOWN
+            return -value if isinstance(value, int | float) else UNKNOWN
         case ast.Attribute(attr="shape"):
             tensor = _host(node.value, known)
-            return tensor.shape if isinstance(tensor, _Tensor) else _UNKNOWN
+            return tensor.shape if isinstance(tensor, _Tensor) else UNKNOWN
         case ast.Subscript():
             sizes, at = _host(node.value, known), _host(node.slice, known)
             if isinstance(sizes, tuple) and isinstance(at, int):
                 return sizes[at]
         case ast.Call():
             return _host_call(node, known)
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _host_call(node: ast.Call, known: dict[str, Any]) -> Any:
-    word, given = _word(node), [_host(one, known) for one in node.args]
+    word, given = word_of(node), [_host(one, known) for one in node.args]
     numbers = [one for one in given if type(one) is int]
     if isinstance(node.func, ast.Attribute):
         tensor = _host(node.func.value, known)
@@ -250,33 +243,18 @@ def _host_call(node: ast.Call, known: dict[str, Any]) -> Any:
                 return tensor.shape[numbers[0]]
             if node.func.attr == "stride" and numbers and tensor.in_order:
                 return prod(tensor.shape[numbers[0] % len(tensor.shape) + 1 :])
-            return _UNKNOWN
+            return UNKNOWN
     if word in ("torch.empty", "torch.zeros") and given:
         sizes = given[0] if isinstance(given[0], tuple) else tuple(given)
-        return _Tensor("", sizes) if sizes and all(type(size) is int for size in sizes) else _UNKNOWN
+        return _Tensor("", sizes) if sizes and all(type(size) is int for size in sizes) else UNKNOWN
     if word == "torch.empty_like" and isinstance(given[0], _Tensor):
         return replace(given[0], lies_whole=True)
     if len(numbers) < max(1, len(given)) or node.keywords:
-        return _UNKNOWN
-    return _of_numbers(word, numbers)
+        return UNKNOWN
+    return of_numbers(word, numbers)
 
 
-def _of_numbers(word: str, numbers: list[int]) -> Any:
-    match word.rpartition(".")[2], numbers:
-        case "cdiv", [left, right]:
-            return -(-left // right)
-        case "next_power_of_2", [number]:
-            return 1 << max(0, number - 1).bit_length()
-        case "max", [_, _, *_]:
-            return max(numbers)
-        case "min", [_, _, *_]:
-            return min(numbers)
-        case "int", [number]:
-            return number
-    return _UNKNOWN
-
-
-def _launch(call: ast.Call, known: dict[str, Any], answer: _Answer, number: int) -> None:
+def _launch(call: ast.Call, known: dict[str, Any], answer: _Answer) -> None:
     assert isinstance(call.func, ast.Subscript)
     assert isinstance(call.func.value, ast.Name)
     kernel = answer.kernels[call.func.value.id]
@@ -285,15 +263,15 @@ def _launch(call: ast.Call, known: dict[str, Any], answer: _Answer, number: int)
     if not all(type(size) is int and 0 < size < 2**31 for size in grid) or any(
         isinstance(one, ast.Starred) for one in call.args
     ):
-        raise _GivesUp
+        raise GivesUp
     parameters = [one.arg for one in kernel.args.args]
     given = dict(zip(parameters, (_host(one, known) for one in call.args)))
     given |= {word.arg: _host(word.value, known) for word in call.keywords if word.arg in parameters}
     seed: dict[str, Any] = {}
     for name in parameters:
-        value = given.get(name, _UNKNOWN)
-        seed[name] = _Pointer(value) if isinstance(value, _Tensor) else value
-    for tensor in (one.tensor for one in seed.values() if isinstance(one, _Pointer)):
+        value = given.get(name, UNKNOWN)
+        seed[name] = Pointer(value) if isinstance(value, _Tensor) else value
+    for tensor in (one.tensor for one in seed.values() if isinstance(one, Pointer)):
         _keep(tensor, answer, kernel.name)
     for program in _programs(kernel, grid):
         _Program(answer, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
@@ -306,7 +284,7 @@ def _programs(kernel: ast.FunctionDef, grid: Shape) -> Iterator[Shape]:
         for node in ast.walk(kernel)
     )
     if takes_turns and prod(grid) > _PROGRAMS:
-        raise _GivesUp
+        raise GivesUp
     axes = [range(size) if takes_turns else sorted({0, size - 1, size // 2, size // 3}) for size in grid]
     return itertools.product(*axes)
 
@@ -328,13 +306,13 @@ class _Program:
         for statement in body:
             self.answer.steps -= 1
             if self.answer.steps < 0:
-                raise _GivesUp
+                raise GivesUp
             match statement:
                 case ast.Assign(targets=[target]):
                     self._assign(target, self.value(statement.value, known), known)
                 case ast.AugAssign(target=ast.Name(id=name)):
                     self.value(statement.value, known)
-                    known[name] = _UNKNOWN
+                    known[name] = UNKNOWN
                 case ast.Expr(value=ast.Call()):
                     self.value(statement.value, known)
                 case ast.For(target=ast.Name(id=name), iter=ast.Call() as turns):
@@ -346,7 +324,7 @@ class _Program:
                 case ast.Expr() | ast.Pass() | ast.Return():
                     pass
                 case _:
-                    raise _GivesUp
+                    raise GivesUp
 
     def _assign(self, target: ast.expr, value: Any, known: dict[str, Any]) -> None:
         if isinstance(target, ast.Name):
@@ -357,38 +335,38 @@ class _Program:
         else:
             for node in ast.walk(target):
                 if isinstance(node, ast.Name):
-                    known[node.id] = _UNKNOWN
+                    known[node.id] = UNKNOWN
 
     def _turns(self, call: ast.Call, known: dict[str, Any]) -> list[Any]:
         """The first and the last number of a loop: between them lies all that it reaches."""
         bounds = [self.value(one, known) for one in call.args]
-        if _word(call).rpartition(".")[2] not in ("range", "static_range") or not all(type(one) is int for one in bounds):
-            raise _GivesUp
+        if word_of(call).rpartition(".")[2] not in ("range", "static_range") or not all(type(one) is int for one in bounds):
+            raise GivesUp
         turns = range(*bounds)
         return sorted({turns[0], turns[-1]}) if turns else []
 
     def _branch(self, statement: ast.If, known: dict[str, Any]) -> None:
         asked = self.value(statement.test, known)
         if not isinstance(asked, bool | int | np.bool_):
-            raise _GivesUp
+            raise GivesUp
         self.run(statement.body if asked else statement.orelse, known)
 
     def value(self, node: ast.expr, known: dict[str, Any]) -> Any:
         match node:
             case ast.Name():
-                return known.get(node.id, _UNKNOWN)
+                return known.get(node.id, UNKNOWN)
             case ast.Constant(value=int() | float() | bool() | None):
                 return node.value
             case ast.Tuple():
                 return tuple(self.value(one, known) for one in node.elts)
             case ast.BinOp():
-                return _binary(node.op, self.value(node.left, known), self.value(node.right, known))
+                return binary(node.op, self.value(node.left, known), self.value(node.right, known))
             case ast.UnaryOp():
-                return _unary(node.op, self.value(node.operand, known))
+                return unary(node.op, self.value(node.operand, known))
             case ast.Compare(ops=[operator], comparators=[right]):
-                return _compared(operator, self.value(node.left, known), self.value(right, known))
+                return compared(operator, self.value(node.left, known), self.value(right, known))
             case ast.Subscript():
-                return _turned(self.value(node.value, known), node.slice)
+                return turned(self.value(node.value, known), node.slice)
             case ast.IfExp():
                 asked = self.value(node.test, known)
                 if isinstance(asked, bool | int | np.bool_):
@@ -398,49 +376,49 @@ class _Program:
         for inner in ast.iter_child_nodes(node):
             if isinstance(inner, ast.expr):
                 self.value(inner, known)
-        return _UNKNOWN
+        return UNKNOWN
 
     def _call(self, node: ast.Call, known: dict[str, Any]) -> Any:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "to":
             return self.value(node.func.value, known)
-        word = _word(node).rpartition(".")[2]
+        word = word_of(node).rpartition(".")[2]
         given = [self.value(one, known) for one in node.args]
         named = {one.arg: self.value(one.value, known) for one in node.keywords}
         match word, given:
             case (("load" | "store" | "atomic_add" | "atomic_max" | "atomic_min"), [place, *rest]):
                 self._touch(place, named.get("mask", (rest[1:] if word != "load" else rest)[:1] or None), word)
-                return _UNKNOWN
+                return UNKNOWN
             case "program_id", [int(axis)]:
                 return self.place[axis]
             case "num_programs", [int(axis)]:
                 return self.grid[axis]
-            case "arange", [int(start), int(end)] if 0 < end - start <= _LANES:
+            case "arange", [int(start), int(end)] if 0 < end - start <= LANES:
                 return np.arange(start, end, dtype=np.int64)
             case (("minimum" | "maximum"), [left, right]):
-                if _are_numbers(left, right):
+                if are_numbers(left, right):
                     return (np.minimum if word == "minimum" else np.maximum)(left, right)
             case "where", [asked, left, right]:
-                if _are_numbers(asked, left, right):
+                if are_numbers(asked, left, right):
                     return np.where(asked, left, right)
-            case "index_in", [tuple(operand), tuple(whole), offsets] if _is_number(offsets):
-                return _index_in(operand, whole, offsets)
-            case "index_in_part", [tuple(whole), int(dim), int(start), tuple(part), offsets] if _is_number(offsets):
-                return _index_in_part(whole, dim, start, part, offsets)
+            case "index_in", [tuple(operand), tuple(whole), offsets] if is_number(offsets):
+                return index_in(operand, whole, offsets)
+            case "index_in_part", [tuple(whole), int(dim), int(start), tuple(part), offsets] if is_number(offsets):
+                return index_in_part(whole, dim, start, part, offsets)
             case _ if given and not named and all(type(one) is int for one in given):
-                return _of_numbers(word, given)
-        return _UNKNOWN
+                return of_numbers(word, given)
+        return UNKNOWN
 
     def _touch(self, place: Any, mask: Any, word: str) -> None:
-        pointer = place if isinstance(place, _Pointer) else None
+        pointer = place if isinstance(place, Pointer) else None
         if pointer is None or not pointer.tensor.lies_whole:
-            if place is _UNKNOWN:
+            if place is UNKNOWN:
                 for reach in self.answer.reached.values():
                     reach.hidden |= word != "load"
                     reach.unread |= word != "store"
             return
         reach = self.answer.reached[pointer.tensor.name, prod(pointer.tensor.shape)]
         mask = mask[0] if isinstance(mask, list) else mask
-        if not _are_numbers(pointer.offset, True if mask is None else mask):
+        if not are_numbers(pointer.offset, True if mask is None else mask):
             reach.hidden |= word != "load"
             reach.unread |= word != "store"
             return
@@ -453,116 +431,3 @@ class _Program:
             reach.read = max(reach.read, int(offset.max()))
         if word != "load":
             reach.written = max(reach.written, int(offset.max()))
-
-
-def _word(call: ast.Call) -> str:
-    return ast.unparse(call.func)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | np.integer | np.bool_ | np.ndarray)
-
-
-def _are_numbers(*values: Any) -> bool:
-    """Raises where together they would be more than a block."""
-    if not all(_is_number(one) for one in values):
-        return False
-    if prod(np.broadcast_shapes(*(np.shape(one) for one in values))) > _LANES:
-        raise _GivesUp
-    return True
-
-
-def _binary(operator: ast.operator, left: Any, right: Any) -> Any:
-    if isinstance(left, _Pointer) and isinstance(operator, ast.Add):
-        return _Pointer(left.tensor, _binary(operator, left.offset, right))
-    if isinstance(right, _Pointer) and isinstance(operator, ast.Add):
-        return _Pointer(right.tensor, _binary(operator, left, right.offset))
-    if not _are_numbers(left, right):
-        return _UNKNOWN
-    match operator:
-        case ast.Add():
-            found = left + right
-        case ast.Sub():
-            found = left - right
-        case ast.Mult():
-            found = left * right
-        case ast.FloorDiv() if np.all(np.asarray(right) != 0):
-            found = left // right
-        case ast.Mod() if np.all(np.asarray(right) != 0):
-            found = left % right
-        case ast.BitAnd():
-            found = left & right
-        case ast.BitOr():
-            found = left | right
-        case _:
-            return _UNKNOWN
-    return found if isinstance(found, np.ndarray) or abs(int(found)) < _LARGEST else _UNKNOWN
-
-
-def _unary(operator: ast.unaryop, value: Any) -> Any:
-    if not _is_number(value):
-        return _UNKNOWN
-    if isinstance(operator, ast.USub):
-        return -value
-    if isinstance(operator, ast.Invert | ast.Not) and np.asarray(value).dtype == bool:
-        return ~np.asarray(value)
-    return _UNKNOWN
-
-
-def _compared(operator: ast.cmpop, left: Any, right: Any) -> Any:
-    if isinstance(operator, ast.Is | ast.IsNot) and right is None and left is not _UNKNOWN:
-        return (left is None) == isinstance(operator, ast.Is)
-    if not _are_numbers(left, right):
-        return _UNKNOWN
-    match operator:
-        case ast.Lt():
-            return left < right
-        case ast.LtE():
-            return left <= right
-        case ast.Gt():
-            return left > right
-        case ast.GtE():
-            return left >= right
-        case ast.Eq():
-            return left == right
-        case ast.NotEq():
-            return left != right
-    return _UNKNOWN
-
-
-def _turned(value: Any, place: ast.expr) -> Any:
-    """`lane[:, None]`, `shape[1]`."""
-    parts = place.elts if isinstance(place, ast.Tuple) else [place]
-    if isinstance(value, tuple) and isinstance(place, ast.Constant) and isinstance(place.value, int):
-        return value[place.value]
-    wanted: list[Any] = []
-    for part in parts:
-        if isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
-            wanted.append(slice(None))
-        elif isinstance(part, ast.Constant) and part.value is None:
-            wanted.append(None)
-        else:
-            return _UNKNOWN
-    return value[tuple(wanted)] if isinstance(value, np.ndarray) else _UNKNOWN
-
-
-def _index_in(operand: tuple[Any, ...], whole: tuple[Any, ...], offsets: Any) -> Any:
-    """As the shelf's kernel function does."""
-    if not all(type(size) is int and size > 0 for size in (*operand, *whole)):
-        return _UNKNOWN
-    found, inner, stride = offsets * 0, 1, 1
-    for back in range(1, len(whole) + 1):
-        if back <= len(operand):
-            if operand[-back] > 1:
-                at = offsets // inner
-                found = found + (at % whole[-back] if back < len(whole) else at) * stride
-            stride *= operand[-back]
-        inner *= whole[-back]
-    return found
-
-
-def _index_in_part(whole: tuple[Any, ...], dim: int, start: int, part: tuple[Any, ...], offsets: Any) -> Any:
-    if not all(type(size) is int and size > 0 for size in (*whole, *part)) or not 0 <= dim < min(len(whole), len(part)):
-        return _UNKNOWN
-    inner = prod(part[dim + 1 :])
-    return offsets + offsets // (inner * part[dim]) * (inner * (whole[dim] - part[dim])) + start * inner
