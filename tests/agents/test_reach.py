@@ -77,7 +77,7 @@ def t2_kernel(x_ptr, gain_ptr, t2_ptr, columns, rows, J: tl.constexpr, ROWS: tl.
     column = tl.arange(0, COLUMNS)[:, None]
     mask = (row < rows) & (column < columns)
     x = tl.load(x_ptr + i * J * columns + j + column * J, mask=mask, other=0.0)
-    gain = tl.load(gain_ptr + {gain}, mask=mask, other=0.0)
+    gain = tl.load(gain_ptr + {gain}, other=0.0)
     tl.store(t2_ptr + row * columns + column, x * gain, mask=mask)
 """
 
@@ -85,10 +85,14 @@ def t2_kernel(x_ptr, gain_ptr, t2_ptr, columns, rows, J: tl.constexpr, ROWS: tl.
 @pytest.mark.parametrize(
     ("J", "gain", "said"),
     [
-        ("x.shape[2] * x.shape[3]", "column", None),
-        ("x.shape[2] * x.shape[3]", "row", "reads self.gain, of 20 elements, at place 71"),
-        ("x.shape[3]", "column", None),  # wrong, and inside all the same: this looks at how far and not at what
-        ("x.shape[2] * x.shape[3] * 2", "column", "reads x, of 1440 elements, at place"),
+        ("x.shape[2] * x.shape[3]", "column, mask=column < columns", None),
+        ("x.shape[2] * x.shape[3]", "row, mask=row < rows", "reads self.gain, of 20 elements, at place 71"),
+        (
+            "x.shape[3]",
+            "column, mask=column < columns",
+            None,
+        ),  # wrong, and inside all the same: this looks at how far and not at what
+        ("x.shape[2] * x.shape[3] * 2", "column, mask=column < columns", "reads x, of 1440 elements, at place"),
     ],
 )
 def test_a_kernel_over_permuted_rows(J: str, gain: str, said: str | None) -> None:
@@ -194,6 +198,47 @@ def test_what_cannot_be_reckoned_says_nothing(body: str) -> None:
     sketch = "forward(x)\nx 8\nt1 = relu(x) 8\nreturn t1"
     forward = "t1 = torch.empty((8,), device=x.device)\nt1_kernel[(4,)](x, t1)\nreturn t1"
     assert reaches(_answer("x", forward, kernel), sketch) == ()
+
+
+DEPTH = "forward(x)\nx 6x40x70\nself.gain 70\nt1 = amax(x, dim=1) 6x70\nt2 = mul(t1, self.gain) 6x70\nreturn t2"
+OVER_DEPTH = """
+t2 = torch.empty((6, 70), device=x.device, dtype=x.dtype)
+rows = t2.numel()
+t2_kernel[(triton.cdiv(rows, 4),)](x, self.gain, t2, x.shape[1], rows, J=x.shape[2], ROWS=4, COLUMNS=64)
+return t2
+"""
+DEPTH_KERNEL = """
+@triton.jit
+def t2_kernel(x_ptr, gain_ptr, t2_ptr, columns, rows, J: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]
+    column = tl.arange(0, COLUMNS)[:, None]
+    mask = (row < rows) & (column < columns)
+    x = tl.load(x_ptr + row // J * J * columns + row % J + column * J, mask=mask, other=-float("inf"))
+    t1 = {reduced}
+    gain = {gain}
+    t2 = libdevice.tanh(-t1) * tl.where(t1 > 0, gain, 1.0)
+    tl.store(t2_ptr + row, t2, mask=row < rows)
+"""
+KEPT = "tl.max(x, axis=0, keep_dims=True)"
+BY_ROW = "tl.load(gain_ptr + index_in((70,), (6, 70), row), mask=row < rows)"
+
+
+@pytest.mark.parametrize(
+    ("reduced", "gain", "said"),
+    [
+        (KEPT, BY_ROW, None),
+        ("tl.reduce(x, 0, helper, keep_dims=True)", BY_ROW, None),
+        ("helper(x)", BY_ROW, None),
+        ("tl.max(x, axis=0)[None, :]", BY_ROW, None),
+        (KEPT, "tl.load(gain_ptr + row % 70 + column * 0, mask=mask)", "blocks of 64x4 at places of 1x4"),
+        (KEPT, "tl.load(gain_ptr + row % 70, mask=mask)", "blocks of 64x4 at places of 1x4"),
+        ("tl.max(x, axis=1)", BY_ROW, "blocks of 64 and 1x4"),
+        ("tl.max(x, axis=2)", BY_ROW, "a block of 64x4 and its axis 2"),
+    ],
+)
+def test_blocks_that_do_not_fit_together(reduced: str, gain: str, said: str | None) -> None:
+    found = reaches(_answer("x", OVER_DEPTH, DEPTH_KERNEL.format(reduced=reduced, gain=gain)), DEPTH)
+    assert (not found) if said is None else found == (f"t2_kernel brings together {said}",), found
 
 
 @pytest.mark.parametrize("source", ["", "def", "class ModelNew:\n    pass\n", "x = 1\x00"])

@@ -1,6 +1,6 @@
 """Index arithmetic of kernels, reckoned: whole numbers and blocks of them, added, divided, compared and turned as Triton does.
 
-What is no number (loaded values, floats, an unknown function's result) is `UNKNOWN`, and so is whatever is made of it. Blocks are bounded.
+Of what is no whole number (loaded values, floats) only the shape is known, and of some not even that: `UNKNOWN`. Blocks are bounded.
 """
 
 from __future__ import annotations
@@ -17,14 +17,19 @@ LANES = 2**18
 _LARGEST = 2**62
 
 
+@dataclass(frozen=True)
 class Unknown:
     """What cannot be reckoned; whatever is made of it is unknown, too."""
 
-    def __repr__(self) -> str:
-        return "unknown"
+    shape: tuple[int, ...] | None = None
+    """Of the block, where that is known."""
 
 
 UNKNOWN = Unknown()
+
+
+class DoesNotFit(Exception):
+    """Blocks of shapes that Triton cannot bring together."""
 
 
 class GivesUp(Exception):
@@ -61,12 +66,56 @@ def is_number(value: Any) -> bool:
 
 
 def are_numbers(*values: Any) -> bool:
-    """Raises where together they would be more than a block."""
+    """Raises where together they would be more than a block, or none."""
     if not all(is_number(one) for one in values):
         return False
-    if prod(np.broadcast_shapes(*(np.shape(one) for one in values))) > LANES:
+    if prod(joined(*values).shape or ()) > LANES:
         raise GivesUp
     return True
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """() of a single number; None where it is not known."""
+    if isinstance(value, Pointer):
+        return shape_of(value.offset)
+    if isinstance(value, Unknown):
+        return value.shape
+    return np.shape(value) if is_number(value) or isinstance(value, float) else None
+
+
+def joined(*values: Any) -> Unknown:
+    """Something made of these, element by element. Raises `DoesNotFit`."""
+    shapes = [shape_of(value) for value in values]
+    known = [shape for shape in shapes if shape is not None]
+    try:
+        shape = np.broadcast_shapes(*known)
+    except ValueError:
+        raise DoesNotFit(f"blocks of {' and '.join('x'.join(map(str, one)) for one in known if one)}") from None
+    return Unknown(shape) if len(known) == len(shapes) else UNKNOWN
+
+
+def covers(place: Any, value: Any) -> bool:
+    """Whether a block of a value, or of a mask, can be spread over a block of places. True where that is not known."""
+    at, given = shape_of(place), shape_of(value)
+    if at is None or given is None:
+        return True
+    try:
+        return np.broadcast_shapes(at, given) == at
+    except ValueError:
+        return False
+
+
+def reduced(value: Any, axis: Any, keeps: Any) -> Unknown:
+    """A sum or the like along an axis."""
+    shape = shape_of(value)
+    if shape is None or not shape or not isinstance(axis, int | None) or not isinstance(keeps, bool):
+        return UNKNOWN
+    if axis is None:
+        return Unknown(()) if not keeps else UNKNOWN
+    if not -len(shape) <= axis < len(shape):
+        raise DoesNotFit(f"a block of {'x'.join(map(str, shape))} and its axis {axis}")
+    axis %= len(shape)
+    return Unknown(tuple(size if at != axis else 1 for at, size in enumerate(shape) if keeps or at != axis))
 
 
 def binary(operator: ast.operator, left: Any, right: Any) -> Any:
@@ -74,6 +123,8 @@ def binary(operator: ast.operator, left: Any, right: Any) -> Any:
         return Pointer(left.tensor, binary(operator, left.offset, right))
     if isinstance(right, Pointer) and isinstance(operator, ast.Add):
         return Pointer(right.tensor, binary(operator, left, right.offset))
+    if not is_number(left) or not is_number(right):
+        return joined(left, right)
     if not are_numbers(left, right):
         return UNKNOWN
     match operator:
@@ -92,13 +143,13 @@ def binary(operator: ast.operator, left: Any, right: Any) -> Any:
         case ast.BitOr():
             found = left | right
         case _:
-            return UNKNOWN
+            return joined(left, right)
     return found if isinstance(found, np.ndarray) or abs(int(found)) < _LARGEST else UNKNOWN
 
 
 def unary(operator: ast.unaryop, value: Any) -> Any:
     if not is_number(value):
-        return UNKNOWN
+        return joined(value)
     if isinstance(operator, ast.USub):
         return -value
     if isinstance(operator, ast.Invert | ast.Not) and np.asarray(value).dtype == bool:
@@ -107,8 +158,10 @@ def unary(operator: ast.unaryop, value: Any) -> Any:
 
 
 def compared(operator: ast.cmpop, left: Any, right: Any) -> Any:
-    if isinstance(operator, ast.Is | ast.IsNot) and right is None and left is not UNKNOWN:
+    if isinstance(operator, ast.Is | ast.IsNot) and right is None and not isinstance(left, Unknown):
         return (left is None) == isinstance(operator, ast.Is)
+    if not is_number(left) or not is_number(right):
+        return joined(left, right)
     if not are_numbers(left, right):
         return UNKNOWN
     match operator:
@@ -140,7 +193,10 @@ def turned(value: Any, place: ast.expr) -> Any:
             wanted.append(None)
         else:
             return UNKNOWN
-    return value[tuple(wanted)] if isinstance(value, np.ndarray) else UNKNOWN
+    if isinstance(value, np.ndarray):
+        return value[tuple(wanted)]
+    shape = shape_of(value)
+    return UNKNOWN if shape is None else Unknown(np.broadcast_to(0, shape)[tuple(wanted)].shape)
 
 
 def index_in(operand: tuple[Any, ...], whole: tuple[Any, ...], offsets: Any) -> Any:

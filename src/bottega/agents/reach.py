@@ -20,15 +20,21 @@ from bottega.agents.code import parsed
 from bottega.agents.index_arithmetic import (
     LANES,
     UNKNOWN,
+    DoesNotFit,
     GivesUp,
     Pointer,
+    Unknown,
     are_numbers,
     binary,
     compared,
+    covers,
     index_in,
     index_in_part,
     is_number,
+    joined,
     of_numbers,
+    reduced,
+    shape_of,
     turned,
     unary,
     word_of,
@@ -47,6 +53,28 @@ _WHOLE = frozenset(
     )
 )  # fmt: skip
 """Operators that read to its end whatever they read."""
+_ELEMENTWISE = frozenset(
+    (
+        "abs",
+        "ceil",
+        "clamp",
+        "cos",
+        "cumprod",
+        "cumsum",
+        "erf",
+        "exp",
+        "exp2",
+        "floor",
+        "fma",
+        "log",
+        "log2",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "sqrt",
+    )
+)
+"""Functions of Triton whose result has the shape of what they are given."""
 _SLICES = frozenset(
     (
         "expand", "expand_as", "broadcast_to", "narrow", "chunk", "split", "tensor_split", "select", "unbind", "unfold", "as_strided", "diagonal",
@@ -85,6 +113,8 @@ class _Answer:
     read_whole: frozenset[str]
     """What the sketch reads to the end, and `forward` by kernels alone."""
     steps: int = _STEPS
+    apart: list[str] = field(default_factory=list)
+    """Of kernels whose blocks do not fit together."""
     reached: dict[tuple[str, int], _Reach] = field(default_factory=dict)
     tensors: dict[tuple[str, int], _Tensor] = field(default_factory=dict)
     where: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -106,7 +136,7 @@ def reaches(source: str, sketch: str) -> tuple[str, ...]:
             _forward(methods[0], answer)
     except (GivesUp, RecursionError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return ()
-    return tuple(_told(answer))
+    return (*dict.fromkeys(answer.apart), *(() if answer.apart else _told(answer)))
 
 
 def _told(answer: _Answer) -> Iterator[str]:
@@ -152,6 +182,15 @@ def _read_otherwise(forward: ast.FunctionDef, kernels: dict[str, ast.FunctionDef
     return found
 
 
+def _is_reduction(block: Any, named: dict[str | None, Any]) -> bool:
+    """Not the greater of two sizes, nor a result that is two."""
+    return type(block) is not int and "return_indices" not in named
+
+
+def _sizes(value: Any) -> str:
+    return "x".join(map(str, shape_of(value) or ())) or "one"
+
+
 def _is_kernel(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(one).startswith("triton.jit") for one in node.decorator_list)
 
@@ -166,7 +205,7 @@ def _forward(forward: ast.FunctionDef, answer: _Answer) -> None:
             value = _host(statement.value, known)
             if isinstance(value, _Tensor):
                 known[name] = replace(value, name=name)
-            elif value is UNKNOWN and is_result(name) and name in answer.shapes and _fills(statement.value, known):
+            elif isinstance(value, Unknown) and is_result(name) and name in answer.shapes and _fills(statement.value, known):
                 known[name] = _Tensor(name, answer.shapes[name], in_order=False)
             else:
                 known[name] = value
@@ -273,8 +312,11 @@ def _launch(call: ast.Call, known: dict[str, Any], answer: _Answer) -> None:
         seed[name] = Pointer(value) if isinstance(value, _Tensor) else value
     for tensor in (one.tensor for one in seed.values() if isinstance(one, Pointer)):
         _keep(tensor, answer, kernel.name)
-    for program in _programs(kernel, grid):
-        _Program(answer, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
+    try:
+        for program in _programs(kernel, grid):
+            _Program(answer, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
+    except DoesNotFit as blocks:
+        answer.apart.append(f"{kernel.name} brings together {blocks}")
 
 
 def _programs(kernel: ast.FunctionDef, grid: Shape) -> Iterator[Shape]:
@@ -311,8 +353,7 @@ class _Program:
                 case ast.Assign(targets=[target]):
                     self._assign(target, self.value(statement.value, known), known)
                 case ast.AugAssign(target=ast.Name(id=name)):
-                    self.value(statement.value, known)
-                    known[name] = UNKNOWN
+                    known[name] = joined(known.get(name, UNKNOWN), self.value(statement.value, known))
                 case ast.Expr(value=ast.Call()):
                     self.value(statement.value, known)
                 case ast.For(target=ast.Name(id=name), iter=ast.Call() as turns):
@@ -386,8 +427,12 @@ class _Program:
         named = {one.arg: self.value(one.value, known) for one in node.keywords}
         match word, given:
             case (("load" | "store" | "atomic_add" | "atomic_max" | "atomic_min"), [place, *rest]):
-                self._touch(place, named.get("mask", (rest[1:] if word != "load" else rest)[:1] or None), word)
-                return UNKNOWN
+                mask = named.get("mask", next(iter(rest[1:] if word != "load" else rest), None))
+                for given_to in [mask] if word == "load" else [mask, *rest[:1]]:
+                    if given_to is not None and not covers(place, given_to):
+                        raise DoesNotFit(f"blocks of {_sizes(given_to)} at places of {_sizes(place)}")
+                self._touch(place, mask, word)
+                return Unknown(shape_of(place))
             case "program_id", [int(axis)]:
                 return self.place[axis]
             case "num_programs", [int(axis)]:
@@ -395,29 +440,41 @@ class _Program:
             case "arange", [int(start), int(end)] if 0 < end - start <= LANES:
                 return np.arange(start, end, dtype=np.int64)
             case (("minimum" | "maximum"), [left, right]):
+                if not (is_number(left) and is_number(right)):
+                    return joined(left, right)
                 if are_numbers(left, right):
                     return (np.minimum if word == "minimum" else np.maximum)(left, right)
             case "where", [asked, left, right]:
+                if not all(is_number(one) for one in (asked, left, right)):
+                    return joined(asked, left, right)
                 if are_numbers(asked, left, right):
                     return np.where(asked, left, right)
+            case (("zeros" | "full"), [tuple(sizes), *_]) if all(type(size) is int for size in sizes):
+                return Unknown(sizes)
+            case (("sum" | "max" | "min" | "xor_sum" | "argmax" | "argmin" | "reduce"), [block, *rest]) if _is_reduction(
+                block, named
+            ):
+                keeps = rest[1] if word == "sum" and len(rest) > 1 else False
+                return reduced(block, named.get("axis", rest[0] if rest else None), named.get("keep_dims", keeps))
             case "index_in", [tuple(operand), tuple(whole), offsets] if is_number(offsets):
                 return index_in(operand, whole, offsets)
             case "index_in_part", [tuple(whole), int(dim), int(start), tuple(part), offsets] if is_number(offsets):
                 return index_in_part(whole, dim, start, part, offsets)
             case _ if given and not named and all(type(one) is int for one in given):
                 return of_numbers(word, given)
+            case _ if word in _ELEMENTWISE or word_of(node).startswith("libdevice."):
+                return joined(*given)
         return UNKNOWN
 
     def _touch(self, place: Any, mask: Any, word: str) -> None:
         pointer = place if isinstance(place, Pointer) else None
         if pointer is None or not pointer.tensor.lies_whole:
-            if place is UNKNOWN:
+            if isinstance(place, Unknown):
                 for reach in self.answer.reached.values():
                     reach.hidden |= word != "load"
                     reach.unread |= word != "store"
             return
         reach = self.answer.reached[pointer.tensor.name, prod(pointer.tensor.shape)]
-        mask = mask[0] if isinstance(mask, list) else mask
         if not are_numbers(pointer.offset, True if mask is None else mask):
             reach.hidden |= word != "load"
             reach.unread |= word != "store"

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bottega.agents.reach import reaches
+from bottega.agents.writer import parse
 from bottega.learn.cold_start.answers import UnreadableAnswer
 from bottega.learn.cold_start.coverage import report
 from bottega.learn.cold_start.diversity import diverse
@@ -149,7 +151,7 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
     makers: tuple[Iterator[Example], ...]
     if unjudged(lesson):
         shown = room.endings.chosen(lesson) if desk.stage.unjudged else None
-        makers = (unjudged_examples(lesson, desk, shown),) if shown is not None else ()
+        makers = (_within_reach(unjudged_examples(lesson, desk, shown), lesson, desk, made),) if shown is not None else ()
     else:
         makers = (
             writing_examples(lesson, desk),
@@ -162,6 +164,16 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
             yield from maker
         except UnreadableAnswer as error:
             made.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
+
+
+def _within_reach(examples: Iterator[Example], lesson: Lesson, desk: Desk, made: _Made) -> Iterator[Example]:
+    """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
+    sketch = desk.sketches.get(lesson.task.id, "") if lesson.language == "triton" else ""
+    for example in examples:
+        if sketch and reaches(parse(example.messages[-1].content).source, sketch):
+            made.entries.append("reaches beyond its tensors")
+        else:
+            yield example
 
 
 def _renamed(room: Room, examples: Sequence[Example]) -> list[list[Example | None]]:
