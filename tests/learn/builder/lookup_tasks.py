@@ -16,6 +16,10 @@ LOOKUPS = (
         "kept_dimension", "return (torch.logsumexp(x, dim=1, keepdim=True) * self.position).clamp(-3, 5)", "torch.randn(3, 5, 4, 6)",
         "self.position = nn.Parameter(torch.randn(1, 1, 4, 6))",
     ),
+    task(
+        "asked_before_it_is_spread", "return (x * 0.5).sum(dim=1, keepdim=True).masked_fill(mask < 0, 0.7)",
+        "torch.randn(3, 5, 4, 6), torch.randn(4, 1)", arguments="x, mask",
+    ),
     task("before_a_maximum", "return (x.clamp(-2, 1) * self.gain).max(dim=1)[0]", "torch.randn(3, 5, 4, 6)", CHANNEL),
     task(
         "row_scale", "return x * F.hardsigmoid(x.mean(dim=[2, 3], keepdim=True) * self.weight)", "torch.randn(3, 5, 4, 6)",

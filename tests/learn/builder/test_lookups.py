@@ -15,6 +15,7 @@ from lookup_tasks import LOOKUPS
 from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
 from bottega.agents.misfits import misfits
+from bottega.agents.reach import reaches
 from bottega.agents.walking import strayed
 from bottega.judge.sketch import sketch_of
 from bottega.learn.cold_start.answers import written
@@ -48,7 +49,7 @@ def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> N
     short, sketch = answer(name)
     whole = completed(short.removeprefix("```python\n").removesuffix("```"), given.source)
     assert "def index_in" in whole
-    assert [look(whole, sketch) for look in (doubts, misfits, strayed)] == [(), (), ()]
+    assert [look(whole, sketch) for look in (doubts, misfits, strayed, reaches)] == [(), (), (), ()]
 
 
 def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:

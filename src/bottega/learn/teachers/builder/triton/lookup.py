@@ -97,27 +97,33 @@ def _tuple(shape: Shape) -> str:
 
 
 def wanted_by(bodies: Sequence[Expression], shapes: Mapping[str, Shape]) -> dict[View, list[Shape]]:
-    """By loaded view, the shapes of the results that are made of it: of the sketch's calls that have it as an operand."""
+    """By loaded view, the shapes of the results that are made of it: of the sketch's calls that have it as an operand, and where such a call
+    has nothing but it (`lt(mask, 0)`), of the call that has the result of that."""
     found: dict[View, list[Shape]] = {}
-    seen: set[tuple[int, Shape | None]] = set()
+    seen: set[tuple[int, tuple[Shape, ...]]] = set()
 
-    def visit(node: Expression, shape: Shape | None) -> None:
-        if (id(node), shape) in seen:
+    def visit(node: Expression, above: tuple[Shape, ...]) -> None:
+        if (id(node), above) in seen:
             return
-        seen.add((id(node), shape))
-        if isinstance(node, Apply | Cast) and node.title in shapes:
-            shape = shapes[node.title]
-        if isinstance(node, Load) and shape is not None:
+        seen.add((id(node), above))
+        if isinstance(node, Apply | Cast) and node.title in shapes and shapes[node.title] not in above[:1]:
+            above = (shapes[node.title], *above)
+        if isinstance(node, Load) and above:
             wanting = found.setdefault(node.view, [])
-            if shape not in wanting:
-                wanting.append(shape)
+            alone = math.prod(above[0]) == _elements(node.view)
+            wanting += [shape for shape in above[: 1 + alone] if shape not in wanting]
         for child in children(node):
-            visit(child, shape)
+            visit(child, above)
 
     for body in bodies:
-        visit(body, None)
+        visit(body, ())
     computed = {node.view for body in bodies for node in walk(body) if isinstance(node, Gather)}
     return {view: wanting for view, wanting in found.items() if view not in computed}
+
+
+def _elements(view: View) -> int:
+    """How many different ones it shows."""
+    return math.prod(size for stride, size in zip(view.strides, view.shape) if stride)
 
 
 def part_name(hit: Lookup, source: str, lines: Iterable[tuple[tuple[str, ...], str, Shape]]) -> str:
