@@ -77,6 +77,7 @@ def test_wrong_usage(tmp_path: Path, arguments: list[str], words: str) -> None:
         synth("--no-filter", "--count", "2", "--out", str(tmp_path), *arguments)
 
 
+@pytest.mark.slow
 def test_the_judge_as_examiner(judge: Judge) -> None:
     examiner = JudgeExaminer(judge, compiled=False)
     finding = examiner.examine(synthesise(1, 4, "cpu", levels=(1,), families=("activations",)).task)

@@ -124,6 +124,7 @@ except TrainingError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_the_old_checkpoint_stands(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path), str(Path(__file__).parent)],

@@ -7,6 +7,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Drafts
 from bottega.core.task import Task
@@ -49,6 +51,7 @@ def test_a_module_that_is_understood_has_kernels_and_no_more_than_asked_for() ->
         assert 'extern "C"' in draft.source and draft.technique and draft.summary
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
     refused = drawn("return x + torch.rand_like(x)")
     assert not refused.drafts and refused.refused

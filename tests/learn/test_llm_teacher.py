@@ -39,6 +39,7 @@ def teacher(answers: list[str], judge: object, folder: Path, failed: list[Slip],
     return LlmTeacher(model, judge, device_facts("cpu"), folder, failed=failed.extend)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_course_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
     right = kernel("silu_chain", False, False, 0)
     broken = right.replace("+ shift[i]", "- shift[i]")
