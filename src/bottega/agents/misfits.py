@@ -131,7 +131,11 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
 def _dimensions(statement: ast.stmt, known: dict[str, Shape]) -> Iterator[str]:
     """`x.shape[3]` or `x[:, :, :, 0]` of a tensor with three dimensions."""
     for node in ast.walk(statement):
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and (tensor := ast.unparse(node.value)) in known:
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.slice, ast.Tuple)
+            and (tensor := ast.unparse(node.value)) in known
+        ):
             places = [one for one in node.slice.elts if not (isinstance(one, ast.Constant) and one.value in (None, ...))]
             if len(places) > len(known[tensor]):
                 yield f"{tensor} has no dimension {len(places) - 1}"
