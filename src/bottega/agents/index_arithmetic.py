@@ -123,10 +123,8 @@ def binary(operator: ast.operator, left: Any, right: Any) -> Any:
         return Pointer(left.tensor, binary(operator, left.offset, right))
     if isinstance(right, Pointer) and isinstance(operator, ast.Add):
         return Pointer(right.tensor, binary(operator, left, right.offset))
-    if not is_number(left) or not is_number(right):
-        return joined(left, right)
     if not are_numbers(left, right):
-        return UNKNOWN
+        return joined(left, right)
     match operator:
         case ast.Add():
             found = left + right
@@ -160,10 +158,8 @@ def unary(operator: ast.unaryop, value: Any) -> Any:
 def compared(operator: ast.cmpop, left: Any, right: Any) -> Any:
     if isinstance(operator, ast.Is | ast.IsNot) and right is None and not isinstance(left, Unknown):
         return (left is None) == isinstance(operator, ast.Is)
-    if not is_number(left) or not is_number(right):
-        return joined(left, right)
     if not are_numbers(left, right):
-        return UNKNOWN
+        return joined(left, right)
     match operator:
         case ast.Lt():
             return left < right

@@ -440,15 +440,13 @@ class _Program:
             case "arange", [int(start), int(end)] if 0 < end - start <= LANES:
                 return np.arange(start, end, dtype=np.int64)
             case (("minimum" | "maximum"), [left, right]):
-                if not (is_number(left) and is_number(right)):
+                if not are_numbers(left, right):
                     return joined(left, right)
-                if are_numbers(left, right):
-                    return (np.minimum if word == "minimum" else np.maximum)(left, right)
+                return (np.minimum if word == "minimum" else np.maximum)(left, right)
             case "where", [asked, left, right]:
-                if not all(is_number(one) for one in (asked, left, right)):
+                if not are_numbers(asked, left, right):
                     return joined(asked, left, right)
-                if are_numbers(asked, left, right):
-                    return np.where(asked, left, right)
+                return np.where(asked, left, right)
             case (("zeros" | "full"), [tuple(sizes), *_]) if all(type(size) is int for size in sizes):
                 return Unknown(sizes)
             case (("sum" | "max" | "min" | "xor_sum" | "argmax" | "argmin" | "reduce"), [block, *rest]) if _is_reduction(
