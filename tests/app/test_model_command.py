@@ -86,6 +86,18 @@ def test_pack_show_unpack(run: Path, tmp_path: Path) -> None:
         called("unpack", file, "--out", tmp_path / "whole")
 
 
+def test_a_run_that_began_with_a_difference_has_its_stages_too(run: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "one" / "own.difference", tmp_path / "two" / "own.difference"
+    called("pack", run, "--out", first, "--step", 0.25)
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["model"]["name"] = f"embedded:{first}"
+    (run / "config.json").write_text(json.dumps(config))
+    called("pack", run, "--out", second, "--step", 0.25)
+    stages = json.loads(called("show", second, "--json"))["card"]["stages"]
+    assert [stage["stage"] for stage in stages] == ["rl", "rl", "sft"]
+    assert str(tmp_path) not in json.dumps(stages)
+
+
 def test_pack_to_a_size_and_check(run: Path, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": f"answer {number}"}]}

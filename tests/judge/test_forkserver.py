@@ -78,6 +78,7 @@ def test_start_is_idempotent_and_the_server_has_one_thread(server):
     assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
 
 
+@pytest.mark.slow
 def test_many_cells_in_a_row_leak_nothing(server):
     for _ in range(3):
         server.spawn("bottega.judge.sandbox.inmate:nothing").wait(20)

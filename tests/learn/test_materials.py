@@ -19,6 +19,7 @@ from bottega.learn.materials import open_materials  # noqa: E402
 ENDLESS = "while True: pass  # class ModelNew"
 
 
+@pytest.mark.slow
 def test_the_judge_of_a_run_ends_a_kernel_after_the_runs_timeout(tmp_path: Path) -> None:
     chosen = [f"model.name={saved_tiny(tmp_path / 'model')}", "model.device=cpu", 'data.tasks=["builtin:star_relu"]']
     config = read_config("rl", None, None, [*chosen, "rollout.timeout=1.5", "rollout.judge_workers=2"])

@@ -173,6 +173,7 @@ def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: 
         rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, materials=toy_materials(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(school: tuple[Path, list[str]], t
     assert torch.allclose(adapted(ids).logits, merged(ids).logits, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_to_the_same_end(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     data, settings = school
     settings = [*settings, "data.epochs=12"]

@@ -83,7 +83,7 @@ def is_embedded(name: str) -> bool:
 def trained_style(spec: str) -> str | None:
     """The style of the prompts that the model of a backbone's spec was trained on, where its card names one."""
     name = spec.strip().partition("?")[0]
-    difference = _difference(name) if is_embedded(name) else None
+    difference = difference_of(name) if is_embedded(name) else None
     if difference is None:
         return None
     from bottega.backbone.difference import read_header
@@ -92,15 +92,15 @@ def trained_style(spec: str) -> str | None:
     return style if isinstance(style, str) and style else None
 
 
-def _difference(name: str) -> Path | None:
-    """The file that an embedded model's name asks for beside the base."""
+def difference_of(name: str) -> Path | None:
+    """The file that an embedded model's name asks for beside the base; none where it asks for the base alone."""
     if name in (EMBEDDED, BASE):
         return shipped_difference() if name == EMBEDDED else None
     return Path(name.partition(":")[2]).expanduser()
 
 
 def _embedded(name: str) -> tuple[Any, Any, str]:
-    difference = _difference(name)
+    difference = difference_of(name)
     if difference is None:
         return *read_embedded(), EMBEDDED_NAME
     from bottega.backbone.merged import read_merged

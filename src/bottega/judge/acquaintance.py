@@ -18,7 +18,7 @@ from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
 from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
-from bottega.judge.side import SHIFTS, Side, SideFailed, Turn
+from bottega.judge.side import SHIFTS, Side, SideFailed, Turn, on_all_cores
 from bottega.judge.terms import Terms, nothing
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def get_acquainted(
     known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first turn tells
     with lease.shared():
         drawn, first = _first_calls(known, reference, baselines, care, lease, precision, deadline)
-    with lease.exclusive():
+    with lease.exclusive(), on_all_cores(baselines.values()):
         care.calibrate()
         timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
         times, known.typical = _first_times(reference, baselines["eager"], timed)

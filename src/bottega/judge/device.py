@@ -17,6 +17,8 @@ DELIVERY_HOLD_NS = 500_000
 work off until then could do it for nothing while an honest player's host is getting ready. Shorter: the copy is all there is to
 enqueue."""
 SPIN_SECONDS = 0.002
+THREADS_BESIDE_A_GPU = 2
+"""Of torch's own on the host. As many as there are cores, in each of a judge's many processes, would keep all of them waiting."""
 
 
 def wake(device: str) -> None:

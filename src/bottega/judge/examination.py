@@ -28,7 +28,7 @@ from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds
 from bottega.judge.settings import Settings
-from bottega.judge.side import Side, SideFailed
+from bottega.judge.side import Side, SideFailed, on_all_cores
 from bottega.judge.terms import Terms, nothing
 from bottega.judge.trials import CROWDED, roundings, run_trial
 
@@ -94,7 +94,7 @@ class Examination:
         stages.mark("trials")
         if settled or not self.settings.timed:
             return
-        with self.budget.alone(self.bench.lease):
+        with self.budget.alone(self.bench.lease), on_all_cores((*self.bench.baselines.values(), self.side)):
             stages.mark("waiting")
             settled = self._rounds(ahead)
             stages.mark("timing")

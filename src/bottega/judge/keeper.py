@@ -37,6 +37,10 @@ class Keeper:
         """Have the warden spin for the next command, so that a thaw that follows soon takes effect at once."""
         self._send(b"arm")
 
+    def use_cores(self, everywhere: bool) -> None:
+        """Let the cell use all cores, or all but those that are kept free for timing. No reply: it comes before the next command."""
+        self._send(b"all-cores" if everywhere else b"few-cores")
+
     def kill(self) -> None:
         try:
             self._channel.send(b"kill", socket.MSG_NOSIGNAL)

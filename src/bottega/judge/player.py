@@ -22,7 +22,7 @@ from bottega.judge.arena import Arena
 from bottega.judge.build_cache import pack, unpack
 from bottega.judge.compiling import Compiling
 from bottega.judge.cupti import ProfilerMissing, kernel_times
-from bottega.judge.device import wake
+from bottega.judge.device import THREADS_BESIDE_A_GPU, wake
 from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
@@ -59,8 +59,8 @@ SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the referee until it closes the channel."""
-    torch.set_num_threads(int(arguments.get("threads", os.cpu_count() or 1)))
     device = str(arguments["device"])
+    torch.set_num_threads((os.cpu_count() or 1) if device == "cpu" else THREADS_BESIDE_A_GPU)
     warm_libraries()
     player = Player(Channel.from_descriptor(descriptors[0], spins=0 if device == "cpu" else SPINS), device)
     try:

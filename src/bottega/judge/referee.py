@@ -19,7 +19,7 @@ import torch
 
 from bottega.judge.acquaintance import Acquaintance, get_acquainted, of_reference
 from bottega.judge.arena import Arena
-from bottega.judge.device import DeviceCare, wake
+from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceCare, wake
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
 from bottega.judge.invalid import InvalidTask
@@ -37,6 +37,8 @@ KEPT_BYTES = 1 << 30
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
     channel, lease = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4])
+    if arguments["device"] != "cpu":
+        torch.set_num_threads(THREADS_BESIDE_A_GPU)
     referee = Referee(channel, lease, str(arguments["device"]), str(arguments.get("cache", "")))
     try:
         referee.serve()

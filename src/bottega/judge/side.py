@@ -8,8 +8,10 @@ and by the device itself on a GPU (`fence`).
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,7 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
+from bottega.judge.sandbox import free_cores
 from bottega.judge.sandbox.core_time import CoreTime, thread_times
 from bottega.judge.spoil import Spoil
 from bottega.judge.terms import Terms
@@ -351,3 +354,22 @@ def _laid_out_like(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
         if tensor.stride() == view.stride()
         else torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device).copy_(tensor)
     )
+
+
+@contextlib.contextmanager
+def on_all_cores(sides: Iterable[Side]) -> Iterator[None]:
+    """While they are timed, these sides and the referee also use the cores that are kept free for that."""
+    held = list(sides)
+    _use_cores(held, everywhere=True)
+    try:
+        yield
+    finally:
+        _use_cores(held, everywhere=False)
+
+
+def _use_cores(sides: Iterable[Side], everywhere: bool) -> None:
+    free_cores.allow([0], everywhere)
+    for side in sides:
+        if side.device != "cpu":
+            with contextlib.suppress(JudgeError):  # a side that is gone is found so when it plays
+                side.reins.use_cores(everywhere)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import bottega
-from bottega.backbone.difference import Header, kept
+from bottega.backbone.difference import Header, kept, read_header
+from bottega.backbone.loading import difference_of, is_embedded
 from bottega.core.errors import BottegaError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.journal import read_events
@@ -78,7 +79,8 @@ def _stages(run: Path) -> list[dict[str, Any]]:
             config = dict(content["config"])
         except (OSError, ValueError, KeyError, TypeError):
             break
-        before = Path(str((config.get("model") or {}).get("name") or "")).expanduser()
+        name = str((config.get("model") or {}).get("name") or "")
+        before = Path(name).expanduser()
         found.append(
             {
                 "stage": str(content.get("stage", "")),
@@ -89,9 +91,15 @@ def _stages(run: Path) -> list[dict[str, Any]]:
             }
         )
         if not before.is_dir():
-            break
+            return [*found, *_packed_stages(name)]
         run = before.resolve().parent if before.name == MODEL else before.resolve()
     return found
+
+
+def _packed_stages(name: str) -> list[dict[str, Any]]:
+    """What made the difference that a run began with; nothing where it began with the base, or with a model that says nothing."""
+    difference = difference_of(name) if is_embedded(name) else None
+    return list(read_header(difference)[0].card.get("stages") or ()) if difference is not None and difference.is_file() else []
 
 
 def _figures(run: Path) -> dict[str, Any]:
@@ -121,7 +129,11 @@ def _short(value: Any) -> Any:
         return {str(key): _short(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_short(item) for item in value]
-    return "/".join(Path(value).parts[-2:]) if isinstance(value, str) and value.startswith(("/", "~", "..")) else value
+    if not isinstance(value, str):
+        return value
+    kind, place = value.split(":", 1) if is_embedded(value) and ":" in value else ("", value)
+    short = "/".join(Path(place).parts[-2:]) if place.startswith(("/", "~", "..")) else place
+    return f"{kind}:{short}" if kind else short
 
 
 def card_text(header: Header, size: int, sha256: str, check: Mapping[str, Any] | None = None) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bottega.judge.forkserver import ForkServer
+from bottega.judge.keeper import Keeper
+from bottega.judge.sandbox import free_cores
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not os.path.exists("/dev/nvidia0"), reason="no NVIDIA GPU")]
 
@@ -80,3 +84,20 @@ def test_a_cell_with_a_device_can_be_frozen_and_killed(cuda_server):
             cell.thaw()
         cell.kill()
     assert cell.wait(0).reason == "killed"
+
+
+def test_a_cell_is_kept_off_some_cores_until_it_is_timed(cuda_server):
+    everywhere = sorted(os.sched_getaffinity(0))
+    if len(everywhere) < free_cores.FEWEST:
+        pytest.skip("too few cores to keep some free")
+    reader, writer = os.pipe()
+    cell = cuda_server.spawn("working_entries:tell_cores", fds=[writer])
+    os.close(writer)
+    with os.fdopen(reader, "rb") as said, closing(Keeper(cell.reins)) as keeper:
+        for wanted in (everywhere[: -free_cores.KEPT], everywhere, everywhere[: -free_cores.KEPT]):
+            deadline = time.monotonic() + 20
+            while json.loads(said.readline())["cores"] != wanted and time.monotonic() < deadline:
+                pass
+            assert json.loads(said.readline())["cores"] == wanted
+            keeper.use_cores(wanted != everywhere)
+        cell.kill()

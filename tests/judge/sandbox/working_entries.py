@@ -123,3 +123,10 @@ def attach_device_memory(fds, arguments):
 
     memory = DeviceMemory.attach(fds[1], arguments["bytes"])
     say(fds, total=memory.tensor(arguments["bytes"]).to(torch.int64).sum().item())
+
+
+def tell_cores(fds: list[int], arguments: dict) -> None:
+    """Which cores it may use, again and again."""
+    while True:
+        say(fds, cores=sorted(os.sched_getaffinity(0)))
+        time.sleep(0.01)

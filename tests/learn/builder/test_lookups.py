@@ -62,7 +62,8 @@ def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
     assert told < min(short.index("    t1_0 = "), short.index("    t1_1 = "))
 
 
-@pytest.mark.parametrize("limits", ["wide", pytest.param("tight", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", limits, *(one.name for one in LOOKUPS)]

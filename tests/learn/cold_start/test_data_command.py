@@ -74,6 +74,7 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     assert source in {shortened(without_prose(whole), task("silu_chain").source) for whole in kept}
 
 
+@pytest.mark.slow
 def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
     for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain"), ("parts", "builder 1 parts")):

@@ -118,6 +118,7 @@ def test_a_killed_worker_costs_no_kernel_its_verdict(tmp_path: Path) -> None:
     assert troubles == [] and len(found) == 3 and all(verdict.outcome.accepted for verdict in found.values())
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_judged_says_so_and_a_closed_bench_raises() -> None:
     constant = Task(TASK.source.replace("torch.randn(rows, features)", "torch.ones(rows, features)"), "constant", "constant")
     with TrustedBench("cpu", workers=1) as bench:

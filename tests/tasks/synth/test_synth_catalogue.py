@@ -44,7 +44,14 @@ def test_the_catalogue_is_broad() -> None:
     assert len(FAMILIES) == 14
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "blocks"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, marks=[pytest.mark.slow] if family == "recurrent" else [])
+        for family in FAMILIES
+        if family != "blocks"
+    ],
+)
 def test_every_operator_in_every_form(family: str) -> None:
     class Fixed(Writer):
         wanted = 0

@@ -60,6 +60,7 @@ def rows(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "tasks.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_workers_change_nothing(tmp_path: Path) -> None:
     run(plan(), tmp_path / "one", ByIdentity())
     summary = run(plan(), tmp_path / "four", ByIdentity(pause=0.003), workers=4)
@@ -125,6 +126,7 @@ def test_a_finished_run_may_be_made_longer_but_not_another(tmp_path: Path) -> No
     assert len(rows(tmp_path)) == 9
 
 
+@pytest.mark.slow
 def test_shards_are_parts_of_the_whole(tmp_path: Path) -> None:
     run(plan(24), tmp_path / "whole", ByIdentity())
     whole = {row["index"]: row for row in rows(tmp_path / "whole")}

@@ -104,6 +104,7 @@ def test_sketches_run_and_their_outputs_depend_on_their_inputs() -> None:
     assert len(poor) <= 2, poor
 
 
+@pytest.mark.slow
 def test_shares_of_structures_data_types_and_styles() -> None:
     rng = Random(5)
     made = [synthesise(6, rng.randrange(10**6), "cuda") for _ in range(150)]

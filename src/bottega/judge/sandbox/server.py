@@ -18,7 +18,7 @@ import socket
 import sys
 from typing import NoReturn
 
-from bottega.judge.sandbox import linux, tree
+from bottega.judge.sandbox import free_cores, linux, tree
 from bottega.judge.sandbox.compilers import warm_compilers
 from bottega.judge.sandbox.inmate import close_all_but
 from bottega.judge.sandbox.order import Order
@@ -84,6 +84,8 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
         os.setsid()
         with os.fdopen(order_file, "rb") as file:
             order: Order = pickle.load(file)
+        if order.device != "cpu":
+            free_cores.keep_off()
         _enter_namespaces(order)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of credentials would have cleared it
         if os.getppid() != server:

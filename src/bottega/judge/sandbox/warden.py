@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from bottega.judge.sandbox import files, linux, tree
+from bottega.judge.sandbox import files, free_cores, linux, tree
 from bottega.judge.sandbox.core_time import CoreWatch
 from bottega.judge.sandbox.inmate import close_all_but, run_inmate
 from bottega.judge.sandbox.memory import MemoryWatch
@@ -200,6 +200,8 @@ class _Warden:
             reply = (b"ok " if self.frozen else b"busy ") + spent.to_bytes()
             with contextlib.suppress(OSError):
                 channel.send(reply, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        elif command in (b"all-cores", b"few-cores"):
+            free_cores.allow([0, *free_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
         elif command == b"sample-start":
             if self.sampler.unavailable is None:
                 self.sampler.start()

@@ -18,7 +18,8 @@ ATTRIBUTES = (
     "branch", "first", "second", "last", "pre", "post", "mix", "expand", "reduce", "squeeze", "gain", "offset", "shift",
     "factor", "scale_param", "alpha", "beta", "theta", "coef", "norm_layer", "bn", "ln", "gn", "act", "nonlin",
     "activation_fn", "pool_layer", "drop", "conv_a", "conv_b", "conv_op", "dense", "affine", "mixing", "gate_proj",
-    "out_proj", "in_proj", "up", "down", "kernel_op", "table", "emb", "filters", "taps",
+    "out_proj", "in_proj", "up", "down", "kernel_op", "table", "emb", "filters", "taps", "branch1x1", "branch3x3", "conv1x1",
+    "reduce3", "b5x5", "fc1", "fc2", "conv2_1", "bn2a", "layer3_0", "w1", "w2",
 )  # fmt: skip
 CONSTANTS = (
     "B", "N", "C", "D", "E", "M", "T", "L", "K", "bs", "n", "c", "dim", "dims", "size", "length", "width_in", "depth_in",

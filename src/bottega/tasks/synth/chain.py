@@ -97,7 +97,7 @@ def _page(chain: Chain, target: Target, aim: float) -> ChainTask:
         name: ", ".join([*([] if name in chain.shared else ["batch_size"]), *map(str, shape)])
         for name, shape in chain.inputs.items()
     }
-    drawn = ", ".join(f"torch.randn({size})" for size in sizes.values())
+    drawn = ", ".join(chain.drawn.get(name, "torch.randn({size})").replace("{size}", size) for name, size in sizes.items())
     constructor = (
         ["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in chain.made), ""] if chain.made else []
     )

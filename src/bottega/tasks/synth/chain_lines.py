@@ -23,6 +23,8 @@ class Chain:
     lines: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     inputs: dict[str, Shape] = field(default_factory=dict)
+    drawn: dict[str, str] = field(default_factory=dict)
+    """How inputs are drawn, where it is not from a normal distribution; `{size}` stands for the batch and the shape."""
     shared: set[str] = field(default_factory=set)
     """Inputs that are one for all samples: they have no batch."""
     earlier: dict[str, Shape] = field(default_factory=dict)
@@ -64,11 +66,13 @@ class Chain:
         self.made.append(f"self.{name} = {text}")
         return f"self.{name}"
 
-    def second(self, shape: Shape, is_shared: bool = False) -> str:
+    def second(self, shape: Shape, is_shared: bool = False, names: tuple[str, ...] = (), drawn: str = "") -> str:
         """Another input, of this shape for each sample or for all."""
-        names = SHARED if is_shared else SECONDS
+        names = names or (SHARED if is_shared else SECONDS)
         name = next(name for name in self.chance.sample(names, len(names)) if name not in self.inputs)
         self.inputs[name] = shape
+        if drawn:
+            self.drawn[name] = drawn
         if is_shared:
             self.shared.add(name)
         return name

@@ -10,56 +10,18 @@ from collections.abc import Callable
 from math import prod
 
 from bottega.tasks.synth.chain_lines import Chain, Shape
-
-ACTIVATIONS = (
-    "torch.relu({x})", "F.leaky_relu({x}, {slope})", "F.elu({x}, alpha={number})", "F.selu({x})", "F.gelu({x})", 'F.gelu({x}, approximate="tanh")',
-    "F.silu({x})", "{x} * torch.sigmoid({x})", "F.mish({x})", "{x} * torch.tanh(F.softplus({x}))", "torch.tanh({x})", "torch.sigmoid({x})",
-    "F.softplus({x})", "F.softsign({x})", "F.hardtanh({x}, min_val=-{number}, max_val={number})", "F.hardswish({x})", "F.hardsigmoid({x})",
-    "F.relu6({x})", "F.logsigmoid({x})", "F.tanhshrink({x})", "F.softshrink({x}, {slope})", "F.celu({x})", "torch.abs({x})", "{x} * {x}",
-    "torch.square({x})", "torch.sin({x})", "torch.cos({x})", "torch.exp(-{x} * {x})", "torch.clamp({x}, -{number}, {number})",
-    "torch.clamp({x}, min={slope})", "{x}.clamp(max={number})", "torch.sqrt(torch.abs({x}) + {small})", "torch.log1p(torch.abs({x}))",
-    "torch.log({x} * {x} + {small})", "-{x}", "torch.relu({x}) ** 2", "torch.pow({x}, {power})", "torch.minimum({x}, torch.tanh({x}))",
-    "F.threshold({x}, {slope}, {number})", "torch.sign({x}) * torch.sqrt(torch.abs({x}) + {small})", "torch.erf({x})",
-    "torch.reciprocal(1.0 + torch.exp(-{x}))",
-    "torch.where({x} > {slope}, {x}, {x} * {number})", "torch.atan({x})", "torch.minimum({x}, torch.tensor({number}, device={x}.device))",
-    "torch.max({x}, torch.tensor(-{number}, device={x}.device))", "torch.maximum({x}, torch.zeros_like({x}))",
-)  # fmt: skip
-NUMBERS = (
-    "{x} * {number}", "{number} * {x}", "{x} + {number}", "{x} - {number}", "{number} - {x}", "{x} / {number}", "{number} / (1.0 + torch.abs({x}))",
-    "({x} + {number}) * {slope}", "{x} * {slope} + {number}", "{x} / {power}", "{x} * -{number}",
-)  # fmt: skip
-WHOLE_LOSSES = (
-    "F.mse_loss({x}, {y})", "F.l1_loss({x}, {y})", "F.smooth_l1_loss({x}, {y})", "F.huber_loss({x}, {y}, delta={number})",
-    "F.binary_cross_entropy_with_logits({x}, {y})", "torch.mean(torch.clamp(1 - {x} * {y}, min=0))", "(({x} - {y}) ** 2).mean()",
-    "torch.abs({x} - {y}).sum() / {x}.numel()", 'F.mse_loss({x}, {y}, reduction="sum")', "F.mse_loss({x}, {y}, reduction=\"none\").mean(dim=-1)",
-    "torch.log(torch.cosh({x} - {y})).mean()", "torch.mean(torch.exp({y}) * ({y} - {x}))",
-)  # fmt: skip
-ROW_LOSSES = (
-    'F.kl_div(F.log_softmax({x}, dim=-1), F.softmax({y}, dim=-1), reduction="batchmean")', "torch.mean(1 - F.cosine_similarity({x}, {y}, dim=1))",
-    "F.cosine_similarity({x}, {y}, dim=-1)", "-(F.softmax({y}, dim=1) * F.log_softmax({x}, dim=1)).sum(dim=1).mean()",
-    "torch.clamp((({x} - {y}) ** 2).sum(dim=1) - {number}, min=0).mean()", "torch.norm({x} - {y}, dim=1)", "({x} * {y}).sum(dim=1, keepdim=True)",
-)  # fmt: skip
-LAYERS = (
-    "conv",
-    "proj",
-    "fc",
-    "layer",
-    "lift",
-    "mix",
-    "head",
-    "body",
-    "block",
-    "stem",
-    "trunk",
-    "encode",
-    "inner",
-    "lin",
-    "filter",
-    "expand",
+from bottega.tasks.synth.chain_words import (
+    ACTIVATIONS,
+    FLAGGED,
+    GAINS,
+    LABELLED,
+    LAYERS,
+    NUMBERS,
+    ROW_LOSSES,
+    SHIFTS,
+    TRIPLETS,
+    WHOLE_LOSSES,
 )
-GAINS = ("scale", "gain", "weight", "multiplier", "gamma", "factor", "alpha", "strength")
-SHIFTS = ("bias", "shift", "offset", "beta", "delta", "centre", "subtract", "extra_bias")
-
 
 Step = Callable[[Chain], bool]
 """Writes something and says so; False where it does not fit."""
@@ -273,8 +235,10 @@ def reduction(chain: Chain) -> bool:
             ("mean", "sum", "amax", "amin", "max", "min", "logsumexp", "max", "norm", "var", "std", "prod")
         )
     kept = ", keepdim=True" if keeps else ""
+    if name in ("var", "std") and chain.flag(0.6):
+        kept += chain.chance.choice((", unbiased=True", ", unbiased=False", ", unbiased=False", ", correction=0"))
     if not keeps and chain.maps and len(dims) < chain.maps and len(dims) != len(chain.shape) - 1:
-        kept, keeps = ", keepdim=True", True  # only what is a row afterwards goes on
+        kept, keeps = f", keepdim=True{kept}", True  # only what is a row afterwards goes on
     text = {
         "max": f"torch.max({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.max(dim={said}{kept}).values",
         "min": f"torch.min({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.min(dim={said}{kept}).values",
@@ -484,8 +448,18 @@ def loss(chain: Chain) -> bool:
     if len(chain.inputs) > 2:
         return False
     rows = len(chain.shape) == 1
-    text = chain.chance.choice((*WHOLE_LOSSES, *(ROW_LOSSES * 2 if rows else ())))
-    chain.write("loss", text.replace("{y}", chain.second(chain.shape)), ())
+    if rows and chain.flag(0.25):
+        target = chain.second(
+            (), names=("target", "labels", "classes"), drawn=f"torch.randint(0, {chain.channels}, ({{size}},))"
+        )
+        text = chain.chance.choice(LABELLED).replace("{t}", target)
+    elif rows and len(chain.inputs) == 1 and chain.flag(0.25):
+        text = chain.chance.choice(TRIPLETS)
+        text = text.replace("{y}", chain.second(chain.shape)).replace("{z}", chain.second(chain.shape))
+    else:
+        text = chain.chance.choice((*WHOLE_LOSSES, *(ROW_LOSSES * 2 if rows else ())))
+        text = text.replace("{y}", chain.second(chain.shape))
+    chain.write("loss", text, ())
     chain.ended = True
     return True
 
@@ -512,6 +486,48 @@ def masked(chain: Chain) -> bool:
         f"{{x}}.masked_fill(~({other} > 0), 0.0)", f"torch.where({other} < {{slope}}, torch.zeros_like({{x}}), {{x}})",
     )  # fmt: skip
     chain.write("masked", chain.chance.choice(ways))
+    return True
+
+
+def flagged(chain: Chain) -> bool:
+    """A mask of yes and no, for each sample or for all, over some of the dimensions; now and then a sum along one follows."""
+    if len(chain.inputs) > 2:
+        return False
+    is_shared = chain.flag(0.4)
+    sizes = tuple(_some_of(chain)) if is_shared else tuple(size if chain.flag(0.6) else 1 for size in chain.shape)
+    sign = chain.chance.choice((">", "<"))
+    name = chain.second(sizes, is_shared, ("mask", "keep", "valid", "hidden_at", "padding"), f"torch.rand({{size}}) {sign} 0.4")
+    chain.write("flagged", chain.chance.choice(FLAGGED).replace("M", name))
+    return scan(chain) if chain.flag(0.3) else True
+
+
+def recurrent(chain: Chain) -> bool:
+    """A recurrent layer over a sequence, with or without a state to begin with; often only its last step goes on."""
+    if chain.maps or len(chain.shape) != 2 or chain.shape[0] > 128:
+        return False
+    length, features = chain.shape
+    hidden, layers = chain.chance.choice((64, 128, 200, 256, 384)), chain.chance.choice((1, 1, 2, 3))
+    kind, twice = chain.chance.choice(("GRU", "LSTM", "RNN")), chain.flag(0.25)
+    more = f", num_layers={layers}" if layers > 1 else ""
+    more += ", bidirectional=True" if twice else ""
+    name = chain.attribute(
+        (kind.lower(), "recurrent", "rnn1", "cell"), f"nn.{kind}({features}, {hidden}{more}, batch_first=True)"
+    )
+    given = "x"
+    if kind != "LSTM" and len(chain.inputs) < 3 and chain.flag(0.4):
+        rows = layers * (2 if twice else 1)
+        given += ", " + chain.second(
+            (rows, hidden), True, ("h0", "state", "hidden"), f"torch.randn({rows}, batch_size, {hidden})"
+        )
+    chain.lines.append(
+        chain.chance.choice((f"x, _ = {name}({given})", f"x = {name}({given})[0]", f"x, state_out = {name}({given})"))
+    )
+    chain.operators.append("recurrent")
+    chain.products += 8.0 * length * hidden * (features + hidden) * layers
+    chain.shape = (length, hidden * (2 if twice else 1))
+    if chain.flag(0.5):
+        ways = ("{x}[:, -1]", "{x}[:, -1, :]", "{x}.mean(dim=1)", "{x}[:, 0]", "{x}.amax(dim=1)")
+        chain.write("look", chain.chance.choice(ways), chain.shape[-1:])
     return True
 
 
@@ -548,5 +564,6 @@ def _divisor(chain: Chain, channels: int) -> int:
 STEPS: tuple[tuple[Step, float], ...] = (
     (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
     (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4), (gate, 6), (shared_input, 4),
+    (flagged, 2), (recurrent, 2),
 )  # fmt: skip
 """With how often each is tried."""

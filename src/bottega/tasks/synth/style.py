@@ -104,11 +104,11 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
 """Names for one thing; the first is the catalogue's own."""
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "linear": ("linear", "linear", "fc", "proj", "gemm", "dense", "fc1"),
-    "conv": ("conv", "conv", "conv", "conv1", "conv_layer"),
+    "linear": ("linear", "linear", "fc", "proj", "gemm", "dense", "fc1", "linear_1", "lin2b"),
+    "conv": ("conv", "conv", "conv", "conv1", "conv_layer", "branch1x1", "conv3x3", "reduce3", "conv2d_1", "b5x5"),
     "conv_transpose": ("conv_transpose", "conv_transpose", "deconv", "conv", "up"),
     "norm": ("norm", "norm", "normalization", "ln"),
-    "bn": ("bn", "batch_norm", "norm", "bn1"),
+    "bn": ("bn", "batch_norm", "norm", "bn1", "bn2a"),
     "act": ("act", "activation", "act_fn", "nonlinearity"),
     "relu": ("relu", "act", "activation"),
     "pool": ("pool", "pool", "pooling"),
