@@ -87,7 +87,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         language="triton",
         sft=("--preset", "one-gpu", "data.epochs=6", "optimiser.warmup=25", "optimiser.schedule=cosine", "optimiser.least=0.05"),
         rl=(
-            "--preset", "one-gpu", f"data.steps={max(2, int(60 * share['rl'] / 45))}", "rollout.tasks=16", "rollout.schemes=1",
+            "--preset", "one-gpu", f"data.steps={max(1, int(60 * share['rl'] / 45))}", "rollout.tasks=16", "rollout.schemes=1",
             "rollout.samples=4", "rollout.turns=1", "rollout.summaries=1", "rollout.temperature=1.1", "rollout.max_tokens=1536",
             "rollout.timeout=20", f"rollout.judge_workers={workers}", "skills.unproved=true", "reward.bound=point", "optimiser.lr=2e-5",
             "checkpoint.every=5",
@@ -96,7 +96,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         data=("--teacher", "parts", "--teachers", str(workers), "--unjudged", "--concise", "0.9", "--max-tokens", "4000", "--held-out", "0.02"),
         gate=(
             "--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", str(workers),
-            "--proofs", str(max(3, int(60 * share["gate"] / 18))), "--rounds", "16",
+            "--proofs", str(max(2, int(60 * share["gate"] / 18))), "--rounds", "16",
         ),
         bench=("--limit", str(evaluated), "--temperature", "0", "--max-tokens", "1800", "--timeout", "25", "--quick", "--at-once", "64"),
         max_mb=30.0,

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from bottega.tasks.load import load_tasks
 
-MODULES = Path(__file__).parents[2] / "benchmarks" / "modules"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def test_every_module_is_a_task_of_its_level() -> None:
-    loaded = load_tasks([MODULES])
+@pytest.mark.parametrize(("folder", "by_level"), [("modules", {1: 50, 2: 50, 3: 20}), ("more_modules", {1: 45, 2: 45, 3: 20})])
+def test_every_module_is_a_task_of_its_level(folder: str, by_level: dict[int, int]) -> None:
+    loaded = load_tasks([BENCHMARKS / folder])
     assert loaded.problems == ()
-    assert Counter(task.level for task in loaded.tasks) == {1: 50, 2: 50, 3: 20}
-    assert len({task.id for task in loaded.tasks}) == len({task.name for task in loaded.tasks}) == 120
-    assert not {task.id for task in loaded.tasks} & {task.id for task in load_tasks(["builtin"], size="gpu").tasks}
+    assert Counter(task.level for task in loaded.tasks) == by_level
+    assert len({task.id for task in loaded.tasks}) == len({task.name for task in loaded.tasks}) == sum(by_level.values())
+    others = load_tasks(["builtin", *(BENCHMARKS / name for name in ("modules", "more_modules") if name != folder)], size="gpu")
+    assert not {task.id for task in loaded.tasks} & {task.id for task in others.tasks}

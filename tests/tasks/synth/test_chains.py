@@ -79,3 +79,18 @@ def test_some_inputs_are_one_for_all_samples_and_some_values_open_and_shut_other
     assert sum("keepdim=True)" in one.source for one in found if "gate" in one.operators) >= 5
     assert any(".transpose(1, 2)).transpose(1, 2)" in one.source for one in found)
     assert any("torch.bmm(" in one.source or "baddbmm(" in one.source for one in found)
+
+
+def test_masks_of_yes_and_no_classes_and_recurrent_layers_come_too_and_run() -> None:
+    found = [chain_task(Random(f"kinds/{index}"), target_of("cuda"), 2.0) for index in range(400)]
+    flagged = [one.source for one in found if "flagged" in one.operators]
+    labelled = [one.source for one in found if "torch.randint(" in one.source]
+    recurrent = [one.source for one in found if "recurrent" in one.operators]
+    assert min(len(flagged), len(labelled), len(recurrent)) >= 3
+    assert any("~" in source for source in flagged) and any(", batch_size, " in source for source in recurrent)
+    for source in (*flagged[:4], *labelled[:4], *recurrent[:4]):
+        namespace: dict[str, Any] = {}
+        with FakeTensorMode():
+            exec(re.sub(r"^batch_size = \d+$", "batch_size = 3", source, flags=re.M), namespace)
+            model = namespace["Model"](*namespace["get_init_inputs"]())
+            assert isinstance(model(*namespace["get_inputs"]()), torch.Tensor), source

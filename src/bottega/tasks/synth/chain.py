@@ -54,7 +54,7 @@ def chain_task(chance: Random, target: Target, aim: float) -> ChainTask:
         _next(chain)
         if chain.ended:
             break
-    if not chain.ended and chance.random() < 0.1:
+    if not chain.ended and chance.random() < 0.15:
         loss(chain)
     elif chain.ended and chain.shape and chance.random() < 0.5:
         activation(chain)

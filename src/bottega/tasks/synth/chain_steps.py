@@ -448,7 +448,7 @@ def loss(chain: Chain) -> bool:
     if len(chain.inputs) > 2:
         return False
     rows = len(chain.shape) == 1
-    if rows and chain.flag(0.25):
+    if rows and chain.flag(0.35):
         target = chain.second(
             (), names=("target", "labels", "classes"), drawn=f"torch.randint(0, {chain.channels}, ({{size}},))"
         )
@@ -503,7 +503,7 @@ def flagged(chain: Chain) -> bool:
 
 def recurrent(chain: Chain) -> bool:
     """A recurrent layer over a sequence, with or without a state to begin with; often only its last step goes on."""
-    if chain.maps or len(chain.shape) != 2 or chain.shape[0] > 128:
+    if chain.maps or len(chain.shape) != 2 or chain.shape[0] > 256:
         return False
     length, features = chain.shape
     hidden, layers = chain.chance.choice((64, 128, 200, 256, 384)), chain.chance.choice((1, 1, 2, 3))
@@ -564,6 +564,6 @@ def _divisor(chain: Chain, channels: int) -> int:
 STEPS: tuple[tuple[Step, float], ...] = (
     (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
     (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4), (gate, 6), (shared_input, 4),
-    (flagged, 2), (recurrent, 2),
+    (flagged, 2), (recurrent, 5),
 )  # fmt: skip
 """With how often each is tried."""
