@@ -13,6 +13,7 @@ from bottega.agents import writer
 from bottega.agents.answer import AnswerError
 from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
+from bottega.agents.long_rows import taken_in_pieces
 from bottega.agents.misfits import misfits
 from bottega.agents.proofreading import faults
 from bottega.agents.reach import reaches
@@ -44,8 +45,10 @@ async def drawn(
         except BottegaError:  # what was drawn is not lost by it, and whoever asks next is told
             break
         marks.append(_mark(draws[-1], task, settings, sketch))
+    chosen = draws[marks.index(min(marks))]
     return replace(
-        draws[marks.index(min(marks))],
+        chosen,
+        source=taken_in_pieces(chosen.source, sketch) if _is_terse(settings) else chosen.source,
         prompt_tokens=sum(draw.prompt_tokens for draw in draws),
         output_tokens=sum(draw.output_tokens for draw in draws),
         cost=sum(draw.cost for draw in draws),
@@ -58,8 +61,12 @@ def _mark(turn: Turn, task: Task, settings: EpisodeSettings, sketch: str) -> int
     """0 for an answer to judge, 1 for one in doubt, 2 for one that must fail."""
     if turn.fault or faults(turn.source, task.source, settings.language):
         return 2
-    terse = settings.style == "terse" and settings.language == "triton"
-    return int(terse and any(look(turn.source, sketch) for look in (doubts, strayed, misfits, reaches)))
+    return int(_is_terse(settings) and any(look(turn.source, sketch) for look in (doubts, strayed, misfits, reaches)))
+
+
+def _is_terse(settings: EpisodeSettings) -> bool:
+    """Whether answers are of the form that these looks know: Triton by a model that was trained on sketches."""
+    return settings.style == "terse" and settings.language == "triton"
 
 
 def _read(text: str, task: Task) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def conv_kernel(
     tl.store(out_ptr + piece * size + at, acc, mask=inside)
 
 
-def conv_tiles(pixels, groups, OC, C, depth, flat):
+def conv_tiles(pixels, groups, OC, C, depth, flat, deep=False):
     """Rows, columns and depth of a tile, pieces of the depth, warps: as measured; small tiles in pieces where few would run."""
     narrow, few = OC <= 32, triton.cdiv(pixels, 128) * triton.cdiv(OC, 128) * groups < 132
     if triton.cdiv(pixels, 128) * triton.cdiv(OC, 32 if narrow else 64) * groups < 100:
@@ -63,6 +63,8 @@ def conv_tiles(pixels, groups, OC, C, depth, flat):
         return BM, BN, 32 if flat or C >= 32 else 16, split, warps
     if OC < 16 or (OC == 16 and groups > 1):
         return 128, 16, 16, 1, 4
+    if flat and deep:
+        return 128, 32 if narrow else 64, 32, 1, 8
     if narrow or flat:
         return 128, 32 if narrow else 64, 16, 1, 8 if groups > 1 and not narrow else 4
     if OC <= 64 or few:
@@ -73,7 +75,8 @@ def conv_tiles(pixels, groups, OC, C, depth, flat):
 def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1):
     """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels."""
     (N, _, *planes), (OC, C) = x.shape, weight.shape[:2]
-    flat = C < 16
+    deep = taps[0] > 1
+    flat = (12 if deep else 16) > C
     if flat:
         packed = weight.reshape(OC, -1)
         packed = torch.nn.functional.pad(packed, (0, -packed.shape[1] % 16))
@@ -81,7 +84,7 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
         packed = weight.permute(2, 3, 4, 0, 1).contiguous()
     places = [triton.cdiv(f, u) for f, u in zip(size, up)]
     pixels, width = N * places[0] * places[1] * places[2], OC // groups
-    BM, BN, BK, split, warps = conv_tiles(pixels, groups, width, C, packed.numel() // OC, flat)
+    BM, BN, BK, split, warps = conv_tiles(pixels, groups, width, C, packed.numel() // OC, flat, deep)
     dtype = x.dtype if split == 1 else torch.float32
     out = torch.empty(split, N, OC // (up[0] * up[1] * up[2]), *size, device=x.device, dtype=dtype)
     grid = (triton.cdiv(pixels, BM) * groups * triton.cdiv(width, BN), split)
@@ -110,7 +113,7 @@ def conv_pays(dims, OC, C, groups, window, pixels, stride):
     """Whether the product is faster than the library: not over few channels; for large windows over small planes it has other ways."""
     if groups > 1:
         return ALONE or min(OC, C) >= 8 * groups
-    narrow = OC < 16 or C * window < 16 or (dims == 3 and C < 16)
+    narrow = OC < 16 or C * window < 16 or (dims == 3 and C < 12)
     large = dims == 2 and window >= 25 and stride == (1, 1, 1) and C >= 32 and pixels <= 4096
     return ALONE or not (narrow or large)
 
@@ -141,7 +144,7 @@ def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups)
         return None
     x, weight = input.reshape(N, C, *planes), weight.reshape(OC, -1, *taps)
     plain = groups == window == 1 and stride == (1, 1, 1) and not any(padding) and N <= 65535
-    if groups == C > 1 and taps[2] <= 64:
+    if groups == C > 1 and taps[2] <= 64 and (ALONE or stride == (1, 1, 1)):
         out = depthwise(x, weight, bias, size, stride, padding, dilation)
     elif not conv_pays(dims, OC, C, groups, window, pixels, stride):
         return None

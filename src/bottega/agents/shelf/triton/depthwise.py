@@ -38,7 +38,7 @@ def depthwise(x, weight, bias, size, stride, padding, dilation):
     """Convolution of x (N, C, D, H, W) with weights (OC, 1, KD, KH, KW), one group for each channel."""
     (N, C, *planes), (OC, _, *taps), (OD, OH, OW) = x.shape, weight.shape, size
     BW = min(128 if OH > 1 else 1024, max(16, triton.next_power_of_2(OW)))
-    BH = min(1024 // BW, triton.next_power_of_2(OH))
+    BH = min(max(1, (1024 if max(stride) == 1 else 512) // BW), triton.next_power_of_2(OH))
     out = torch.empty(N, OC, *size, device=x.device, dtype=x.dtype)
     grid = (N * OC * OD * triton.cdiv(OH, BH) * triton.cdiv(OW, BW),)
     depthwise_kernel[grid](
