@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bottega.agents.answer import AnswerError
 from bottega.agents.fences import Block, Fence, between, blocks, fences
@@ -145,3 +145,13 @@ def _bounded(source: str) -> str:
     if len(source) > LONGEST:
         raise AnswerError("too_long", f"The file has {len(source)} characters; it may have {LONGEST}. {FORM}")
     return source.strip("\n") + "\n"
+
+
+def exchanged(source: str, edits: Iterable[tuple[ast.expr, str]]) -> str:
+    """The source with texts in place of expressions, none of which lies in another. As many lines as before."""
+    lines = [line.encode() for line in source.split("\n")]  # the parser counts columns in bytes
+    for node, text in sorted(edits, key=lambda each: (each[0].lineno, each[0].col_offset), reverse=True):
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        whole = lines[first][: node.col_offset] + text.encode() + lines[last][node.end_col_offset :]
+        lines[first : last + 1] = [whole, *[b""] * (last - first)]
+    return b"\n".join(lines).decode()

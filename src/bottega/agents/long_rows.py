@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bottega.agents.code import compiles, parsed
+from bottega.agents.code import compiles, exchanged, parsed
 from bottega.agents.shelf.shelf import FOR_KERNELS
 from bottega.agents.sketch_lines import read_sketch
 
@@ -62,8 +62,10 @@ def taken_in_pieces(source: str, sketch: str = "") -> str:
             edits.append((launch.value, f"{_LENGTH}({length}) if {length} <= {LONGEST} else {PIECE}"))
     if not added:
         return source
-    behind = {kernels[name].end_lineno or 0: text for name, text in added.items()}
-    whole = _edited(source, edits, behind)
+    lines = exchanged(source, edits).split("\n")
+    for name in sorted(added, key=lambda each: -kernels[each].lineno):
+        lines.insert(kernels[name].end_lineno or 0, f"\n\n{added[name]}")
+    whole = "\n".join(lines)
     return whole if compiles(whole) else source
 
 
@@ -293,15 +295,3 @@ def _target(statement: ast.stmt) -> str:
 
 def _reads(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
-
-
-def _edited(source: str, edits: Sequence[tuple[ast.expr, str]], behind: dict[int, str]) -> str:
-    """Expressions exchanged for texts, and texts put behind lines; columns are counted in bytes, as the parser does."""
-    lines = [line.encode() for line in source.split("\n")]
-    for node, text in sorted(edits, key=lambda each: (each[0].lineno, each[0].col_offset), reverse=True):
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        whole = lines[first][: node.col_offset] + text.encode() + lines[last][node.end_col_offset :]
-        lines[first : last + 1] = [whole, *[b""] * (last - first)]
-    for number in sorted(behind, reverse=True):
-        lines.insert(number, f"\n\n{behind[number]}".encode())
-    return b"\n".join(lines).decode()

@@ -17,6 +17,7 @@ from bottega.agents.long_rows import taken_in_pieces
 from bottega.agents.misfits import misfits
 from bottega.agents.proofreading import faults
 from bottega.agents.reach import reaches
+from bottega.agents.spelling import respelled
 from bottega.agents.walking import strayed
 from bottega.backbone.chat import Message
 from bottega.core.errors import BottegaError
@@ -33,7 +34,7 @@ async def drawn(
     workshop: Workshop, task: Task, settings: EpisodeSettings, key: str, messages: list[Message], sketch: str = ""
 ) -> Turn:
     """The first draw without a fault or doubt, else the first without a fault, else the first. Its tokens and cost are those of every draw."""
-    draws = [await workshop.say("write", messages, settings, key, lambda text: _read(text, task))]
+    draws = [await workshop.say("write", messages, settings, key, lambda text: _read(text, task, settings, sketch))]
     bolder = replace(settings, temperature=max(settings.temperature, CHANCE))
     marks = [_mark(draws[0], task, settings, sketch) if settings.redraws else 0]
     while len(draws) <= settings.redraws and marks[-1]:
@@ -41,7 +42,7 @@ async def drawn(
             break
         where = f"{key}/again{len(draws)}"
         try:
-            draws.append(await workshop.say("write", messages, bolder, where, lambda text: _read(text, task)))
+            draws.append(await workshop.say("write", messages, bolder, where, lambda text: _read(text, task, settings, sketch)))
         except BottegaError:  # what was drawn is not lost by it, and whoever asks next is told
             break
         marks.append(_mark(draws[-1], task, settings, sketch))
@@ -69,10 +70,11 @@ def _is_terse(settings: EpisodeSettings) -> bool:
     return settings.style == "terse" and settings.language == "triton"
 
 
-def _read(text: str, task: Task) -> dict[str, Any]:
+def _read(text: str, task: Task, settings: EpisodeSettings, sketch: str) -> dict[str, Any]:
     """The kernel with what it takes from the task's file: it is judged, kept and delivered whole."""
     try:
         written = writer.parse(text)
     except AnswerError as error:
         return {"fault": str(error)}
-    return {"source": completed(written.source, task.source), "summary": written.summary}
+    source = respelled(written.source, task.source, sketch) if _is_terse(settings) else written.source
+    return {"source": completed(source, task.source), "summary": written.summary}

@@ -1,0 +1,89 @@
+"""Names that a model misspells are those of the sketch again; whatever is not sure to fail, or not sure to be meant, stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from bottega.agents.spelling import respelled
+
+TASK = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.branch1x1 = nn.Conv2d(8, 8, 1)
+        self.branch3x3 = nn.Conv2d(8, 8, 3)
+        self.eps = 1e-5
+
+    def forward(self, energies):
+        return self.branch3x3(torch.relu(self.branch1x1(energies))) + self.eps
+"""
+SKETCH = """forward(energies)
+energies 4x8x16x16
+self.branch1x1.weight 8x8x1x1
+self.branch1x1.bias 8
+self.branch3x3.weight 8x8x3x3
+self.branch3x3.bias 8
+t1 = conv2d(energies, self.branch1x1.weight, self.branch1x1.bias) 4x8x16x16
+t2 = relu(t1) 4x8x16x16
+t3 = conv2d(t2, self.branch3x3.weight, self.branch3x3.bias) 4x8x14x14
+t4 = add(t3, 1e-05) 4x8x14x14
+return t4"""
+
+
+def answer(first: str = "energies", third: str = "self.branch3x3.bias", last: str = "t3 + self.eps") -> str:
+    return f"""import torch
+
+
+class ModelNew(Model):
+    def forward(self, energies):
+        t1 = conv2d({first}, self.branch1x1.weight, self.branch1x1.bias)
+        t2 = torch.relu(t1)
+        t3 = conv2d(t2, self.branch3x3.weight, {third})
+        t4 = {last}
+        return t4
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (answer(first="energy"), answer()),
+        (answer(first="enérgies"), answer()),
+        (answer(third="self.branch3.bias"), answer()),
+        (answer(third="self.brunch3x3.bias"), answer()),
+        (answer(first="energy", third="self.branch3.bias"), answer()),
+    ],
+)
+def test_a_misspelt_name_is_the_sketchs_again(wrong: str, right: str) -> None:
+    assert wrong != right and respelled(wrong, TASK, SKETCH) == right
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        answer(),
+        answer(first="something"),  # nothing like an argument
+        answer(first="t9"),  # a result, and no argument's name
+        answer(third="self.shortcut.bias"),
+        answer(third="self.branch1x1.bias"),  # there is such a place: wrong or not is for the judge
+        answer(third="self.branch3.gain"),  # no place of the line ends so
+        answer(last="t3 + self.epsilon"),
+        answer().replace("def forward", "def forwards"),
+        "class ModelNew(:\n",
+        "",
+    ],
+)
+def test_what_is_not_sure_stays(written: str) -> None:
+    assert respelled(written, TASK, SKETCH) == written
+
+
+def test_what_the_answer_sets_itself_is_its_own() -> None:
+    own = answer(third="self.branch3.bias").replace(
+        "    def forward",
+        "    def __init__(self):\n        super().__init__()\n        self.branch3 = self.branch3x3\n\n    def forward",
+    )
+    assert respelled(own, TASK, SKETCH) == own
+    assert respelled(answer(third="self.branch3.bias"), TASK, "") == answer(third="self.branch3.bias")
