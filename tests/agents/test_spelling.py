@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.agents.spelling import respelled
+from bottega.agents.spelling import respelled, within_shapes
 
 TASK = """import torch
 import torch.nn as nn
@@ -87,3 +87,10 @@ def test_what_the_answer_sets_itself_is_its_own() -> None:
     )
     assert respelled(own, TASK, SKETCH) == own
     assert respelled(answer(third="self.branch3.bias"), TASK, "") == answer(third="self.branch3.bias")
+
+
+def test_a_dimension_behind_the_last_is_the_last() -> None:
+    wrong, right = answer(last="t3.shape[4] + energies.shape[-1]"), answer(last="t3.shape[3] + energies.shape[-1]")
+    assert respelled(wrong, TASK, SKETCH) == wrong and within_shapes(wrong, SKETCH) == right
+    for written in (right, answer(last="t3.shape[3] * other.shape[7] * self.shape[9]"), "class ModelNew(:\n"):
+        assert within_shapes(written, SKETCH) == written

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from episodes.decay import BROKEN, TASK, answer, asked, kernel, workshop
 
+from bottega.backbone.chat import Message
 from bottega.core.errors import UsageError
 from bottega.core.event import Wrote, from_json, to_json
+from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.budget import Caps
 from bottega.episodes.commission import differences
 from bottega.episodes.episode import run_episode
+from bottega.episodes.redrawing import drawn
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.workshop import Workshop
 
@@ -97,3 +100,42 @@ def test_the_first_of_several_answers_can_be_the_likeliest_one(tmp_path: Path, s
     assert {event.node for event in shop.journal.events if isinstance(event, Wrote)} >= {
         "s0p0" if strategy == "parallel" else "s0r0t0"
     }
+
+
+@pytest.mark.parametrize("redraws", [3, 0])
+def test_what_is_sure_is_mended_where_answers_may_be_drawn_again(tmp_path: Path, redraws: int) -> None:
+    """A misspelt name, and a row that is too long for one program; training, which draws nothing again, sees its own faults."""
+    written = """import torch
+import triton
+import triton.language as tl
+
+
+class ModelNew(Model):
+    def forward(self, energies):
+        t1 = torch.empty((8,), device=energy.device)
+        columns = energies.shape[1] * energies.shape[2]
+        t1_kernel[(8,)](energies, t1, columns, BLOCK=triton.next_power_of_2(columns))
+        return t1
+
+
+@triton.jit
+def t1_kernel(energies_ptr, t1_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    mask = column < columns
+    energies = tl.load(energies_ptr + row * columns + column, mask=mask, other=0.0)
+    t1 = tl.sum(energies, axis=0)
+    tl.store(t1_ptr + row, t1)
+"""
+    task = Task(
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, energies):\n        return energies.sum((1, 2))\n",
+        "total",
+    )
+    sketch = "forward(energies)\nenergies 8x256x256\nt1 = sum(energies, dim=(1, 2)) 8\nreturn t1"
+    settings = EpisodeSettings(style="terse", language="triton", redraws=redraws)
+    shop = workshop(tmp_path, [answer(written)])
+    with shop.journal:
+        turn = asyncio.run(drawn(shop, task, settings, "s0r0t0", [Message("user", "a task")], sketch))
+    mended = redraws > 0
+    assert ("energy.device" in turn.source, "t1_kernel_in_pieces" in turn.source) == (not mended, mended)
+    assert "energy.device" in turn.text  # what the model said stays

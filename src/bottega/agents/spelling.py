@@ -1,8 +1,8 @@
 """Names as the sketch spells them: a small model drops or doubles letters of a name that it copies.
 
-Only what would surely fail is touched, and only in `forward`: a name that nothing binds, where one argument is spelt nearly so, and an
-attribute that the module does not have, where the sketch's line for the same result tells which one it is. Whatever stays doubtful stays
-as it was written.
+Only what would surely fail is touched, and only in `forward`: a name that nothing binds, where one argument is spelt nearly so, an
+attribute that the module does not have, where the sketch's line for the same result tells which one it is; and in the end a dimension
+behind the last. Whatever stays doubtful stays as it was written.
 """
 
 from __future__ import annotations
@@ -35,6 +35,16 @@ def respelled(source: str, task_source: str, sketch: str) -> str:
     return whole if compiles(whole) else source
 
 
+def within_shapes(source: str, sketch: str) -> str:
+    """The answer with `t2.shape[2]` in place of `t2.shape[3]`, where the tensor has three dimensions. It may be another one that is meant, so
+    this comes last, where no other draw was free of it: the answer would fail in any case."""
+    tree, read = parsed(source), read_sketch(sketch)
+    forward = _forward(tree) if tree is not None else None
+    edits = list(_dimensions(forward, read)) if forward is not None else []
+    whole = exchanged(source, edits) if edits else source
+    return whole if compiles(whole) else source
+
+
 def _names(tree: ast.Module, forward: ast.FunctionDef) -> Iterator[tuple[ast.expr, str]]:
     scopes = Scopes(tree)
     arguments = [each.arg for each in forward.args.args[1:]]
@@ -61,6 +71,19 @@ def _places(forward: ast.FunctionDef, members: set[str], sketch: Sketch) -> Iter
             near = get_close_matches(match[1], {own[1] for own in told if own[2] == match[2]}, 2, NEAR)
             if len(near) == 1:
                 yield node, f"self.{near[0]}{match[2]}"
+
+
+def _dimensions(forward: ast.FunctionDef, sketch: Sketch) -> Iterator[tuple[ast.expr, str]]:
+    calls = {name: size for call in sketch.calls for name, size in zip(call.names, call.sizes * len(call.names))}
+    shapes = {**sketch.given, **calls}
+    for node in ast.walk(forward):
+        match node:
+            case ast.Subscript(
+                value=ast.Attribute(value=tensor, attr="shape"), slice=ast.Constant(value=int() as dim) as place
+            ):
+                shape = shapes.get(ast.unparse(tensor), ())
+                if shape and dim >= len(shape):
+                    yield place, str(len(shape) - 1)
 
 
 def _paths(value: ast.expr) -> Iterator[ast.expr]:

@@ -1,7 +1,8 @@
 """One answer of the writer that is worth judging, if a few draws give one.
 
 Proofreading sees slips that are certain to fail, and where an answer departs from the sketch whose names it uses. Then the same prompt is asked again
-with more chance; if no draw is free of that the best one stands, the first of equals, so that an attempt is always one kernel.
+with more chance; if no draw is free of that the best one stands, the first of equals, so that an attempt is always one kernel. What can be
+mended for certain is: misspelt names before that, rows that are too long for one program after it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from bottega.agents.long_rows import taken_in_pieces
 from bottega.agents.misfits import misfits
 from bottega.agents.proofreading import faults
 from bottega.agents.reach import reaches
-from bottega.agents.spelling import respelled
+from bottega.agents.spelling import respelled, within_shapes
 from bottega.agents.walking import strayed
 from bottega.backbone.chat import Message
 from bottega.core.errors import BottegaError
@@ -49,7 +50,7 @@ async def drawn(
     chosen = draws[marks.index(min(marks))]
     return replace(
         chosen,
-        source=taken_in_pieces(chosen.source, sketch) if _is_terse(settings) else chosen.source,
+        source=taken_in_pieces(within_shapes(chosen.source, sketch), sketch) if _mends(settings) else chosen.source,
         prompt_tokens=sum(draw.prompt_tokens for draw in draws),
         output_tokens=sum(draw.output_tokens for draw in draws),
         cost=sum(draw.cost for draw in draws),
@@ -70,11 +71,16 @@ def _is_terse(settings: EpisodeSettings) -> bool:
     return settings.style == "terse" and settings.language == "triton"
 
 
+def _mends(settings: EpisodeSettings) -> bool:
+    """Training never draws again, and mends nothing either: a policy must see its own faults."""
+    return _is_terse(settings) and settings.redraws > 0
+
+
 def _read(text: str, task: Task, settings: EpisodeSettings, sketch: str) -> dict[str, Any]:
     """The kernel with what it takes from the task's file: it is judged, kept and delivered whole."""
     try:
         written = writer.parse(text)
     except AnswerError as error:
         return {"fault": str(error)}
-    source = respelled(written.source, task.source, sketch) if _is_terse(settings) else written.source
+    source = respelled(written.source, task.source, sketch) if _mends(settings) else written.source
     return {"source": completed(source, task.source), "summary": written.summary}
