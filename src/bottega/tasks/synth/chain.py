@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from math import prod
 from random import Random
 
+from bottega.tasks.synth.chain_layers import layer
 from bottega.tasks.synth.chain_lines import Chain, Shape
-from bottega.tasks.synth.chain_steps import STEPS, activation, keep, layer, loss
+from bottega.tasks.synth.chain_steps import STEPS, activation, keep, loss
 from bottega.tasks.synth.costs import Target, Work
 from bottega.tasks.synth.draw import rounded
 
