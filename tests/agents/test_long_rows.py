@@ -11,6 +11,8 @@ import pytest
 
 from bottega.agents.long_rows import taken_in_pieces
 
+FLOATS = "forward(a)\na 3x40000\nt1 = exp(a) 3x40000\nreturn t1"
+"""A sketch that says nothing of these kernels' rows."""
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 TOTAL = """@triton.jit
 def t2_kernel(x_ptr, gain_ptr, t2_ptr, columns, BLOCK: tl.constexpr):
@@ -90,7 +92,7 @@ assert [f"{name}_in_pieces" in globals() for name in held] == [True]
 def test_a_long_row_has_the_result_of_a_short_one(name: str, tmp_path: Path) -> None:
     kernel, run = RUN[name]
     source = f"{HEAD}{kernel}\n{run}"
-    (tmp_path / "file.py").write_text(taken_in_pieces(source) + CHECKED)
+    (tmp_path / "file.py").write_text(taken_in_pieces(source, FLOATS) + CHECKED)
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, tmp_path / "file.py"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -98,13 +100,13 @@ def test_a_long_row_has_the_result_of_a_short_one(name: str, tmp_path: Path) -> 
 
 def test_a_loop_holds_only_what_it_needs_and_the_launch_chooses() -> None:
     kernel, run = RUN["softmax"]
-    whole = taken_in_pieces(f"{HEAD}{kernel}\n{run}")
+    whole = taken_in_pieces(f"{HEAD}{kernel}\n{run}", FLOATS)
     assert "(t1_kernel if x.shape[1] <= 32768 else t1_kernel_in_pieces)[(x.shape[0],)]" in whole
     assert "BLOCK=triton.next_power_of_2(x.shape[1]) if x.shape[1] <= 32768 else 4096)" in whole
     first, second, third = whole.partition("def t1_kernel_in_pieces")[2].split("for start in range(0, columns, BLOCK):")[1:]
     assert "tl.exp" not in first and "tl.exp" in second and "tl.store" in third
     assert whole.startswith(f"{HEAD}{kernel}")  # what was written is there as it was
-    assert taken_in_pieces(whole) == whole
+    assert taken_in_pieces(whole, FLOATS) == whole
 
 
 @pytest.mark.parametrize(("width", "changes"), [(4, False), (9000, True)])
@@ -133,11 +135,37 @@ def forward(self, x, gain):
         ("BLOCK=triton.next_power_of_2(columns)", "BLOCK=1024"),
         ("@triton.jit", "@triton.jit\n@other"),
         ("def run", "def run(:"),
+        ("x_ptr + row * columns", "t2_ptr + row * columns"),  # stored, and loaded again in the next loop
+        ("x_ptr + row * columns", "x_ptr + row * BLOCK"),
+        ("column < columns", "column < columns - 1"),
+        ("mask=mask, other=0.0", "mask=column < 7, other=0.0"),
+        (", mask=mask, other=0.0)", ")"),
+        ("t1 = tl.exp(x)", "t1 = tl.exp(x).to(tl.float64)"),
+        ("tl.where(mask, t1, 0.0)", "tl.where(mask, column, 0)"),
+        ("t1 = tl.exp(x)", "t1 = tl.exp(x) if columns else x"),
+        ("t1 = tl.exp(x)", "start = 1"),
+        ("(x.shape[0],)", "lambda meta: (x.shape[0],)"),
+        ("x, gain, out, columns", "x, x, out, columns"),
+        ("x, gain, out, columns, BLOCK", "x, gain, out, (columns := x.shape[1]), BLOCK"),
+        ("def run(x)", "t2_kernel = print\n\n\ndef run(x)"),
+        ("t1 = tl.exp(x)", "t1 = " + " + ".join(["x"] * 3000)),
     ],
 )
 def test_what_is_not_of_the_form_is_left_alone(found: str, instead: str) -> None:
     kernel, run = RUN["total"]
     source = f"{HEAD}{kernel}\n{run}"
-    assert found in source
+    assert found in source, found
     other = source.replace(found, instead, 1)
-    assert taken_in_pieces(other) == other
+    assert taken_in_pieces(other, FLOATS) == other
+
+
+@pytest.mark.parametrize("sketch", ["", "forward(a)\na 3x40000 int64\nt1 = exp(a) 3x40000\nreturn t1"])
+def test_other_numbers_and_no_sketch_leave_all_as_it_was(sketch: str) -> None:
+    source = f"{HEAD}{TOTAL}\n{RUN['total'][1]}"
+    assert taken_in_pieces(source, sketch) == source
+
+
+def test_a_length_that_is_made_of_itself_many_times_ends() -> None:
+    steps = "\n".join(f"    c{number + 1} = c{number} * c{number}" for number in range(40))
+    run = RUN["total"][1].replace("    t2_kernel", f"    c0 = 3\n{steps}\n    columns = c40\n    t2_kernel")
+    assert "t2_kernel_in_pieces" in taken_in_pieces(f"{HEAD}{TOTAL}\n{run}", FLOATS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bottega.agents.completion import completed
 from bottega.agents.spelling import respelled, within_shapes
 
 TASK = """import torch
@@ -80,6 +81,48 @@ def test_what_is_not_sure_stays(written: str) -> None:
     assert respelled(written, TASK, SKETCH) == written
 
 
+@pytest.mark.parametrize(
+    ("argument", "line"),
+    [("logits", "log(logits)"), ("embeddings", "embedding(embeddings, embeddings)"), ("inputs", "inputs.reshape(input_shape)")],
+)
+def test_parts_of_the_shelf_and_names_of_the_task_are_no_slips(argument: str, line: str) -> None:
+    """The answer is read when it is whole."""
+    task = f"import torch\n\ninput_shape = (4, 8)\n\n\nclass Model(torch.nn.Module):\n    def forward(self, {argument}):\n        return {argument}\n"
+    written = f"import torch\n\n\nclass ModelNew(Model):\n    def forward(self, {argument}):\n        t1 = {line}\n        return t1\n"
+    whole = completed(written, task)
+    assert respelled(whole, task, f"forward({argument})\n{argument} 4x8\nt1 = exp({argument}) 4x8\nreturn t1") == whole
+
+
+@pytest.mark.parametrize(
+    ("found", "instead"),
+    [
+        ("    def forward", "    branch3 = None\n\n    def forward"),
+        (
+            "    def forward",
+            "    def __init__(self):\n        super().__init__()\n        self.register_buffer('branch3', None)\n\n    def forward",
+        ),
+        (
+            "    def forward",
+            "    def __init__(self):\n        super().__init__()\n        setattr(self, 'bran' + 'ch3', None)\n\n    def forward",
+        ),
+        ("ModelNew(Model)", "ModelNew(Other, Model)"),
+        ("class ModelNew", "branches = 'branch3'\n\n\nclass ModelNew"),
+        ("        t3 =", "        try:\n            t9 = energy\n        except NameError:\n            t9 = 1\n        t3 ="),
+    ],
+)
+def test_attributes_that_may_come_from_elsewhere_and_guarded_reads_stay(found: str, instead: str) -> None:
+    third = "self.branch3x3.bias" if "energy" in instead else "self.branch3.bias"
+    written = answer(third=third).replace(found, instead)
+    assert written != answer(third=third) and respelled(written, TASK, SKETCH) == written
+
+
+@pytest.mark.parametrize("odd", [" + ".join(["energies"] * 2000), "energies" + ".a" * 3000, f"0x{'f' * 6000}"])
+def test_texts_too_odd_to_be_read_stay(odd: str) -> None:
+    written = answer(first="energy", last=odd)
+    assert respelled(written, TASK, SKETCH) in (written, answer(last=odd))
+    assert within_shapes(written, SKETCH) == written
+
+
 def test_what_the_answer_sets_itself_is_its_own() -> None:
     own = answer(third="self.branch3.bias").replace(
         "    def forward",
@@ -92,5 +135,13 @@ def test_what_the_answer_sets_itself_is_its_own() -> None:
 def test_a_dimension_behind_the_last_is_the_last() -> None:
     wrong, right = answer(last="t3.shape[4] + energies.shape[-1]"), answer(last="t3.shape[3] + energies.shape[-1]")
     assert respelled(wrong, TASK, SKETCH) == wrong and within_shapes(wrong, SKETCH) == right
+    for once in (
+        "t3 = t3.unsqueeze(0)",
+        "energies = energies[None]",
+        "t2 = t2.view(4, 2, 4, 16, 16)",
+    ):  # another tensor under the name
+        name = once.partition(" ")[0]
+        written = answer(last=f"{name}.shape[4]").replace("        t4 =", f"        {once}\n        t4 =")
+        assert within_shapes(written, SKETCH) == written
     for written in (right, answer(last="t3.shape[3] * other.shape[7] * self.shape[9]"), "class ModelNew(:\n"):
         assert within_shapes(written, SKETCH) == written

@@ -82,5 +82,5 @@ def _read(text: str, task: Task, settings: EpisodeSettings, sketch: str) -> dict
         written = writer.parse(text)
     except AnswerError as error:
         return {"fault": str(error)}
-    source = respelled(written.source, task.source, sketch) if _mends(settings) else written.source
-    return {"source": completed(source, task.source), "summary": written.summary}
+    source = completed(written.source, task.source)
+    return {"source": respelled(source, task.source, sketch) if _mends(settings) else source, "summary": written.summary}
