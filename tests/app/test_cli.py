@@ -95,6 +95,7 @@ def test_json_is_one_object_with_the_documented_keys_and_exit_zero(folder: Path)
     assert verdict["violations"] == []
 
 
+@pytest.mark.slow
 def test_people_get_the_same_in_words(folder: Path) -> None:
     told = bottega("judge", folder / "task.py", folder / "wrong.py", "--quick")
     assert told.returncode == 1
@@ -240,6 +241,7 @@ def test_tasks_show(folder: Path) -> None:
     assert bottega("tasks", "show", folder / "missing.py").returncode == 2
 
 
+@pytest.mark.slow
 def test_tasks_check_names_what_is_unfit(folder: Path) -> None:
     (folder / "task.py").write_text(TASK.replace("256, 256", "1024, 512"))
     (folder / "honest.py").unlink()

@@ -123,6 +123,7 @@ except ValueError as error:
     assert "rate is 0.5, and was 0.9" in told.stdout
 
 
+@pytest.mark.slow
 def test_a_finished_result_holds_when_it_is_checked(finished: tuple[Path, dict[str, object]]) -> None:
     told = bottega("check", finished[0], "--json")
     checked = json.loads(told.stdout)

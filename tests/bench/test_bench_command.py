@@ -79,6 +79,7 @@ def asked(place: Path) -> int:
     return len((place / "asked").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_wrong_first_and_right_when_told(place: Path) -> None:
     script = f"scripted:{place / 'script.py'}"
     told = bottega(place / "tasks", "--backbone", script, "--turns", 2, "--quick", "--only", "1_Relu", "--out", place / "once")

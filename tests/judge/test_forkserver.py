@@ -225,6 +225,7 @@ def test_a_required_sandbox_that_cannot_be_had_is_refused_by_name():
     server.close()
 
 
+@pytest.mark.slow
 def test_without_name_spaces_the_report_names_what_is_missing():
     with ForkServer(environment={"PYTHONPATH": ENTRIES}, modes=("bare",)) as server:
         report = server.sandbox

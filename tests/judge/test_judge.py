@@ -179,6 +179,7 @@ def wide() -> Iterator[Judge]:
         yield judge
 
 
+@pytest.mark.slow
 def test_many_candidates_on_two_tasks_at_once(wide: Judge) -> None:
     async def all_at_once() -> list[Verdict]:
         pairs = [(task(on), library_only(by)) for on in (2, 3) for by in (2, 3)]

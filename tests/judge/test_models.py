@@ -161,7 +161,9 @@ def judged(judge: Judge, case: Case, wrong: bool = False) -> Verdict:
     return judge.judge(case.task, case.candidate(wrong), **UNTIMED, **case.options)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if place % 3 else []) for place, name in enumerate(CASES)]
+)
 def test_a_copy_is_right_and_a_changed_copy_is_wrong(judge: Judge, name: str) -> None:
     case = CASES[name]
     right, wrong = judged(judge, case), judged(judge, case, wrong=True)

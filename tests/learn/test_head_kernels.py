@@ -35,6 +35,7 @@ def check(device: str, rows: int = 5, vocabulary: int = 50) -> None:
     assert torch.allclose(grad, slopes[:, None] * (hit - table.exp()), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_kernels_by_the_interpreter() -> None:
     """In a process of its own: the interpreter is chosen when Triton is imported."""
     here = str(Path(__file__).parent)

@@ -155,6 +155,7 @@ def step_logs(folder: Path) -> list[int]:
     return sorted(int(place.name) for place in (folder / "steps").iterdir())
 
 
+@pytest.mark.slow
 def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: Path) -> None:
     often = [*SMALL, *EXACT, "rollout.tasks=1", "ablations.frozen_library=true", "data.steps=4", "checkpoint.every=1"]
     rl.train(toy_config(tmp_path, *often, "checkpoint.step_logs=all"), tmp_path / "all", materials=toy_materials(tmp_path))

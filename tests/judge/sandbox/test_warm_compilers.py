@@ -23,6 +23,7 @@ print(len(os.listdir("/proc/self/task")), "TRITON_CACHE_DIR" in os.environ, len(
 """
 
 
+@pytest.mark.slow
 def test_warming_leaves_one_thread_and_the_environment_as_it_was(tmp_path) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRITON")}
     done = subprocess.run(

@@ -200,6 +200,7 @@ def test_new_names_are_usable_and_some_are_strange() -> None:
     assert news & {*ARGUMENTS, *ATTRIBUTES} and news - {*ARGUMENTS, *ATTRIBUTES}
 
 
+@pytest.mark.slow
 def test_terse_examples_of_material_are_copied(tmp_path: Path) -> None:
     tell(tmp_path, ("silu_chain",))
     outcome, _ = examples_stage(tmp_path, ExampleStage(held_out=0.0, filtered=False, style="terse", renamed=2))

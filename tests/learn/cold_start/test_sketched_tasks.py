@@ -42,6 +42,7 @@ def get_init_inputs():
 """
 
 
+@pytest.mark.slow
 def test_each_is_drawn_once_and_a_torn_line_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [task("silu_chain"), task("tanh_chain"), task("silu_chain"), Task("class Model: ...\n"), task("silu_norm")]
     place = tmp_path / FILE

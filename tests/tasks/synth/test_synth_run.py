@@ -140,6 +140,7 @@ def test_shards_are_parts_of_the_whole(tmp_path: Path) -> None:
     assert {i: row for i, row in whole.items() if i <= last} == {i: row for i, row in found.items() if i <= last}
 
 
+@pytest.mark.slow
 def test_no_two_tasks_are_near_duplicates(tmp_path: Path) -> None:
     summary = run(plan(150, families=("softmax",), filtered=False), tmp_path)
     keys = [key for row in rows(tmp_path) for key in synthesise(2, row["index"], "cpu", (1,), ("softmax",)).key]
@@ -185,6 +186,7 @@ def test_a_machine_that_is_at_fault_stops_the_run_and_keeps_what_was_done(tmp_pa
     assert rows(tmp_path) == rows(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_the_run_can_be_taken_up(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path\n"

@@ -89,6 +89,7 @@ def test_what_does_not_exist_is_refused(options: dict, words: str) -> None:
         synthesise(0, 0, **options)
 
 
+@pytest.mark.slow
 def test_sketches_run_and_their_outputs_depend_on_their_inputs() -> None:
     poor = []
     for index in SAMPLE:
