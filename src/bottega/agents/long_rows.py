@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bottega.agents.code import compiles, exchanged, parsed
 from bottega.agents.scopes import Scopes
 from bottega.agents.shelf.shelf import FOR_KERNELS
-from bottega.agents.sketch_lines import read_sketch
+from bottega.agents.sketch_lines import read_sketch, shapes_of
 
 LONGEST = 32768
 """Elements that one program holds: on an H200 rows of 32,000 were 5.5 times as fast as eager that way, and rows of 55,566 0.34 times."""
@@ -109,9 +109,7 @@ class _Sizes:
     """Lengths in `forward`, as far as the sketch tells them."""
 
     def __init__(self, tree: ast.Module, sketch: str) -> None:
-        read = read_sketch(sketch)
-        calls = {name: size for call in read.calls for name, size in zip(call.names, call.sizes * len(call.names))}
-        self.shapes = {**read.given, **calls}
+        self.shapes = shapes_of(read_sketch(sketch))
         self.assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
 
     def of(self, node: ast.expr, line: int, depth: int = 0) -> int | None:

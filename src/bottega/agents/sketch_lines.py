@@ -76,6 +76,12 @@ class Sketch:
         return {name: call for call in self.calls for name in call.names}
 
 
+def shapes_of(sketch: Sketch) -> dict[str, Shape]:
+    """Of inputs, weights and results, by their places, where they are told."""
+    results = {name: size for call in sketch.calls for name, size in zip(call.names, call.sizes * len(call.names))}
+    return {**sketch.given, **results}
+
+
 def read_sketch(text: str) -> Sketch:
     given: dict[str, Shape] = {}
     calls: list[Call] = []

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from bottega.agents.code import compiles, exchanged, parsed
 from bottega.agents.names import BUILTIN
 from bottega.agents.scopes import Scopes
-from bottega.agents.sketch_lines import Shape, Sketch, is_result, read_sketch
+from bottega.agents.sketch_lines import Call, Shape, Sketch, is_result, read_sketch, shapes_of
 
 NEAR = 0.6
 """How much two spellings must share, as `difflib` reckons it."""
@@ -117,10 +117,7 @@ def _set_by(tree: ast.Module) -> set[str]:
 
 
 def _dimensions(forward: ast.FunctionDef, sketch: Sketch) -> Iterator[Edit]:
-    calls = {
-        name: (call.operator, size) for call in sketch.calls for name, size in zip(call.names, call.sizes * len(call.names))
-    }
-    shapes = {**sketch.given, **{name: size for name, (_, size) in calls.items()}}
+    shapes, calls = shapes_of(sketch), sketch.by_name()
     if any(
         isinstance(node, ast.Try | ast.With | ast.FunctionDef | ast.Lambda) for node in ast.walk(forward) if node is not forward
     ):
@@ -135,7 +132,7 @@ def _dimensions(forward: ast.FunctionDef, sketch: Sketch) -> Iterator[Edit]:
                     yield place, str(len(shape) - 1)
 
 
-def _is_as_told(name: str, forward: ast.FunctionDef, calls: Mapping[str, tuple[str, Shape]], shape: Shape) -> bool:
+def _is_as_told(name: str, forward: ast.FunctionDef, calls: Mapping[str, Call], shape: Shape) -> bool:
     """Whether it is the sketch's tensor: an argument that stays what it is, or made once, by the sketch's operator or as empty as the sketch says."""
     stored = [
         node for node in ast.walk(forward) if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
@@ -145,7 +142,7 @@ def _is_as_told(name: str, forward: ast.FunctionDef, calls: Mapping[str, tuple[s
         return not stored
     match made if len(stored) == 1 else []:
         case [ast.Call(func=ast.Name(id=operator))]:
-            return operator == calls[name][0]
+            return operator == calls[name].operator
         case [ast.Call(func=ast.Attribute(attr="empty"), args=[ast.Tuple(elts=sizes)])]:
             return [ast.unparse(each) for each in sizes] == [str(size) for size in shape]
     return False

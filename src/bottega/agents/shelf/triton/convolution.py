@@ -76,7 +76,8 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
     """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels."""
     (N, _, *planes), (OC, C) = x.shape, weight.shape[:2]
     deep = taps[0] > 1
-    flat = (12 if deep else 16) > C
+    fewest = 12 if deep else 16
+    flat = fewest > C
     if flat:
         packed = weight.reshape(OC, -1)
         packed = torch.nn.functional.pad(packed, (0, -packed.shape[1] % 16))
