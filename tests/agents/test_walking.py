@@ -68,3 +68,15 @@ def test_views_may_be_taken_in_and_other_answers_are_not_asked() -> None:
 def test_what_nothing_is_made_of_may_be_left_out() -> None:
     unused = SKETCH.replace("t2 = unsqueeze", "t9 = sin(x) 8x16\nt2 = unsqueeze")
     assert strayed(ANSWER, unused) == ()
+
+
+def test_a_product_in_a_kernel_that_adds_nothing_up_is_in_doubt() -> None:
+    call = "# t1 = linear(x, self.fc.weight)"
+    told = ANSWER.replace("        t1 = linear(x, self.fc.weight)\n", f"        {call}\n")
+    hasty = told.replace(
+        "    t1 = tl.load(t1_ptr + offsets)\n",
+        f"    x = tl.load(t1_ptr + offsets)\n    {call}\n    t1 = tl.where(x < 0, 0.0, x)\n",
+    )
+    assert strayed(hasty, SKETCH) == ("t4_kernel cannot compute t1 = linear(x, self.fc.weight)",)
+    whole = hasty.replace("    t1 = tl.where(x < 0, 0.0, x)\n", "    t1 = tl.dot(x, tl.load(weight_ptr + offsets))\n")
+    assert strayed(whole, SKETCH) == ()

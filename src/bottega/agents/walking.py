@@ -1,4 +1,5 @@
-"""Where an answer that walks along the sketch leaves it: a call that the sketch does not have, one that is left out, one that no kernel computes.
+"""Where an answer that walks along the sketch leaves it: a call that the sketch does not have, one that is left out, one that no kernel computes,
+a product in a kernel that adds nothing up.
 
 Such an answer tells every call that a launch computes in a comment before the launch, and again in the kernel above the lines that compute it.
 A small model that loses its way does so there, in words that can be compared; what it then computes is not looked at (see `doubts` for that).
@@ -18,13 +19,16 @@ VIEWS = SAME_VALUES | frozenset(
 )
 """Operators that a line may take in with another: also those that cut, repeat or convert, which a walk does not tell as `t3 = t2`."""
 
+_PRODUCTS = re.compile(r" = (?:conv(?:_transpose)?[123]d|linear|matmul|mm|bmm|addmm|baddbmm|einsum)\(")
+_ADDED_UP = re.compile(r"\btl\.(?:dot|sum|dot_scaled|reduce)\(|\bfor\b|\bwhile\b")
+
 
 def strayed(source: str, sketch: str) -> tuple[str, ...]:
     """One sentence for each place; nothing for an answer that tells no calls."""
     tree, read = parsed(source), read_sketch(sketch)
     calls = {call.line: call for call in read.calls}
     model = _model(tree) if tree is not None else None
-    if model is None or not calls:
+    if tree is None or model is None or not calls:
         return ()
     before, inside, after = _told(source, model)
     computed = {*before, *after}
@@ -33,6 +37,7 @@ def strayed(source: str, sketch: str) -> tuple[str, ...]:
     found = [f"the sketch has no {call}" for call in dict.fromkeys((*inside, *before, *after)) if call not in calls]
     found += [f"no kernel computes {call}" for call in dict.fromkeys(inside) if call not in computed]
     found += [f"forward does not say {call}" for call in dict.fromkeys((*before, *after)) if call not in inside]
+    found += _hasty(source, tree)
     needed = _needed(read)
     assigned = {name.id for name in ast.walk(model) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     found += [
@@ -44,6 +49,18 @@ def strayed(source: str, sketch: str) -> tuple[str, ...]:
         and not assigned.intersection(call.names)
     ]
     return tuple(found)
+
+
+def _hasty(source: str, tree: ast.Module) -> list[str]:
+    """Products that a kernel tells and cannot compute: it adds nothing up."""
+    lines, found = source.split("\n"), []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and "triton.jit" in map(ast.unparse, node.decorator_list):
+            body = lines[node.lineno - 1 : node.end_lineno]
+            told = [match[1] for line in body if (match := _TOLD.match(line)) and _PRODUCTS.search(match[1])]
+            if told and not any(_ADDED_UP.search(line) for line in body):
+                found += [f"{node.name} cannot compute {call}" for call in told]
+    return found
 
 
 def _needed(sketch: Sketch) -> set[str]:

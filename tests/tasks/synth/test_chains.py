@@ -81,16 +81,28 @@ def test_some_inputs_are_one_for_all_samples_and_some_values_open_and_shut_other
     assert any("torch.bmm(" in one.source or "baddbmm(" in one.source for one in found)
 
 
-def test_masks_of_yes_and_no_classes_and_recurrent_layers_come_too_and_run() -> None:
+def test_masks_of_yes_and_no_classes_recurrent_layers_scores_and_twins_come_too_and_run() -> None:
     found = [chain_task(Random(f"kinds/{index}"), target_of("cuda"), 2.0) for index in range(400)]
     flagged = [one.source for one in found if "flagged" in one.operators]
     labelled = [one.source for one in found if "torch.randint(" in one.source]
     recurrent = [one.source for one in found if "recurrent" in one.operators]
     assert min(len(flagged), len(labelled), len(recurrent)) >= 3
     assert any("~" in source for source in flagged) and any(", batch_size, " in source for source in recurrent)
-    for source in (*flagged[:4], *labelled[:4], *recurrent[:4]):
+    scores = [one.source for one in found if "scores" in one.operators]
+    masked = [one.source for one in found if "scores" in one.operators and "mask" in one.operators]
+    twins = [one.source for one in found if "twin" in one.operators]
+    assert min(len(scores), len(masked), len(twins)) >= 5
+    for source in (*flagged[:4], *labelled[:4], *recurrent[:4], *scores[:6], *masked[:6], *twins[:8]):
         namespace: dict[str, Any] = {}
         with FakeTensorMode():
             exec(re.sub(r"^batch_size = \d+$", "batch_size = 3", source, flags=re.M), namespace)
             model = namespace["Model"](*namespace["get_init_inputs"]())
             assert isinstance(model(*namespace["get_inputs"]()), torch.Tensor), source
+
+
+def test_what_is_left_of_a_map_without_one_of_its_dimensions_goes_on() -> None:
+    """`x.amax(dim=1)` of maps is a smaller map or a sequence, and operators follow it."""
+    dropped = re.compile(r"\.(?:mean|sum|amax|amin)\(dim=-?\d\)|torch\.(?:mean|sum|amax|amin)\(x, dim=-?\d\)")
+    found = [chain_task(Random(f"dropped/{index}"), target_of("cuda"), 2.0).source for index in range(300)]
+    lines = [source.partition("def forward")[2].partition("return x")[0].splitlines() for source in found]
+    assert sum(any(dropped.search(line) for line in each[:-2]) for each in lines) >= 5

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from math import prod
 from random import Random
 
-from bottega.tasks.synth.chain_layers import layer
+from bottega.tasks.synth.chain_layers import layer, twin
 from bottega.tasks.synth.chain_lines import Chain, Shape
-from bottega.tasks.synth.chain_steps import STEPS, activation, keep, loss
+from bottega.tasks.synth.chain_scores import scores
+from bottega.tasks.synth.chain_steps import STEPS, activation, formula_norm, keep, loss, number, parameter, reduction
 from bottega.tasks.synth.costs import Target, Work
 from bottega.tasks.synth.draw import rounded
 
@@ -40,16 +41,22 @@ class ChainTask:
 
 def chain_task(chance: Random, target: Target, aim: float) -> ChainTask:
     """A module of about the time that is aimed at."""
-    kind = chance.choices(("rows", "sequence", "maps"), (30, 16, 54))[0]
+    kind = chance.choices(("rows", "sequence", "maps", "scores"), (28, 15, 50, 7))[0]
     dims = chance.choices((1, 2, 3), (20, 55, 25))[0] if kind == "maps" else 0
     shape = _first_shape(chance, kind, dims, target.name)
     chain = Chain(chance, shape, dims)
     chain.inputs["x"] = shape
     chain.earlier["x_in"] = shape
+    if kind == "scores":
+        scores(chain)
+        for step in chance.choices((activation, number, parameter, formula_norm, reduction), k=chance.choice((0, 0, 1, 2))):
+            if len(chain.shape) > 1:
+                step(chain)
+        return _page(chain, target, aim)
     if chance.random() < 0.15:
         activation(chain)
     if chance.random() < 0.85:
-        while not layer(chain):
+        while not (twin(chain) if chance.random() < 0.1 else layer(chain)):
             pass
     for _ in range(chance.choices((1, 2, 3, 4, 5, 6), (2, 4, 5, 5, 3, 2))[0]):
         _next(chain)
@@ -71,6 +78,9 @@ def _first_shape(chance: Random, kind: str, dims: int, device: str) -> Shape:
             *(square if chance.random() < 0.7 else chance.choice(sides) for _ in range(dims)),
         )
     features = chance.choice(sides)
+    if kind == "scores":
+        heads = [chance.choice((4, 8, 12, 16))] if chance.random() < 0.4 else []
+        return (*heads, chance.choice(LENGTHS[device]), chance.choice((32, 48, 64, 80, 96, 128)))
     return (features,) if kind == "rows" else (chance.choice(LENGTHS[device]), features)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a chain that have a layer: products, convolutions, recurrent layers, norms and poolings."""
+"""The steps of a chain that have a layer: products, convolutions, two of them side by side, recurrent layers, norms and poolings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from bottega.tasks.synth.chain_lines import Chain
-from bottega.tasks.synth.chain_words import LAYERS, SHIFTS
+from bottega.tasks.synth.chain_words import JOINED, LAYERS, SHIFTS
 
 
 def layer(chain: Chain) -> bool:
@@ -97,6 +97,43 @@ def _convolution(chain: Chain) -> bool:
     depth = 1 if groups else channels
     chain.products += 2.0 * prod(after if not turned else places) * out * depth * window**maps
     chain.write("conv_transpose" if turned else "conv", f"{name}({{x}})", (out, *after))
+    return True
+
+
+def twin(chain: Chain) -> bool:
+    """Two layers of one kind over the same values, of which one mostly opens and shuts the other; now and then a third value beside them."""
+    before = chain.shape
+    if chain.maps:
+        channels, *places = before
+        window = chain.chance.choice((1, 3, 3, 5)) if min(places) > 5 else 1
+        out, wide = chain.chance.choice((16, 32, 48, 64, 128, channels, channels)), chain.chance.choice((1, 1, 1, 2, 4))
+        more = f", {window}, padding={wide * (window // 2)}" if window > 1 else ", 1"
+        more += f", dilation={wide}" if wide > 1 else ""
+        kind, shape = f"Conv{chain.maps}d", (out, *places)
+        chain.products += 4.0 * prod(shape) * channels * window**chain.maps
+    else:
+        out, more = chain.chance.choice((64, 128, 256, 512, 1000, 1024, before[-1], before[-1])), ""
+        kind, shape = "Linear", (*before[:-1], out)
+        chain.products += 4.0 * prod(before) * out
+    if before[0 if chain.maps else -1] * out > 2e7 or prod(shape) > 3e7:
+        return False
+    bias = "" if chain.flag(0.75) else ", bias=False"
+    size = f"{before[0 if chain.maps else -1]}, {out}{more}{bias}"
+    a, b = (
+        chain.attribute(names, f"nn.{kind}({size})")
+        for names in (LAYERS, ("gate", "gate_proj", "filter_conv", "up", "w2", *LAYERS))
+    )
+    text = chain.chance.choice(JOINED)
+    if chain.flag(0.4):
+        left, right = chain.chance.choice((("a", "b"), ("value", "gate"), ("u", "v"), ("h1", "h2")))
+        chain.lines += [f"{left} = {a}(x)", f"{right} = {b}(x)"]
+        text = text.replace("A", left).replace("B", right)
+    else:
+        text = text.replace("A", f"{a}({{x}})").replace("B", f"{b}({{x}})")
+    if shape == before and chain.flag(0.4):
+        text = chain.chance.choice(("{x} + T", "T + {x}", "{x} - T")).replace("T", text)
+    chain.moved += 8.0 * prod(shape)
+    chain.write("twin", text, shape)
     return True
 
 

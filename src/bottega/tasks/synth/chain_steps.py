@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from bottega.tasks.synth.chain_layers import layer, norm, pooling, recurrent
+from bottega.tasks.synth.chain_layers import layer, norm, pooling, recurrent, twin
 from bottega.tasks.synth.chain_lines import Chain, Shape
 from bottega.tasks.synth.chain_words import (
     ACTIVATIONS,
@@ -184,7 +184,7 @@ def formula_norm(chain: Chain) -> bool:
 
 def reduction(chain: Chain) -> bool:
     """Along one dimension or several, kept or dropped; what is dropped makes the value smaller."""
-    keeps = chain.flag(0.6)
+    keeps = chain.flag(0.45)
     several = chain.maps > 1 and chain.flag(0.35)
     if several:
         dims = list(range(2, chain.maps + 2)) if chain.flag(0.7) else list(range(1, chain.maps + 2))
@@ -199,8 +199,6 @@ def reduction(chain: Chain) -> bool:
     kept = ", keepdim=True" if keeps else ""
     if name in ("var", "std") and chain.flag(0.6):
         kept += chain.chance.choice((", unbiased=True", ", unbiased=False", ", unbiased=False", ", correction=0"))
-    if not keeps and chain.maps and len(dims) < chain.maps and len(dims) != len(chain.shape) - 1:
-        kept, keeps = f", keepdim=True{kept}", True  # only what is a row afterwards goes on
     text = {
         "max": f"torch.max({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.max(dim={said}{kept}).values",
         "min": f"torch.min({{x}}, dim={said}{kept})[0]" if chain.flag(0.5) else f"{{x}}.min(dim={said}{kept}).values",
@@ -208,7 +206,7 @@ def reduction(chain: Chain) -> bool:
     shape = tuple(1 if place + 1 in dims else size for place, size in enumerate(chain.shape))
     if not keeps:
         shape = tuple(size for place, size in enumerate(chain.shape) if place + 1 not in dims)
-        chain.maps = 0
+        chain.maps = len(shape) - 1 if chain.maps and len(shape) > 1 and (len(shape) == 3 or chain.flag(0.5)) else 0
     chain.write(name, text, shape)
     chain.ended = prod(shape) <= 1 or not shape
     return True
@@ -351,8 +349,8 @@ def _some_dim(chain: Chain, negative: bool = True) -> int:
 
 
 STEPS: tuple[tuple[Step, float], ...] = (
-    (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 7), (pooling, 7),
+    (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 9), (pooling, 7),
     (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4), (gate, 6), (shared_input, 4),
-    (flagged, 2), (recurrent, 5),
+    (flagged, 2), (recurrent, 3), (twin, 4),
 )  # fmt: skip
 """With how often each is tried."""

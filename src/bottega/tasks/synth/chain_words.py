@@ -52,6 +52,12 @@ FLAGGED = (
     "torch.where(M, {x}, torch.zeros_like({x}))", "{x} * (~M)", "torch.where(~M, {x}, {x} * {number})",
     '{x}.masked_fill(M, float("-inf")).softmax(dim=-1)',
 )  # fmt: skip
+JOINED = (
+    "torch.tanh(A) * torch.sigmoid(B)", "torch.tanh(A) * torch.sigmoid(B)", "A * torch.sigmoid(B)", "F.silu(A) * B", "F.silu(B) * A", "A * F.gelu(B)",
+    "F.gelu(A) * B", "torch.sigmoid(A) * B", "F.relu(A) + B", "A + B", "torch.maximum(A, B)", "F.relu(A + B)", "A * B", "F.relu(A) * torch.tanh(B)",
+    "A * F.softplus(B)", "torch.cos(A) + torch.sin(B)", "F.elu(A) - B", "torch.relu(A) * F.hardsigmoid(B)",
+)  # fmt: skip
+"""Two layers over the same values."""
 LAYERS = (
     *(
         "conv1x1",
@@ -86,5 +92,17 @@ LAYERS = (
     "filter",
     "expand",
 )
-GAINS = ("scale", "gain", "weight", "multiplier", "gamma", "factor", "alpha", "strength")
-SHIFTS = ("bias", "shift", "offset", "beta", "delta", "centre", "subtract", "extra_bias")
+GAINS = (
+    "scale",
+    "gain",
+    "weight",
+    "multiplier",
+    "gamma",
+    "factor",
+    "alpha",
+    "strength",
+    "row_scale",
+    "temperature",
+    "sharpness",
+)
+SHIFTS = ("bias", "shift", "offset", "beta", "delta", "centre", "subtract", "extra_bias", "row_bias", "column_bias", "rows")
