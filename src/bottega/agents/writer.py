@@ -15,6 +15,7 @@ from bottega.agents.budget import LENGTHS, Budget, fitting
 from bottega.agents.code import candidate_source, parsed
 from bottega.agents.fences import fenced, outside
 from bottega.agents.module_text import task_text
+from bottega.agents.networks import is_read_as_text
 from bottega.agents.past import Past, turn_values
 from bottega.agents.prompts import Prompts
 from bottega.agents.shelf.shelf import shelf_of
@@ -44,7 +45,7 @@ class WriterInput:
     best: Past | None = None
     """The best so far, of this trace or of another one."""
     sketch: str = ""
-    """What the module calls and with which shapes; empty where that is not known."""
+    """What the module calls and with which shapes; empty where that is not known. A terse prompt for Triton does not show a network's."""
     precision: str = "fp32"
     baseline: str = "eager"
     target: float | None = None
@@ -77,6 +78,8 @@ def messages(given: WriterInput, prompts: Prompts, budget: Budget | None = None)
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
         given = _as_written(given)
+        if given.language == "triton" and is_read_as_text(given.sketch):
+            given = replace(given, sketch="")
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
 
 

@@ -2,7 +2,8 @@
 
 Proofreading sees slips that are certain to fail, and where an answer departs from the sketch whose names it uses. Then the same prompt is asked again
 with more chance; if no draw is free of that the best one stands, the first of equals, so that an attempt is always one kernel. What can be
-mended for certain is: misspelt names before that, rows that are too long for one program after it.
+mended for certain is: layers and inputs that a network's answer leaves out, operands at another's places and misspelt names before that, rows
+that are too long for one program after it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
 from bottega.agents.long_rows import taken_in_pieces
 from bottega.agents.misfits import misfits
+from bottega.agents.networks import made_whole
+from bottega.agents.operands import put_right
 from bottega.agents.proofreading import faults
 from bottega.agents.reach import reaches
 from bottega.agents.spelling import respelled, within_shapes
@@ -82,5 +85,7 @@ def _read(text: str, task: Task, settings: EpisodeSettings, sketch: str) -> dict
         written = writer.parse(text)
     except AnswerError as error:
         return {"fault": str(error)}
-    source = completed(written.source, task.source)
-    return {"source": respelled(source, task.source, sketch) if _mends(settings) else source, "summary": written.summary}
+    if not _mends(settings):
+        return {"source": completed(written.source, task.source), "summary": written.summary}
+    source = completed(put_right(made_whole(written.source, task.source), sketch), task.source)
+    return {"source": respelled(source, task.source, sketch), "summary": written.summary}

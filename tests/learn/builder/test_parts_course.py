@@ -10,7 +10,7 @@ from small_tasks import SMALL
 
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import Builder
-from bottega.learn.teachers.builder.parts_course import PartsBuilder, is_network
+from bottega.learn.teachers.builder.parts_course import PartsBuilder
 from bottega.learn.teachers.builder.planner import SHELVED
 from bottega.learn.teachers.teacher import Refusal
 
@@ -33,15 +33,6 @@ def test_the_sketch_decides_what_is_a_network_and_not_the_level() -> None:
     assert step.technique != SHELVED.name and "layer.__class__ = Conv2d" in step.candidate.source
     (short,) = PartsBuilder().build(replace(given("linear_tail"), level=3), "triton").steps
     assert short.technique == SHELVED.name
-
-
-@pytest.mark.parametrize(
-    ("layers", "calls", "network"),
-    [(3, 9, False), (3, 10, True), (6, 10, True), (2, 12, False), (2, 13, True), (1, 40, False), (0, 0, True)],
-)
-def test_many_calls_with_several_layers_are_a_network(layers: int, calls: int, network: bool) -> None:
-    told = ["conv2d(x, self.a.weight)", "linear(t1, self.b.weight)", "matmul(t2, y)"] * 2
-    assert is_network([*told[:layers], *["relu(t3)"] * (calls - layers)]) is network
 
 
 def test_another_language_is_taught_by_the_plain_builder() -> None:

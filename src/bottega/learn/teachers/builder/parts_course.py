@@ -8,8 +8,9 @@ level that somebody gave the task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
+from bottega.agents.networks import is_network
 from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import VERSION, Bench, Builder, understand, writer_of
@@ -19,11 +20,6 @@ from bottega.learn.teachers.builder.planner import OWN_TECHNIQUES, SHELVED, TECH
 from bottega.learn.teachers.builder.sketched import sketch_lines, told
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.teacher import Course, Refusal
-
-LONGEST_CHAINS = {3: 9, 2: 12}
-"""So many layers, at least, in more calls than that are a network. Of ten such blocks of ten calls and more that rounds 11 and 12 wrote out as chains
-one was surely faster on an H200, the others misread or held up by the host; of 24 networks whose layers were exchanged, 19."""
-HEAVY = ("conv", "linear(", "matmul(", "mm(", "bmm(", "einsum(")
 
 
 class PartsBuilder:
@@ -52,9 +48,3 @@ class PartsBuilder:
         if step is None:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
         return Course(task.id, language, self.name, (step,))
-
-
-def is_network(calls: Collection[str]) -> bool:
-    """By the calls of its sketch; none are too many to be told."""
-    layers = sum(call.startswith(HEAVY) for call in calls)
-    return not calls or any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())

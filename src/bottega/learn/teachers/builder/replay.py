@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
+from bottega.agents.networks import graph_methods
 from bottega.learn.teachers.builder.frame import Frame
 from bottega.learn.teachers.builder.kernel import Call
 from bottega.learn.teachers.builder.plan import Plan
@@ -37,28 +38,6 @@ class ReplayedFrame(Frame):
         body = f"def {self.name}(self, {', '.join(self.inputs)}):\n" + textwrap.indent("\n".join(forward), "    ")
         capture, lines = graph_methods(self.name, self.inputs, "tuple" if self.several else "tensor")
         return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
-
-
-def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, list[str]]:
-    """The method that captures the method `name`, and the lines of a `forward` that replays it; `returns` is tensor, tuple or list."""
-    names = ", ".join(inputs)
-    held = ", ".join(f"self.static_{each}" for each in inputs)
-    clones = ", ".join(f"{each}.clone()" for each in inputs)
-    capture = f"""def capture(self, {names}):
-    {held} = {clones}
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        self.{name}({held})
-    torch.cuda.current_stream().wait_stream(side)
-    self.graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(self.graph):
-        self.static_out = self.{name}({held})"""
-    lines = ["if self.graph is None:", f"    self.capture({names})"]
-    lines += [f"self.static_{each}.copy_({each})" for each in inputs]
-    lines += ["self.graph.replay()"]
-    copies = {"tensor": "self.static_out.clone()", "list": "[out.clone() for out in self.static_out]"}
-    return capture, [*lines, f"return {copies.get(returns, 'tuple(out.clone() for out in self.static_out)')}"]
 
 
 def replayed(frame: Frame, plan: Plan, style: Style) -> Frame | None:

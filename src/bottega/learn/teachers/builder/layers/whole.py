@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from bottega.agents.networks import graph_methods
 from bottega.learn.teachers.builder.frame import MODEL, NEW, sorted_imports
 from bottega.learn.teachers.builder.layers.convolution import CONVOLUTION
 from bottega.learn.teachers.builder.layers.linear import LINEAR
@@ -15,7 +16,6 @@ from bottega.learn.teachers.builder.layers.observe import Observed
 from bottega.learn.teachers.builder.layers.pattern import names_of, worded
 from bottega.learn.teachers.builder.layers.rewrite import Network, rewritten
 from bottega.learn.teachers.builder.layers.tiles import TILES
-from bottega.learn.teachers.builder.replay import graph_methods
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.teacher import Refusal
 

@@ -1,0 +1,102 @@
+"""Networks: what has several layers keeps its forward, gets its layers exchanged for ours, and is captured in one graph.
+
+A chain of calls is read from its sketch. A network is read from its text, since its answer needs nothing of the calls: it is always the same
+but for the kinds of its layers and the names of its inputs. What such an answer leaves out can therefore be put in.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Collection, Sequence
+
+from bottega.agents.code import compiles, parsed
+from bottega.agents.sketch_lines import read_sketch
+
+LONGEST_CHAINS = {3: 9, 2: 12}
+"""So many layers, at least, in more calls than that are a network. Of ten such blocks that rounds 11 and 12 wrote out as chains one was surely
+faster on an H200, the others misread or held up by the host; of 24 networks whose layers were exchanged, 19."""
+FEWEST_LAYERS = 2
+"""With weights of their own: others cannot be exchanged."""
+HEAVY = ("conv", "linear(", "matmul(", "mm(", "bmm(", "einsum(")
+EXCHANGED = ("Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "Linear", "BatchNorm2d", "GroupNorm")
+"""Kinds of layers that the shelf has. Where a kernel of ours does not pay, they go to the library by themselves."""
+_OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]+\.weight\b")
+_LOOP = re.compile(r"(?<=for layer in self\.)\w+(?:\(\))?(?=:\n +if type\(layer\) is nn\.)")
+_SWAP = re.compile(r"^( +)(?:el)?if type\(layer\) is nn\.(\w+):\n +layer\.__class__ = \w+$", re.MULTILINE)
+
+
+def is_network(calls: Collection[str]) -> bool:
+    """By the calls of its sketch; none are too many to be told."""
+    layers = sum(call.startswith(HEAVY) for call in calls)
+    return not calls or any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())
+
+
+def is_read_as_text(sketch: str) -> bool:
+    """Whether this is the sketch of a network whose layers can be exchanged."""
+    calls = [call.text for call in read_sketch(sketch).calls]
+    return bool(calls) and is_network(calls) and sum(bool(_OWN_WEIGHTS.match(call)) for call in calls) >= FEWEST_LAYERS
+
+
+def graph_methods(name: str, inputs: Sequence[str], returns: str) -> tuple[str, list[str]]:
+    """The method that captures the method `name`, and the lines of a `forward` that replays it; `returns` is tensor, tuple or list."""
+    names = ", ".join(inputs)
+    held = ", ".join(f"self.static_{each}" for each in inputs)
+    clones = ", ".join(f"{each}.clone()" for each in inputs)
+    capture = f"""def capture(self, {names}):
+    {held} = {clones}
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        self.{name}({held})
+    torch.cuda.current_stream().wait_stream(side)
+    self.graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(self.graph):
+        self.static_out = self.{name}({held})"""
+    lines = ["if self.graph is None:", f"    self.capture({names})"]
+    lines += [f"self.static_{each}.copy_({each})" for each in inputs]
+    lines += ["self.graph.replay()"]
+    copies = {"tensor": "self.static_out.clone()", "list": "[out.clone() for out in self.static_out]"}
+    return capture, [*lines, f"return {copies.get(returns, 'tuple(out.clone() for out in self.static_out)')}"]
+
+
+def made_whole(source: str, task_source: str) -> str:
+    """A network's answer with every layer of every kind that ours can stand for, and with every input in its graph; any other answer as it is."""
+    swaps = list(_SWAP.finditer(source))
+    if not swaps:
+        return source
+    made = _with_inputs(_LOOP.sub("modules()", _with_layers(source, task_source, swaps)))
+    return made if compiles(made) else source
+
+
+def _with_layers(source: str, task_source: str, swaps: Sequence[re.Match[str]]) -> str:
+    last, there = swaps[-1], {swap[2] for swap in swaps}
+    indent = last[1]
+    missing = [kind for kind in EXCHANGED if kind not in there and re.search(rf"\bnn\.{kind}\(", task_source)]
+    lines = [f"\n{indent}elif type(layer) is nn.{kind}:\n{indent}    layer.__class__ = {kind}" for kind in missing]
+    return source[: last.end()] + "".join(lines) + source[last.end() :]
+
+
+def _with_inputs(source: str) -> str:
+    """Where the graph holds fewer inputs than `forward` takes, `capture` and `forward` are written anew."""
+    tree = parsed(source)
+    model = (
+        next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None) if tree else None
+    )
+    methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)} if model else {}
+    if not {"run", "capture", "forward"} <= methods.keys():
+        return source
+    taken = [[each.arg for each in methods[name].args.args[1:]] for name in ("run", "capture", "forward")]
+    inputs = taken[0]
+    held = set(re.findall(r"\bself\.static_(\w+)\.copy_\(", source))
+    if not inputs or taken != [inputs] * 3 or held == set(inputs) or not held < set(inputs):
+        return source
+    text = ast.get_source_segment(source, methods["forward"]) or ""
+    returns = "tuple" if "tuple(out" in text else "list" if "[out" in text else "tensor"
+    capture, lines = graph_methods("run", inputs, returns)
+    forward = f"def forward(self, {', '.join(inputs)}):\n" + textwrap.indent("\n".join(lines), "    ")
+    for name, body in (("capture", capture), ("forward", forward)):
+        old = ast.get_source_segment(source, methods[name]) or ""
+        source = source.replace(old, textwrap.indent(body, "    ").lstrip(), 1)
+    return source
