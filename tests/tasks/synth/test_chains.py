@@ -82,7 +82,7 @@ def test_some_inputs_are_one_for_all_samples_and_some_values_open_and_shut_other
 
 
 def test_masks_of_yes_and_no_classes_recurrent_layers_scores_and_twins_come_too_and_run() -> None:
-    found = [chain_task(Random(f"kinds/{index}"), target_of("cuda"), 2.0) for index in range(400)]
+    found = [chain_task(Random(f"kinds/{index}"), target_of("cuda"), 2.0) for index in range(1200)]
     flagged = [one.source for one in found if "flagged" in one.operators]
     labelled = [one.source for one in found if "torch.randint(" in one.source]
     recurrent = [one.source for one in found if "recurrent" in one.operators]
@@ -92,7 +92,11 @@ def test_masks_of_yes_and_no_classes_recurrent_layers_scores_and_twins_come_too_
     masked = [one.source for one in found if "scores" in one.operators and "mask" in one.operators]
     twins = [one.source for one in found if "twin" in one.operators]
     assert min(len(scores), len(masked), len(twins)) >= 5
-    for source in (*flagged[:4], *labelled[:4], *recurrent[:4], *scores[:6], *masked[:6], *twins[:8]):
+    rarer = [[one.source for one in found if kind in one.operators] for kind in ("prelu", "flattened", "entropy", "prototypes")]
+    rarer.append([one.source for one in found if 'padding="same"' in one.source])
+    assert min(map(len, rarer)) >= 5
+    rare = [source for each in rarer for source in each[:6]]
+    for source in (*flagged[:8], *labelled[:4], *recurrent[:4], *scores[:6], *masked[:12], *twins[:8], *rare):
         namespace: dict[str, Any] = {}
         with FakeTensorMode():
             exec(re.sub(r"^batch_size = \d+$", "batch_size = 3", source, flags=re.M), namespace)

@@ -45,6 +45,7 @@ _REDUCING = _WHOLE | frozenset(
         *("mean", "softmax", "log_softmax", "layer_norm", "rms_norm", "norm", "linalg_norm", "normalize", "logsumexp"),
         *("std", "var", "any", "all", "cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cosine_similarity"),
         *("binary_cross_entropy_with_logits", "group_norm", "instance_norm", "batch_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+        *("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
         *("adaptive_avg_pool3d", "softmin", "linalg_vector_norm", "var_mean", "std_mean"),
     )
 )  # fmt: skip
@@ -235,6 +236,8 @@ def _renamed(kernel: str) -> str:
             shown.append(_swapped(line, swap))
             if match := re.match(r"\s+(\w+) = ", line):
                 there[match[1]] = depth
+                swap.pop(match[1], None)  # computed anew, in a loop: the other name stands for what it was before
+                same = {name: root for name, root in same.items() if root != match[1]}
             continue
         shown.append(line)
         result, _, call = line[told.end() :].partition(" = ")

@@ -79,6 +79,8 @@ def _convolution(chain: Chain) -> bool:
         after = tuple((place - 1) * stride - 2 * padding + window + extra for place in places)
         more = f", output_padding={extra}" if extra else ""
         groups = ""
+    elif chain.flag(0.2):
+        return _odd_convolution(chain, out)
     else:
         stride = chain.chance.choice((1, 1, 1, 2))
         dilation = 2 if window == 3 and chain.flag(0.12) else 1
@@ -97,6 +99,44 @@ def _convolution(chain: Chain) -> bool:
     depth = 1 if groups else channels
     chain.products += 2.0 * prod(after if not turned else places) * out * depth * window**maps
     chain.write("conv_transpose" if turned else "conv", f"{name}({{x}})", (out, *after))
+    return True
+
+
+def _odd_convolution(chain: Chain, out: int) -> bool:
+    """Windows that are longer one way than the other, padding by its name, a few groups."""
+    maps, (channels, *places) = chain.maps, chain.shape
+    windows = tuple(chain.chance.choice((1, 3, 3, 5)) for _ in places)
+    windows = windows if maps > 1 and chain.flag(0.6) else windows[:1] * maps
+    same = chain.flag(0.5)
+    padding = tuple(window // 2 if same or chain.flag(0.6) else 0 for window in windows)
+    groups = chain.chance.choice((1, 1, 2, 4))
+    if channels % groups or out % groups:
+        groups = 1
+    after = tuple(place + 2 * pad - window + 1 for place, pad, window in zip(places, padding, windows))
+    if min(after) < 1 or prod(after) * out > 3e7:
+        return False
+    options = f"{channels}, {out}, {windows if maps > 1 else windows[0]}"
+    options += ', padding="same"' if same else f", padding={padding if maps > 1 else padding[0]}" if any(padding) else ""
+    options += (f", groups={groups}" if groups > 1 else "") + ("" if chain.flag(0.75) else ", bias=False")
+    name = chain.attribute(LAYERS, f"nn.Conv{maps}d({options})")
+    chain.products += 2.0 * prod(after) * out * channels / groups * prod(windows)
+    chain.write("conv", f"{name}({{x}})", (out, *after))
+    return True
+
+
+def prototypes(chain: Chain) -> bool:
+    """Rows against rows that the module keeps, both of length one: a product with a computed weight."""
+    if chain.maps or chain.shape[-1] > 4096:
+        return False
+    count, features = chain.chance.choice((100, 256, 500, 1000, 2048)), chain.shape[-1]
+    name = chain.attribute(("prototypes", "centres", "anchors", "classes"), f"nn.Parameter(torch.randn({count}, {features}))")
+    own = chain.chance.choice(
+        (f"F.normalize({name}, dim=-1)", f"F.normalize({name}, dim=1)", f"torch.tanh({name})", f"{name} * 0.1")
+    )
+    given = chain.chance.choice(("F.normalize({x}, dim=-1)", "{x}", "{x}"))
+    ways = ("F.linear(A, B)", "torch.matmul(A, (B).t())", "A @ (B).T")
+    chain.products += 2.0 * prod(chain.shape) * count
+    chain.write("prototypes", chain.chance.choice(ways).replace("A", given).replace("B", own), (*chain.shape[:-1], count))
     return True
 
 

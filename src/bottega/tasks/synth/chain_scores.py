@@ -48,4 +48,9 @@ def _hide(chain: Chain) -> None:
         text = chain.chance.choice(ADDED)
     else:
         drawn, text = "torch.rand({size}) > 0.4", chain.chance.choice(HIDDEN)
+        if chain.flag(0.4):  # one number for each step that is looked at
+            name = chain.second((steps,), names=("key_mask", "valid", "padding_mask"), drawn="torch.randint(0, 2, ({size},))")
+            spread = f"{name}[:, {'None, ' * (len(heads) + 1)}:]"
+            chain.write("mask", text.replace("~M", f"({spread} == 0)").replace("M", f"({spread} == 0)"))
+            return
     chain.write("mask", text.replace("M", chain.second(size, is_shared, MASKS, drawn)))

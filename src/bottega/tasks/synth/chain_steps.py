@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from bottega.tasks.synth.chain_layers import layer, norm, pooling, recurrent, twin
+from bottega.tasks.synth.chain_layers import layer, norm, pooling, prototypes, recurrent, twin
 from bottega.tasks.synth.chain_lines import Chain, Shape
 from bottega.tasks.synth.chain_words import (
     ACTIVATIONS,
     FLAGGED,
+    FROM_PARAMETER,
     GAINS,
     LABELLED,
     NUMBERS,
@@ -46,8 +47,91 @@ def parameter(chain: Chain) -> bool:
         size = ", ".join(map(str, _some_of(chain)))
     start = f"torch.ones({size}) + 0.1 * torch.randn({size})" if gain else f"0.1 * torch.randn({size})"
     name = chain.attribute(GAINS if gain else SHIFTS, f"nn.Parameter({start})")
+    if chain.flag(0.2):
+        name = chain.chance.choice(FROM_PARAMETER).replace("P", name)
     signs = ("*", "*", "/") if gain else ("+", "+", "-")
     chain.write("parameter", f"{{x}} {chain.chance.choice(signs)} {name}")
+    return True
+
+
+def spread_parameter(chain: Chain) -> bool:
+    """One number for each channel that is kept as a row and turned for its use, or the slope of a PReLU."""
+    if not chain.maps:
+        return False
+    channels = chain.channels
+    if chain.flag(0.35):
+        name = chain.attribute(("prelu", "act", "slope"), f"nn.PReLU({channels if chain.flag(0.7) else ''})")
+        chain.write("prelu", f"{name}({{x}})")
+        return True
+    gain = chain.flag(0.5)
+    start = f"torch.ones({channels}) + 0.1 * torch.randn({channels})" if gain else f"0.1 * torch.randn({channels})"
+    name = chain.attribute(GAINS if gain else SHIFTS, f"nn.Parameter({start})")
+    ones = ", 1" * chain.maps
+    ways = (
+        f"[None, :{', None' * chain.maps}]",
+        f".view(1, -1{ones})",
+        f".view(1, {channels}{ones})",
+        f".reshape(1, -1{ones})",
+        f"[:{', None' * chain.maps}]",
+    )
+    chain.write("parameter", f"{{x}} {'*' if gain else '+'} {name}{chain.chance.choice(ways)}")
+    return True
+
+
+def flattened(chain: Chain) -> bool:
+    """Along all places of a map at once, by way of a flat view: and back, or what is left for each channel."""
+    if chain.maps < 2 or prod(chain.shape[1:]) > 30_000:
+        return False
+    channels, *places = chain.shape
+    flat = chain.chance.choice(
+        (
+            "{x}.flatten(2)",
+            "torch.flatten({x}, 2)",
+            f"{{x}}.view(x.shape[0], {channels}, -1)",
+            "{x}.reshape(x.shape[0], x.shape[1], -1)",
+        )
+    )
+    if chain.flag(0.5):
+        way = chain.chance.choice(
+            ("F.softmax(V, dim=-1)", "torch.softmax(V, dim=2)", "F.log_softmax(V, dim=-1)", "F.normalize(V, dim=2)")
+        )
+        back = chain.chance.choice(
+            (".view_as({x})", ".reshape({x}.shape)", f".view(x.shape[0], {channels}, {', '.join(map(str, places))})")
+        )
+        chain.write("flattened", f"{way.replace('V', flat)}{back}")
+        return True
+    way = chain.chance.choice(
+        (
+            "torch.logsumexp(V, dim=2)",
+            "V.amax(dim=-1)",
+            "V.max(dim=2)[0]",
+            "V.mean(dim=-1)",
+            "V.std(dim=2)",
+            "V.var(-1, unbiased=False)",
+        )
+    )
+    chain.write("flattened", way.replace("V", flat), (channels,))
+    chain.maps = 0
+    return True
+
+
+def entropy(chain: Chain) -> bool:
+    """How undecided a softmax is, along the channels or the features."""
+    dim = chain.channel_dim
+    kept = ", keepdim=True" if chain.flag(0.5) else ""
+    chain.lines.append(f"p = F.softmax(x{chain.chance.choice(('', ' * 0.5', ' / 2.0'))}, dim={dim})")
+    ways = (
+        "-(p * torch.log(p + {small})).sum",
+        "(p * (p + {small}).log()).sum",
+        "(p * p).sum",
+        "-(p * F.log_softmax({x}, dim=D)).sum",
+    )
+    shape = tuple(1 if place + 1 == dim else size for place, size in enumerate(chain.shape))
+    if not kept:
+        shape = tuple(size for place, size in enumerate(chain.shape) if place + 1 != dim)
+        chain.maps = len(shape) - 1 if chain.maps and len(shape) == 3 else 0
+    chain.write("entropy", f"{chain.chance.choice(ways).replace('D', str(dim))}(dim={dim}{kept})", shape)
+    chain.ended = prod(shape) <= 1 or not shape
     return True
 
 
@@ -227,10 +311,17 @@ def look(chain: Chain) -> bool:
             ways.append((f"{{x}}[:, :{channels // 2}] * torch.sigmoid({{x}}[:, {channels // 2}:])", half, chain.maps))
         if chain.maps == 2 and min(places) > 6:
             cropped = (channels, places[0] - 2, places[1] - 2)
-            ways += [("{x}[:, :, 1:-1, 1:-1]", cropped, 2), (f"{{x}}[:, :, :{places[0] - 2}, :{places[1] - 2}]", cropped, 2)]
+            ways += [
+                ("{x}[:, :, 2:, :-2]", cropped, 2),
+                ("{x}[..., 1:-1, 1:-1]", cropped, 2),
+                ("{x}[:, :, 1:-1, 1:-1]", cropped, 2),
+                (f"{{x}}[:, :, :{places[0] - 2}, :{places[1] - 2}]", cropped, 2),
+            ]
             ways += [("F.pad({x}, (1, 1, 1, 1))", (channels, places[0] + 2, places[1] + 2), 2)]
             if channels % 4 == 0:
                 ways.append(("F.pixel_shuffle({x}, 2)", (channels // 4, 2 * places[0], 2 * places[1]), 2))
+        if chain.maps == 1 and places[0] > 8:
+            ways += [("{x}[:, :, 2:-2]", (channels, places[0] - 4), 1), ("{x}[..., :-1]", (channels, places[0] - 1), 1)]
         if 1 in places:
             squeezed = tuple(size for size in chain.shape if size != 1) or (1,)
             if len(squeezed) == 1:
@@ -316,8 +407,12 @@ def flagged(chain: Chain) -> bool:
         return False
     is_shared = chain.flag(0.4)
     sizes = tuple(_some_of(chain)) if is_shared else tuple(size if chain.flag(0.6) else 1 for size in chain.shape)
-    sign = chain.chance.choice((">", "<"))
-    name = chain.second(sizes, is_shared, ("mask", "keep", "valid", "hidden_at", "padding"), f"torch.rand({{size}}) {sign} 0.4")
+    sign, names = chain.chance.choice((">", "<")), ("mask", "keep", "valid", "hidden_at", "padding")
+    if chain.flag(0.3):  # whole numbers, of which some mean no
+        name = chain.second(sizes, is_shared, names, "torch.randint(0, 2, ({size},))")
+        name = chain.chance.choice((f"({name} == 0)", f"({name} > 0)", f"({name} != 0)"))
+    else:
+        name = chain.second(sizes, is_shared, names, f"torch.rand({{size}}) {sign} 0.4")
     chain.write("flagged", chain.chance.choice(FLAGGED).replace("M", name))
     return scan(chain) if chain.flag(0.3) else True
 
@@ -351,6 +446,6 @@ def _some_dim(chain: Chain, negative: bool = True) -> int:
 STEPS: tuple[tuple[Step, float], ...] = (
     (activation, 27), (number, 13), (parameter, 11), (residual, 8), (keep, 5), (norm, 8), (formula_norm, 7), (reduction, 9), (pooling, 7),
     (look, 6), (layer, 5), (scan, 1.5), (masked, 1.5), (drop, 1.5), (both, 1.5), (cut, 4), (gate, 6), (shared_input, 4),
-    (flagged, 2), (recurrent, 3), (twin, 4),
+    (flagged, 3), (recurrent, 3), (twin, 4), (spread_parameter, 5), (flattened, 4), (entropy, 1.5), (prototypes, 2.5),
 )  # fmt: skip
 """With how often each is tried."""

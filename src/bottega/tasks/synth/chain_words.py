@@ -52,6 +52,16 @@ FLAGGED = (
     "torch.where(M, {x}, torch.zeros_like({x}))", "{x} * (~M)", "torch.where(~M, {x}, {x} * {number})",
     '{x}.masked_fill(M, float("-inf")).softmax(dim=-1)',
 )  # fmt: skip
+FROM_PARAMETER = (
+    "torch.exp(P)",
+    "F.softplus(P)",
+    "torch.sigmoid(P)",
+    "torch.tanh(P)",
+    "(1.0 + P)",
+    "torch.abs(P)",
+    "(P * 2.0)",
+)
+"""What is made of a parameter before it meets what flows."""
 JOINED = (
     "torch.tanh(A) * torch.sigmoid(B)", "torch.tanh(A) * torch.sigmoid(B)", "A * torch.sigmoid(B)", "F.silu(A) * B", "F.silu(B) * A", "A * F.gelu(B)",
     "F.gelu(A) * B", "torch.sigmoid(A) * B", "F.relu(A) + B", "A + B", "torch.maximum(A, B)", "F.relu(A + B)", "A * B", "F.relu(A) * torch.tanh(B)",

@@ -116,8 +116,9 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
             raise scope.refuse("windows of unequal size")
         window = tuple(i // o for i, o in zip(inside, outside))
         stride, padding, dilation, divisor, count = window, (0,) * rank, (1,) * rank, None, True
-        if average and math.prod(outside) == 1:
-            return _global_mean(scope, x, rank)
+        if math.prod(outside) == 1:
+            found = _global(scope, x, rank, average)
+            return (found, *[None] * (len(scope.node.outputs) - 1)) if several else found
     else:
         window = _spread(scope.argument("kernel_size"), rank)
         stride = _spread(scope.argument("stride") or window, rank)
@@ -157,11 +158,13 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     return (result, *[None] * (len(scope.node.outputs) - 1)) if several else result
 
 
-def _global_mean(scope: Scope, x: Tensor, rank: int) -> Tensor:
+def _global(scope: Scope, x: Tensor, rank: int, average: bool) -> Tensor:
+    """One number for each channel: a row, and no window."""
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     axes = tuple("1" if a in dims else x.view.axis_text(a) for a in range(len(x.shape)))
-    total = apply("div", Name("total"), scope.count(x, dims))
-    return scope.rows(x.shape, dims, [("total", "sum", Load(x.view, x.dtype))], total, None, scope.spec()[1], axes, keep=True)
+    name, word = ("total", "sum") if average else ("top", "max")
+    body = apply("div", Name(name), scope.count(x, dims)) if average else Name(name)
+    return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], axes, keep=True)
 
 
 def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:

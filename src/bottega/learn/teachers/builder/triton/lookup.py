@@ -35,10 +35,12 @@ class Lookup:
     call: str
     """Up to the index."""
     start: tuple[int, int] | None = None
-    """Of a part, the dimension along which it is one and where it begins."""
+    """Of a part along one dimension, that and where it begins."""
+    deep: int = 1
+    """Calls in each other: a part along two dimensions is a part of a part."""
 
     def text(self, index: str) -> str:
-        return f"{self.call}, {index})"
+        return f"{self.call}, {index}{')' * self.deep}"
 
 
 def whole_of(shape: Shape, sizes: Sequence[int]) -> Whole | None:
@@ -60,7 +62,7 @@ def whole_behind(shape: Shape, main: View, buffer: Buffer) -> Whole | None:
 
 
 def lookup(view: View, buffer: Buffer, whole: Whole) -> Lookup | None:
-    """None where the view is neither the buffer broadcast to the whole nor a part of it along one dimension."""
+    """None where the view is neither the buffer broadcast to the whole nor a part of it."""
     strides = {axis: stride for axis, (stride, size) in enumerate(zip(view.strides, view.shape)) if size > 1}
     for found, expected, offset in (*_broadcast(buffer.shape, whole), *_part(buffer.shape, whole, view.offset)):
         placed = {axis: expected[dim] for dim, axis in whole.axis_of()}
@@ -82,14 +84,19 @@ def _broadcast(operand: Shape, whole: Whole) -> Iterator[tuple[Lookup, Shape, in
 
 def _part(buffer: Shape, whole: Whole, offset: int) -> Iterator[tuple[Lookup, Shape, int]]:
     shorter = [dim for dim, (all_of_it, size) in enumerate(zip(buffer, whole.shape)) if all_of_it != size]
-    if len(buffer) != len(whole.shape) or len(shorter) != 1 or buffer[shorter[0]] < whole.shape[shorter[0]]:
+    if len(buffer) != len(whole.shape) or not shorter or any(buffer[dim] < whole.shape[dim] for dim in shorter):
         return
-    (dim,) = shorter
     steps = contiguous_strides(buffer)
-    start = offset // steps[dim]
-    if start + whole.shape[dim] <= buffer[dim]:
-        call = f"index_in_part({_tuple(buffer)}, {dim}, {start}, {_tuple(whole.shape)}"
-        yield Lookup(whole, call, (dim, start)), steps, start * steps[dim]
+    calls, left, outer = [], offset, buffer
+    for dim in shorter:
+        start, left = divmod(left, steps[dim])
+        if start + whole.shape[dim] > buffer[dim]:
+            return
+        inner = (*outer[:dim], whole.shape[dim], *outer[dim + 1 :])
+        calls.append(f"index_in_part({_tuple(outer)}, {dim}, {start}, {_tuple(inner)}")
+        outer = inner
+    only = (shorter[0], offset // steps[shorter[0]]) if len(shorter) == 1 else None
+    yield Lookup(whole, ", ".join(calls), only, len(calls)), steps, offset - left
 
 
 def _tuple(shape: Shape) -> str:
