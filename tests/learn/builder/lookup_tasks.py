@@ -33,6 +33,7 @@ LOOKUPS = (
         "rows_of_another_order", "return F.layer_norm(x.permute(0, 2, 3, 1), (5,), self.w, self.b)", "torch.randn(3, 5, 4, 6)",
         "self.w = nn.Parameter(torch.randn(5))\nself.b = nn.Parameter(torch.randn(5))",
     ),
+    task("cropped", "return F.gelu(x[:, :, 1:-1, 2:] + self.gain)", "torch.randn(3, 5, 6, 8)", CHANNEL),
     task("first_dimension", "return torch.exp(-x) + self.shift", "torch.randn(3, 5, 6)", "self.shift = nn.Parameter(torch.randn(3, 1, 1))"),
     task("two_of_three", "return torch.relu(x) + self.table", "torch.randn(3, 5, 6)", "self.table = nn.Parameter(torch.randn(3, 1, 6))"),
 )  # fmt: skip

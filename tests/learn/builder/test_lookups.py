@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from lookup_tasks import LOOKUPS
+from small_tasks import task
 
 from bottega.agents.completion import completed
 from bottega.agents.doubts import doubts
@@ -39,7 +40,10 @@ def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> No
     assert lines and "def index_in" not in short
     shown = {tuple(map(int, text.split("x"))) for text in re.findall(r"(?<= )\d+(?:x\d+)*\b", sketch)}
     shapes = {tuple(int(size) for size in re.findall(r"\d+", text)) for line in lines for text in SHAPES.findall(line)}
-    assert shapes and shapes <= shown
+    between = (
+        {(3, 5, 4, 8)} if name == "cropped" else set()
+    )  # a part of a part: cut along one dimension, and not along the other
+    assert shapes and shapes <= shown | between
     assert "HW" not in short and "_stride" not in short
 
 
@@ -60,6 +64,18 @@ def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
     assert second and second[1] == "index_in_part((3, 10, 4, 6), 1, 5, (3, 5, 4, 6), offsets)"
     told = short.index("    # t1_0, t1_1 = chunk", short.index("@triton.jit"))
     assert told < min(short.index("    t1_0 = "), short.index("    t1_1 = "))
+
+
+def test_a_part_along_two_dimensions_is_a_part_of_a_part() -> None:
+    short, _ = answer("cropped")
+    inner = "index_in_part((3, 5, 4, 8), 3, 2, (3, 5, 4, 6), offsets)"
+    assert f"x_ptr + index_in_part((3, 5, 6, 8), 2, 1, (3, 5, 4, 8), {inner})" in short
+
+
+def test_a_global_maximum_is_a_row_and_no_window() -> None:
+    given = task("highest", "return F.adaptive_max_pool2d(torch.tanh(x), 1)", "torch.randn(3, 5, 4, 6)")
+    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    assert "nan_max" in whole and "for ky" not in whole
 
 
 @pytest.mark.slow

@@ -208,3 +208,12 @@ def test_a_name_is_given_only_to_what_has_a_value_there() -> None:
     )
     text = lines(walked(late, VIEWED))
     assert "t2 = t1" not in text or text.index("t1 = tl.abs(x)") < text.index("t2 = t1")
+
+
+def test_a_value_that_a_loop_computes_anew_keeps_its_own_name_there() -> None:
+    before = "    spread = tl.sum(v0 * v0, axis=0)\n"
+    loop = "    for start in range(2):\n        t1 = tl.abs(x + start)\n        spread += tl.sum(t1 * t1, axis=0)\n"
+    looped = KERNEL.replace(before, before + loop)
+    text = lines(walked(looped, VIEWED))
+    assert "t2 = t1" in text and "total = tl.sum(t2, axis=0)" in text
+    assert "spread += tl.sum(t1 * t1, axis=0)" in text
