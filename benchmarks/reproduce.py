@@ -2,7 +2,7 @@
 evaluation.
 
 Every stage leaves a mark with the hash of its commands when it is done, and every command goes on where it was stopped: the same call goes on.
-Minutes are shared out before anything runs. What they are planned with stands in `Sizes`; where no figure is known, the plan is a guess and says so.
+Minutes are shared out before anything runs, as a run of the smallest counts took them on one H200. What they are planned with stands in `Sizes`.
 
     python benchmarks/reproduce.py --out reproduced --minutes 60              # one GPU
     python benchmarks/reproduce.py --out reproduced --show                    # the commands, and nothing else
@@ -29,9 +29,11 @@ import typer
 RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
 MODULES = Path(__file__).parent / "modules"
 SHARES = {
-    "tasks": 0.08, "teach": 0.12, "judge": 0.1, "examples": 0.1, "sft": 0.16, "rl": 0.14, "gate": 0.12, "pack": 0.02, "evaluate": 0.16,
+    "tasks": 0.05, "teach": 0.12, "judge": 0.07, "examples": 0.11, "sft": 0.1, "rl": 0.2, "gate": 0.13, "pack": 0.03, "evaluate": 0.19,
 }  # fmt: skip
 """Of the minutes."""
+FEWEST_MINUTES = 12.0
+"""What the smallest counts take."""
 KINDS = {
     "mixed": (0, 0.4, ()),
     "chains": (1, 0.35, ("--families", "chains", "--levels", "2")),
@@ -77,17 +79,17 @@ class Stage:
 
 def gpu_sizes(minutes: float, workers: int) -> Sizes:
     share = {name: part * minutes for name, part in SHARES.items()}
-    evaluated = max(12, int(30 * share["evaluate"]))
+    evaluated = max(24, int(11 * share["evaluate"]))
     return Sizes(
-        tasks=max(200, int(500 * share["teach"])),
+        tasks=max(300, int(7 * (60 * share["teach"] - 40))),
         held_out=max(12, evaluated // 3),
         gate_tasks=max(24, int(20 * share["gate"])),
         workers=workers,
-        judge_seconds=int(60 * share["judge"]),
+        judge_seconds=max(30, int(60 * share["judge"]) - 20),
         language="triton",
         sft=("--preset", "one-gpu", "data.epochs=10", "optimiser.warmup=25", "optimiser.schedule=cosine", "optimiser.least=0.05"),
         rl=(
-            "--preset", "one-gpu", f"data.steps={max(1, int(60 * share['rl'] / 45))}", "rollout.tasks=16", "rollout.schemes=1",
+            "--preset", "one-gpu", f"data.steps={max(1, int((60 * share['rl'] - 60) / 45))}", "rollout.tasks=16", "rollout.schemes=1",
             "rollout.samples=4", "rollout.turns=1", "rollout.summaries=1", "rollout.temperature=1.1", "rollout.max_tokens=1536",
             "rollout.timeout=20", f"rollout.judge_workers={workers}", "skills.unproved=true", "reward.bound=point", "optimiser.lr=2e-5",
             "checkpoint.every=5",
@@ -96,7 +98,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
         data=("--teacher", "parts", "--teachers", str(workers), "--unjudged", "--concise", "0.9", "--max-tokens", "4000", "--held-out", "0.02"),
         gate=(
             "--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", str(workers),
-            "--proofs", str(max(2, int(60 * share["gate"] / 18))), "--rounds", "16",
+            "--proofs", str(max(2, int(60 * share["gate"] / 45))), "--rounds", "16",
         ),
         bench=("--limit", str(evaluated), "--temperature", "0", "--max-tokens", "1800", "--timeout", "25", "--quick", "--at-once", "64"),
         max_mb=30.0,
@@ -212,25 +214,25 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         "evaluate": tuple((*bench, *how, "--name", name, "--out", str(out / "bench" / name)) for name, how in runs.items()),
     }  # fmt: skip
     known = {
-        "tasks": "28 s were measured for the smallest counts, most of them to start six commands",
-        "teach": "14 courses a second were measured with twelve processes",
-        "examples": "as many as are taught, at the same rate",
-        "sft": "268,000 tokens/s were measured on one H200",
-        "rl": "41 s a step on one H200",
+        "tasks": "34 s for 300 tasks, most of them to start six commands",
+        "teach": "83 s for 300 tasks in Triton and 120 in C++",
         "judge": "it ends by itself after its seconds",
-        "gate": "a guess: some 36 verdicts a proof, two verdicts a second",
-        "evaluate": "half a verdict a second",
+        "examples": "76 s for 300 and 120 tasks",
+        "sft": "56 s for ten rounds of 300 tasks, 268,000 tokens/s",
+        "rl": "41 s a step on a device that nobody else uses, and a minute to begin",
+        "gate": "90 s for two proofs",
+        "pack": "21 s",
+        "evaluate": "132 s for three runs of 24 tasks",
     }
     return [
-        Stage(name, SHARES[name] * minutes, commands[name], known.get(name, "a guess") if device != "cpu" else "a guess")
-        for name in SHARES
+        Stage(name, SHARES[name] * minutes, commands[name], known[name] if device != "cpu" else "a guess") for name in SHARES
     ]
 
 
 def main(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where everything goes.")] = Path("reproduced"),
     device: Annotated[str, typer.Option(help="cuda, cuda:N; or cpu for a dry run with the smallest counts.")] = "cuda",
-    minutes: Annotated[float, typer.Option(min=5, help="To share out; counts grow with them.")] = 60,
+    minutes: Annotated[float, typer.Option(min=FEWEST_MINUTES, help="To share out; counts grow with them.")] = 60,
     style: Annotated[str, typer.Option(help="Of the prompts that are learned: terse, compact or full.")] = "terse",
     workers: Annotated[int, typer.Option(help="Kernels judged side by side; 0 for all cores but four.")] = 0,
     stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given often.")] = None,
@@ -239,7 +241,7 @@ def main(
 ) -> None:
     """Train and evaluate the embedded model from nothing. Started again with the same options, it goes on."""
     cpu = device == "cpu"
-    minutes = 10.0 if cpu else minutes
+    minutes = FEWEST_MINUTES if cpu else minutes
     sizes = cpu_sizes() if cpu else gpu_sizes(minutes, workers or max(2, (os.cpu_count() or 4) - 4))
     stages = plan(out, device, minutes, style, sizes)
     unknown = sorted(set(stage or ()) - set(SHARES))

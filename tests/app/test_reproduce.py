@@ -35,7 +35,7 @@ def called(reproduce: ModuleType, *words: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize("options", [("--device", "cpu"), ("--minutes", "5"), ("--minutes", "600", "--workers", "12")])
+@pytest.mark.parametrize("options", [("--device", "cpu"), ("--minutes", "12"), ("--minutes", "600", "--workers", "12")])
 def test_every_command_of_the_plan_is_one(reproduce: ModuleType, options: tuple[str, ...]) -> None:
     code, output = called(reproduce, "--show", *options)
     lines = [shlex.split(line) for line in output.splitlines() if not line.startswith("#")]
