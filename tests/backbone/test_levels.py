@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bottega.backbone.levels import Levels, packed, rounded, unpacked
+from bottega.backbone.levels import Levels, moved, packed, rounded, unpacked
 
 
 def round_trip(levels: Levels) -> Levels:
@@ -76,3 +76,30 @@ def test_other_bytes_are_refused() -> None:
     for shape in ((20, 31), (20, 3), (2000, 3000)):  # a header that lies
         with pytest.raises(ValueError):
             unpacked(data, shape, levels.top, levels.points)
+
+
+def test_what_lies_on_its_levels_stays_there() -> None:
+    delta = np.random.default_rng(5).standard_t(3, (50, 400)).astype(np.float32)
+    delta[7] = 0.0
+    start = rounded(delta, 0.9)
+    assert np.array_equal(moved(start.values(), start, np.random.default_rng(0)).integers, start.integers)
+
+
+@pytest.mark.parametrize("shift", [0.04, -0.04, 0.3])
+def test_small_moves_are_kept_in_the_mean_where_the_nearest_level_would_undo_them(shift: float) -> None:
+    start = rounded(np.random.default_rng(6).standard_normal((200, 500)).astype(np.float32), 0.9)
+    before = start.values()
+    steps = before + np.float32(shift)
+    by_chance = moved(steps, start, np.random.default_rng(1)).values() - before
+    assert abs(float(by_chance.mean()) - shift) < 0.02 * abs(shift) + 0.002
+    nearest = rounded(steps, 0.9).values() - before
+    assert abs(float(nearest.mean())) < 0.5 * abs(shift) or shift > 0.1
+
+
+def test_large_moves_go_to_the_levels_between_which_they_lie() -> None:
+    start = rounded(np.random.default_rng(7).standard_normal((20, 300)).astype(np.float32), 0.9)
+    wanted = 3 * np.random.default_rng(8).standard_normal((20, 300)).astype(np.float32)
+    found = moved(wanted, start, np.random.default_rng(2))
+    sizes = start.top * 2.0 ** (-start.drops[:, None].astype(float) / 8)
+    assert (np.abs(found.values() - wanted) <= 1.3 * sizes).all() and np.abs(found.integers).max() > 2
+    assert np.array_equal(round_trip(found).values(), found.values())

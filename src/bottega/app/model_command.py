@@ -40,7 +40,8 @@ def pack_command(
 
         bottega model pack runs/rl --out bottega.difference --max-mb 22 --check data
 
-    The same file comes out of the same weights. It is opened as embedded:FILE.difference, and shipped as
+    A run that began with a difference keeps its levels, and what it moved since is rounded by chance: to the nearest level, nearly all of a short
+    run would be undone. The same file comes out of the same weights. It is opened as embedded:FILE.difference, and shipped as
     src/bottega/backbone/shipped/bottega.difference.
     """
     if step is not None and max_mb is not None:
@@ -62,8 +63,9 @@ def pack_command(
         told = agreement(place, out, check, device=device, rows=rows, hear=lambda line: typer.echo(f"  {line}", err=True))
         found = {**asdict(told), "data": check.name}
         typer.echo(
-            f"mean log-prob of {told.tokens:,} tokens: base {told.base:.4f}, trained {told.trained:.4f}, packed {told.packed:.4f} "
-            f"({told.kept:.1%} of the gain kept); packed from trained: {told.mean_distance:.4f} on average, {told.largest_distance:.3f} at most"
+            f"mean log-prob of {told.tokens:,} tokens: base {told.base:.4f}, what it began with {told.began:.4f}, trained {told.trained:.4f}, "
+            f"packed {told.packed:.4f} ({told.kept:.1%} of the gain kept); "
+            f"packed from trained: {told.mean_distance:.4f} on average, {told.largest_distance:.3f} at most"
         )
     write(out.with_name("CARD.md"), card_text(written.header, written.size, written.sha256, found))
 

@@ -24,7 +24,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from bottega.backbone.levels import Array, packed, rounded, unpacked
+from bottega.backbone.levels import Array, Levels, moved, packed, rounded, unpacked
 from bottega.core.errors import BackboneError
 
 MAGIC = b"BOTTEGA\x01"
@@ -102,12 +102,18 @@ def state_of(model: Any) -> dict[str, Tensor]:
 
 def write_difference(
     base_state: Mapping[str, Tensor], trained_state: Mapping[str, Tensor], path: Path, *, base: str, base_sha256: str, step: float = 1.0,
-    dead_zone: float = DEAD_ZONE, card: Mapping[str, Any] | None = None,
+    dead_zone: float = DEAD_ZONE, card: Mapping[str, Any] | None = None, start: Path | None = None,
 ) -> Written:  # fmt: skip
-    """What leads from one state to the other, in a file that appears whole. `step` is in units of each row's root mean square."""
+    """What leads from one state to the other, in a file that appears whole. `step` is in units of each row's root mean square. `start`: the
+    difference that training began with, whose levels are kept where it has them."""
     changed = _changed(base_state, trained_state)
+    began = _levels_of(start, base_state) if start is not None else {}
+
+    def entry(name: str) -> tuple[Entry, bytes]:
+        return _entry(name, base_state[name], trained_state[name], step, dead_zone, began.get(name))
+
     with ThreadPoolExecutor(max(1, min(8, os.cpu_count() or 1))) as pool:
-        made = list(pool.map(lambda name: _entry(name, base_state[name], trained_state[name], step, dead_zone), changed))
+        made = list(pool.map(entry, changed))
     entries = tuple(entry for entry, _ in made)
     header = Header(
         format=FORMAT,
@@ -191,14 +197,30 @@ def apply_difference(model: Any, path: Path, base_sha256: str | None = None) -> 
     return header
 
 
-def _entry(name: str, base: Tensor, trained: Tensor, step: float, dead_zone: float) -> tuple[Entry, bytes]:
+def _levels_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, Levels]:
+    """By tensor; those that were made for this base."""
+    header, _, payload = _read(path)
+    fits = {
+        entry.name for entry in header.entries if entry.name in base and _checksum(_array(base[entry.name])) == entry.before
+    }
+    return {
+        entry.name: unpacked(data, cast(tuple[int, int], entry.shape), entry.top, entry.points)
+        for entry, data in _parts(path, header, payload)
+        if entry.kind == "levels" and entry.name in fits
+    }
+
+
+def _entry(
+    name: str, base: Tensor, trained: Tensor, step: float, dead_zone: float, start: Levels | None = None
+) -> tuple[Entry, bytes]:
     before, after = _array(base), _array(trained)
     if before.ndim != 2:
         data = zlib.compress(after.astype("<f4").tobytes(), 9)
         sums = {"before": _checksum(before), "after": _checksum(after)}
         return Entry(name=name, shape=before.shape, kind="whole", bytes=len(data), **cast(Any, sums)), data
     delta = after - before
-    levels = rounded(delta, step, dead_zone)
+    chance = np.random.default_rng(zlib.crc32(name.encode()))  # the same file comes out of the same weights
+    levels = rounded(delta, step, dead_zone) if start is None else moved(delta, start, chance)
     values = levels.values()
     energy, lost = (float(np.square(part, dtype=np.float64).sum()) for part in (delta, delta - values))
     data = packed(levels)

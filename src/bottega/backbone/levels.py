@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,8 @@ class Levels:
     top: float
     """The largest step of a row."""
     points: tuple[float, float, float]
-    """Where an integer of size 1 and one of size 2 lie, in steps, and how far beyond their own size larger ones do: the means of what fell there."""
+    """Where an integer of size 1 and one of size 2 lie, in steps, and how far beyond their own size larger ones do: the means of what fell there.
+    The last one is read without its sign, and none is written below 0."""
 
     def values(self) -> Array:
         """The matrix, rounded: [rows, columns], fp32, to the same bit everywhere."""
@@ -90,7 +91,30 @@ def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> Levels:
             counts[place] += float(chosen.sum())
         sums[2] -= float(size[size > _NEAR].sum(dtype=np.float64))
     means = np.divide(sums, counts, out=np.array([1.0, 2.0, 0.0]), where=counts > 0).astype(np.float32)
-    return Levels(integers, drops, top, (float(means[0]), float(means[1]), float(means[2])))
+    return Levels(integers, drops, top, (float(means[0]), float(means[1]), max(0.0, float(means[2]))))
+
+
+def moved(delta: Array, start: Levels, chance: np.random.Generator) -> Levels:
+    """A matrix on the levels of the one that training began with. What lies between two of them takes one by chance, the nearer one more likely.
+
+    A model that was packed before lies on its levels, and training moves a weight by less than half of a step: rounded to the nearest, nearly
+    all of it would be undone. By chance it is right in the mean, over the hundreds of weights that every result is made of. A row that had no
+    step has none: nothing was moved there before.
+    """
+    first, second, beyond = (np.float32(abs(point)) for point in start.points)
+    sizes = np.float32(start.top) * _SIZES[start.drops]
+    near = np.array([0, first, second, _NEAR + 1 + beyond], np.float32)
+    integers = np.zeros(delta.shape, np.int16)
+    for rows in bands(delta.shape):
+        part = delta[rows]
+        ratio = np.abs(part) / np.where(sizes[rows] > 0, sizes[rows], np.float32(np.inf))[:, None]
+        far = ratio >= near[-1]
+        below = np.where(far, np.floor(ratio - beyond), np.searchsorted(near[1:-1], ratio, side="right"))
+        low = np.where(far, below + beyond, near[np.where(far, 0, below).astype(np.int64)])
+        gap = np.where(far, np.float32(1), np.diff(near)[np.where(far, 0, below).astype(np.int64)])
+        up = chance.random(part.shape, dtype=np.float32) < (ratio - low) / np.maximum(gap, np.float32(1e-6))
+        integers[rows] = np.copysign(np.minimum(below + up, _LARGEST), part)
+    return replace(start, integers=integers)
 
 
 def packed(levels: Levels) -> bytes:

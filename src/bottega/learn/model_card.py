@@ -20,7 +20,7 @@ from bottega.core.errors import BottegaError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.journal import read_events
 from bottega.judge.fingerprint import JUDGE_VERSION
-from bottega.learn.run_directory import CONFIG, MODEL
+from bottega.learn.run_directory import CONFIG, MODEL, runs_before
 
 LIMITS = (
     "It is a model of 135 million parameters: much of what it writes is wrong, and only the judge says which is not.",
@@ -40,7 +40,6 @@ _DATA_KEYS = (
     "style",
     "files",
 )
-_LONGEST_CHAIN = 8
 _OF_SFT = ("model", "data", "loss", "optimiser", "checkpoint")
 """Sections that a cold start reads; the others are RL's."""
 
@@ -73,27 +72,19 @@ def _style(stages: list[dict[str, Any]]) -> str:
 def _stages(run: Path) -> list[dict[str, Any]]:
     """From the last to the first: RL may begin with the model of a cold start, which has a run of its own."""
     found: list[dict[str, Any]] = []
-    while len(found) < _LONGEST_CHAIN and (run / CONFIG).is_file():
-        try:
-            content = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-            config = dict(content["config"])
-        except (OSError, ValueError, KeyError, TypeError):
-            break
-        name = str((config.get("model") or {}).get("name") or "")
-        before = Path(name).expanduser()
+    began = ""
+    for each, content in runs_before(run):
+        config, began = dict(content["config"]), str(content["began_with"])
         found.append(
             {
                 "stage": str(content.get("stage", "")),
-                "run_sha256": hashlib.sha256((run / CONFIG).read_bytes()).hexdigest(),
-                **_figures(run),
+                "run_sha256": hashlib.sha256((each / CONFIG).read_bytes()).hexdigest(),
+                **_figures(each),
                 "data": _data(content.get("data")),
                 "settings": _short({k: v for k, v in config.items() if content.get("stage") != "sft" or k in _OF_SFT}),
             }
         )
-        if not before.is_dir():
-            return [*found, *_packed_stages(name)]
-        run = before.resolve().parent if before.name == MODEL else before.resolve()
-    return found
+    return [*found, *_packed_stages(began)]
 
 
 def _packed_stages(name: str) -> list[dict[str, Any]]:
@@ -159,7 +150,8 @@ def card_text(header: Header, size: int, sha256: str, check: Mapping[str, Any] |
     ]
     if check:
         lines.append(
-            f"| checked on {check['tokens']:,} tokens of {check['data']} | mean log-prob: base {check['base']:.4f}, trained {check['trained']:.4f}, "
+            f"| checked on {check['tokens']:,} tokens of {check['data']} | mean log-prob: base {check['base']:.4f}, "
+            f"what it began with {check['began']:.4f}, trained {check['trained']:.4f}, "
             f"packed {check['packed']:.4f}; mean distance of packed from trained {check['mean_distance']:.4f} |"
         )
     for stage in reversed(card.get("stages") or ()):

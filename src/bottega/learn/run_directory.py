@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,25 @@ from bottega.learn.settings import Config
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
 FREE_TO_CHANGE = ("checkpoint.", "log.", "rollout.judge_workers", "rollout.slots", "rollout.cache_tokens", "skills.at_once")
 """What a resumed run may be told otherwise without becoming another run."""
+
+
+LONGEST_CHAIN = 8
+"""Runs that follow each other, at most."""
+
+
+def runs_before(run: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A run with what its config.json holds, then the run whose model it began with, and so on; nothing from where one cannot be read."""
+    for _ in range(LONGEST_CHAIN):
+        try:
+            content = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+            name = str((dict(content["config"]).get("model") or {}).get("name") or "")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return
+        yield run, {**content, "began_with": name}
+        before = Path(name).expanduser()
+        if not before.is_dir():
+            return
+        run = before.resolve().parent if before.name == MODEL else before.resolve()
 
 
 @dataclass(frozen=True)

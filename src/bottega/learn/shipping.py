@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.difference import Written, apply_difference, state_of, step_for, write_difference
+from bottega.backbone.difference import Written, apply_difference, read_header, state_of, step_for, write_difference
 from bottega.backbone.embedded import NAME, read_embedded, require_embedded_file
-from bottega.backbone.loading import BASE, Loaded, load
+from bottega.backbone.loading import BASE, Loaded, difference_of, is_embedded, load
 from bottega.backbone.merged import file_sha256, read_merged
 from bottega.core.errors import BackboneError, UsageError
 from bottega.learn.conversations import Lesson, read_lessons
 from bottega.learn.export import export_model
 from bottega.learn.policy import Policy
-from bottega.learn.run_directory import MODEL
+from bottega.learn.run_directory import CONFIG, MODEL, runs_before
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MEGABYTE = 1_000_000
@@ -31,10 +31,12 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Agreement:
-    """What three models say of the same answers: mean log-prob of a token, and how far the packed model is from the trained one."""
+    """What four models say of the same answers: mean log-prob of a token, and how far the packed model is from the trained one."""
 
     tokens: int
     base: float
+    began: float
+    """By the model that training began with: the base, or what was packed before."""
     trained: float
     packed: float
     mean_distance: float
@@ -43,9 +45,9 @@ class Agreement:
 
     @property
     def kept(self) -> float:
-        """Share of what training gained on these answers that the packed model has."""
-        gained = self.trained - self.base
-        return (self.packed - self.base) / gained if gained else 1.0
+        """Share of what training gained on these answers, over what it began with, that the packed model has."""
+        gained = self.trained - self.began
+        return (self.packed - self.began) / gained if gained else 1.0
 
 
 def model_folder(place: Path) -> Path:
@@ -74,7 +76,8 @@ def pack(
     place: Path, out: Path, card: dict[str, Any], *, step: float | None = None, most: int | None = None,
     hear: Callable[[str], None] = lambda told: None,
 ) -> Written:  # fmt: skip
-    """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1."""
+    """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1. A run that began with a difference keeps its levels, unless
+    another step is asked for or the file would be too large."""
     base_file = require_embedded_file()
     base = state_of(read_embedded(base_file)[0])
     stored = trained_state(model_folder(place))
@@ -83,15 +86,31 @@ def pack(
             "its weights are not stored in fp32, so their rounding is packed as if it were training: checkpoint.export=float32 is better"
         )
     trained = _comparable(stored, base)
-    if step is None:
-        step = step_for(base, trained, most) if most is not None else 1.0
     facts: dict[str, Any] = {"base": NAME, "base_sha256": file_sha256(base_file), "card": card}
     out.parent.mkdir(parents=True, exist_ok=True)
+    start = began_with(place)
+    if start is not None:
+        before = read_header(start)[0]
+        if step in (None, before.step) and before.base_sha256 == facts["base_sha256"]:
+            written = write_difference(base, trained, out, step=before.step, start=start, **facts)
+            if most is None or written.size <= most:
+                return written
+        hear("rounded on other levels than the difference that it began with: small changes since then are lost")
+    if step is None:
+        step = step_for(base, trained, most) if most is not None else 1.0
     written = write_difference(base, trained, out, step=step, **facts)
     while most is not None and written.size > most:  # the sample told a little too little
         step = round(step * 1.02, 4)
         written = write_difference(base, trained, out, step=step, **facts)
     return written
+
+
+def began_with(place: Path) -> Path | None:
+    """The difference that a run's model began with, in this run or in one before it; none where it began with the base or with another model."""
+    run = place.parent if place.name == MODEL and (place.parent / CONFIG).is_file() else place
+    names = [str(content["began_with"]) for _, content in runs_before(run)]
+    difference = difference_of(names[-1]) if names and is_embedded(names[-1]) else None
+    return difference if difference is not None and difference.is_file() else None
 
 
 def unpack(difference: Path, place: Path) -> None:
@@ -106,14 +125,16 @@ def agreement(
     place: Path, difference: Path, data: Path, *, device: str | None = None, rows: int = 256, longest: int = 4096,
     hear: Callable[[str], None] = lambda told: None,
 ) -> Agreement:  # fmt: skip
-    """On held-out rows where the data has any, else on its first ones. All three models compute alike, in fp32."""
+    """On held-out rows where the data has any, else on its first ones. All models compute alike, in fp32."""
     loaded = load(BASE, device=device, dtype="float32")
     lessons = read_lessons(data, loaded.tokenizer, longest, 0.0, 0)
     chosen = (lessons.held_out or lessons.train)[:rows]
     found: dict[str, np.ndarray] = {}
     base = {name: value.clone() for name, value in state_of(loaded.model).items()}
+    start = began_with(place)
     changes: dict[str, Callable[[], object]] = {
         "base": lambda: None,
+        "began": lambda: _set_packed(loaded, base, start) if start is not None else None,
         "trained": lambda: _set(loaded, _comparable(trained_state(model_folder(place)), base)),
         "packed": lambda: _set_packed(loaded, base, difference),
     }
