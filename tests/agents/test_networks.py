@@ -127,3 +127,41 @@ def test_kinds_that_the_task_has_not_are_not_added() -> None:
         made_whole(given, TASK.replace("nn.Conv2d(3, 16, 3)", "Other(3)").replace("nn.BatchNorm2d(16)", "nn.BatchNorm1d(16)"))
         == given
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def forward(self, x, context):", "def forward(self, x, context=None):"),
+        ("self.run(self.static_x)", "self.run(self.static_x, context)"),
+        ("return self.static_out.clone()", "return self.static_out[0].clone(), self.static_out[1].clone()"),
+        ("self.graph.replay()", "with torch.no_grad():\n            self.graph.replay()"),
+    ],
+)
+def test_a_graph_that_is_written_in_another_way_stays(old: str, new: str) -> None:
+    given = answer("modules()", ["Conv2d", "Linear", "BatchNorm2d"], ["x"]).replace(old, new)
+    assert made_whole(given, TASK) == given
+
+
+def test_inputs_that_the_task_does_not_give_or_that_are_numbers_are_not_held() -> None:
+    given = answer("modules()", ["Conv2d", "Linear", "BatchNorm2d"], ["x"])
+    assert made_whole(given, TASK.replace(", torch.randn(2, 4)]", "]")) == given
+    assert made_whole(given, TASK.replace(", torch.randn(2, 4)]", ", 3]")) == given
+
+
+def test_a_layer_whose_name_the_task_or_the_answer_has_is_left_alone() -> None:
+    given = answer("modules()", ["Linear", "BatchNorm2d"], ["x", "context"])
+    assert made_whole(given, f"{TASK}\n\nclass Conv2d(nn.Module):\n    pass\n") == given
+    guarded = given.replace(
+        "elif type(layer) is nn.BatchNorm2d:",
+        "elif type(layer) is nn.Conv2d and layer.groups == 1:\n                pass\n            elif type(layer) is nn.BatchNorm2d:",
+    )
+    assert made_whole(guarded, TASK) == guarded
+
+
+def test_a_swap_that_does_more_is_not_torn_apart() -> None:
+    given = answer("modules()", ["Linear"], ["x", "context"])
+    more = given.replace(
+        "layer.__class__ = Linear", "layer.__class__ = Linear\n                layer.turned = layer.weight.t()"
+    )
+    assert made_whole(more, TASK) == more

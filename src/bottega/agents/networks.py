@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 
 from bottega.agents.code import compiles, parsed
+from bottega.agents.completion import names_kept
 from bottega.agents.sketch_lines import read_sketch
 
 LONGEST_CHAINS = {3: 9, 2: 12}
@@ -24,7 +25,7 @@ EXCHANGED = ("Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "Linear", "BatchNo
 """Kinds of layers that the shelf has. Where a kernel of ours does not pay, they go to the library by themselves."""
 _OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]+\.weight\b")
 _LOOP = re.compile(r"(?<=for layer in self\.)\w+(?:\(\))?(?=:\n +if type\(layer\) is nn\.)")
-_SWAP = re.compile(r"^( +)(?:el)?if type\(layer\) is nn\.(\w+):\n +layer\.__class__ = \w+$", re.MULTILINE)
+_SWAP = re.compile(r"^( +)(?:el)?if type\(layer\) is nn\.(\w+):\n\1 {4}layer\.__class__ = \w+$(?!\n\1 )", re.MULTILINE)
 
 
 def is_network(calls: Collection[str]) -> bool:
@@ -66,37 +67,63 @@ def made_whole(source: str, task_source: str) -> str:
     swaps = list(_SWAP.finditer(source))
     if not swaps:
         return source
-    made = _with_inputs(_LOOP.sub("modules()", _with_layers(source, task_source, swaps)))
+    made = _with_inputs(_LOOP.sub("modules()", _with_layers(source, task_source, swaps)), task_source)
     return made if compiles(made) else source
 
 
 def _with_layers(source: str, task_source: str, swaps: Sequence[re.Match[str]]) -> str:
-    last, there = swaps[-1], {swap[2] for swap in swaps}
+    last, own = swaps[-1], names_kept(task_source)
     indent = last[1]
-    missing = [kind for kind in EXCHANGED if kind not in there and re.search(rf"\bnn\.{kind}\(", task_source)]
+    missing = [
+        kind
+        for kind in EXCHANGED
+        if own is not None
+        and kind not in own
+        and re.search(rf"\bnn\.{kind}\(", task_source)
+        and not re.search(rf"\bis nn\.{kind}\b|\bclass {kind}\b|\b{kind} =", source)
+    ]
     lines = [f"\n{indent}elif type(layer) is nn.{kind}:\n{indent}    layer.__class__ = {kind}" for kind in missing]
     return source[: last.end()] + "".join(lines) + source[last.end() :]
 
 
-def _with_inputs(source: str) -> str:
-    """Where the graph holds fewer inputs than `forward` takes, `capture` and `forward` are written anew."""
+def _with_inputs(source: str, task_source: str) -> str:
+    """Where the graph holds fewer inputs than `forward` takes, and is otherwise written as always, it is made to hold all of them."""
     tree = parsed(source)
     model = (
         next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None) if tree else None
     )
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)} if model else {}
-    if not {"run", "capture", "forward"} <= methods.keys():
+    if not {"capture", "forward"} <= methods.keys():
         return source
-    taken = [[each.arg for each in methods[name].args.args[1:]] for name in ("run", "capture", "forward")]
-    inputs = taken[0]
-    held = set(re.findall(r"\bself\.static_(\w+)\.copy_\(", source))
-    if not inputs or taken != [inputs] * 3 or held == set(inputs) or not held < set(inputs):
+    inputs = [each.arg for each in methods["forward"].args.args[1:]]
+    held = [each for each in inputs if re.search(rf"\bself\.static_{each}\.copy_\({each}\)", source)]
+    if not held or held == inputs or _count_of_inputs(task_source) != len(inputs):
         return source
-    text = ast.get_source_segment(source, methods["forward"]) or ""
-    returns = "tuple" if "tuple(out" in text else "list" if "[out" in text else "tensor"
-    capture, lines = graph_methods("run", inputs, returns)
-    forward = f"def forward(self, {', '.join(inputs)}):\n" + textwrap.indent("\n".join(lines), "    ")
-    for name, body in (("capture", capture), ("forward", forward)):
-        old = ast.get_source_segment(source, methods[name]) or ""
-        source = source.replace(old, textwrap.indent(body, "    ").lstrip(), 1)
+    there = [ast.get_source_segment(source, methods[name]) or "" for name in ("capture", "forward")]
+    for returns in ("tensor", "tuple", "list"):
+        if _graph(held, inputs, returns) == there:
+            for old, new in zip(there, _graph(inputs, inputs, returns)):
+                source = source.replace(old, new, 1)
     return source
+
+
+def _graph(held: Sequence[str], inputs: Sequence[str], returns: str) -> list[str]:
+    """`capture` and `forward` as they stand in a class: both take all inputs, and some of them are held."""
+    capture, lines = graph_methods("run", held, returns)
+    some, names = ", ".join(held), ", ".join(inputs)
+    forward = "\n".join((f"def forward(self, {names}):", *(f"    {line}" for line in lines)))
+    texts = (
+        capture.replace(f"capture(self, {some})", f"capture(self, {names})", 1),
+        forward.replace(f"self.capture({some})", f"self.capture({names})"),
+    )
+    return [textwrap.indent(text, "    ").lstrip() for text in texts]
+
+
+def _count_of_inputs(task_source: str) -> int | None:
+    """How many a task gives, where its list shows that; None where one of them is a number, or they are made some other way."""
+    tree = parsed(task_source)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"] if tree else []
+    match functions[-1].body[-1] if functions else None:
+        case ast.Return(value=ast.List(elts=given)) if all(isinstance(each, ast.Call | ast.Name) for each in given):
+            return len(given)
+    return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from bottega.agents.code import compiles, exchanged, parsed
-from bottega.agents.sketch_lines import SAME_VALUES, Shape, Sketch, read_sketch, shapes_of
+from bottega.agents.sketch_lines import SAME_VALUES, Shape, Sketch, is_result, read_sketch, shapes_of
 
 FLAT = ("offsets", "row * columns + column", "i * J * columns + j + column * J")
 """How the places of a whole tensor are written."""
@@ -21,7 +21,18 @@ REDUCED = "row"
 """How those of a result are that is left of the rows."""
 ALONG = {"row * columns + column": "column"}
 """And how those of a single row are, beside them."""
-_VIEWS = SAME_VALUES | {"index"}
+MOST_LOADS = 200
+"""Of a kernel: whoever has more writes otherwise."""
+JOINING = frozenset(
+    (
+        "add", "sub", "mul", "div", "rsub", "pow", "maximum", "minimum", "where", "masked_fill", "lerp", "addcmul", "prelu", "atan2", "fmod",
+        "remainder", "eq", "ne", "gt", "lt", "ge", "le", "logical_and", "logical_or", "layer_norm", "rms_norm",
+    )
+)  # fmt: skip
+"""Operators that spread their operands to one shape."""
+_VIEWS = (SAME_VALUES | {"index"}) - {"transpose", "permute", "t", "T", "mT"}
+"""The same elements in the same order."""
+_CUTS = frozenset(("index", "select", "narrow", "chunk", "split", "unbind", "index_select", "gather", "slice"))
 
 
 def put_right(source: str, sketch: str) -> str:
@@ -32,7 +43,7 @@ def put_right(source: str, sketch: str) -> str:
             return source
         made = exchanged(source, _edits(tree, read))
         return made if compiles(made) else source
-    except (RecursionError, MemoryError, ValueError):
+    except (RecursionError, MemoryError, ValueError, IndexError):
         return source
 
 
@@ -49,15 +60,32 @@ class _Access:
 
 def _edits(tree: ast.Module, sketch: Sketch) -> list[tuple[ast.expr, str]]:
     kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
+    methods = [node for node in model.body if isinstance(node, ast.FunctionDef)] if model else []
+    if len(methods) != 1 or methods[0].name != "forward":
+        return []  # a constructor may make other tensors than the sketch tells
     launches = [node for node in ast.walk(tree) if _launched(node) in kernels]
+    inside = set(map(id, ast.walk(methods[0])))
     often = Counter(map(_launched, launches))
-    shapes = shapes_of(sketch)
+    shapes = _as_told(methods[0], sketch)
     found: list[tuple[ast.expr, str]] = []
     for launch in launches:
         name = _launched(launch)
-        if often[name] == 1 and isinstance(launch, ast.Call):  # what is launched twice has two sets of shapes
-            found += _of_kernel(list(_accesses(kernels[name], launch)), shapes, sketch)
+        if (
+            often[name] == 1 and id(launch) in inside and isinstance(launch, ast.Call)
+        ):  # what is launched twice has two sets of shapes
+            accesses = list(_accesses(kernels[name], launch))
+            found += _of_kernel(kernels[name], accesses, shapes, sketch) if len(accesses) <= MOST_LOADS else ()
     return found
+
+
+def _as_told(forward: ast.FunctionDef, sketch: Sketch) -> dict[str, Shape]:
+    """Shapes of what has the sketch's name and value: inputs that are never bound again, results that are bound once."""
+    bound = Counter(node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    changed = {
+        ast.unparse(node) for node in ast.walk(forward) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    return {name: shape for name, shape in shapes_of(sketch).items() if bound[name] <= is_result(name) and name not in changed}
 
 
 def _launched(node: ast.AST) -> str:
@@ -78,27 +106,48 @@ def _accesses(kernel: ast.FunctionDef, launch: ast.Call) -> Iterator[_Access]:
                     yield _Access(given[pointer], pointer, where, masks[0] if masks else "", node, kind == "store")
 
 
-def _of_kernel(accesses: Sequence[_Access], shapes: Mapping[str, Shape], sketch: Sketch) -> Iterator[tuple[ast.expr, str]]:
+def _of_kernel(
+    kernel: ast.FunctionDef, accesses: Sequence[_Access], shapes: Mapping[str, Shape], sketch: Sketch
+) -> Iterator[tuple[ast.expr, str]]:
     """What the kernel stores at the places of a whole tensor tells the shape that everything else is read along."""
+    lines = _bound_at(kernel)
+    known: dict[tuple[str, Shape], Shape | None] = {}
     for flat in (*FLAT, REDUCED):
         stored = [each for each in accesses if each.is_store and each.where == flat and each.tensor in shapes]
         if len({shapes[each.tensor] for each in stored}) != 1:
             continue
         whole, mask = shapes[stored[0].tensor], stored[0].mask
+        needed = {node.id for text in (flat, mask) if text for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
         for each in accesses:
-            shape = _meant(each.tensor, whole, shapes, sketch)
+            if (each.tensor, whole) not in known:
+                known[each.tensor, whole] = _meant(each.tensor, whole, shapes, sketch)
+            shape = known[each.tensor, whole]
             if each.is_store or shape is None or prod(shape) == prod(whole):
                 continue
+            if any(lines.get(name, each.call.lineno) >= each.call.lineno for name in needed):
+                continue  # bound later, in a loop, or twice
             right = f"index_in({_tuple(shape)}, {_tuple(whole)}, {flat})"
             wrong = {flat} if flat in FLAT else set()
             if prod(shape) > whole[-1]:
                 wrong |= {ALONG.get(flat, flat)}
             wrong |= {f"index_in({_tuple(shape)}, {_tuple(whole)}, {other})" for other in FLAT if other != flat}
-            if each.where in wrong:
+            if each.where in wrong and not any(other.tensor == each.tensor and other.where == right for other in accesses):
                 yield each.call.args[0], f"{each.pointer} + {right}"
                 for word in each.call.keywords:
                     if word.arg == "mask" and mask and ast.unparse(word.value) != mask:
                         yield word.value, mask
+
+
+def _bound_at(kernel: ast.FunctionDef) -> dict[str, int]:
+    """By name the line at which a kernel binds it: 0 for an argument, and beyond its end for what is bound twice, or in a loop."""
+    beyond = (kernel.end_lineno or kernel.lineno) + 1
+    often = Counter(node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    found = dict.fromkeys(often, beyond)
+    for statement in kernel.body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            found[name] = statement.lineno if often[name] == 1 else beyond
+    return found | {argument.arg: 0 for argument in kernel.args.args if argument.arg not in often}
 
 
 def _meant(tensor: str, whole: Shape, shapes: Mapping[str, Shape], sketch: Sketch) -> Shape | None:
@@ -107,12 +156,16 @@ def _meant(tensor: str, whole: Shape, shapes: Mapping[str, Shape], sketch: Sketc
         return None
     names = {tensor: shapes[tensor]}
     for call in sketch.calls:
-        views = [names[name] for name in names if call.operator in _VIEWS and call.arguments.partition(",")[0] == name]
-        if views and call.size is not None and prod(call.size) == prod(views[0]):
-            names |= dict.fromkeys(call.names, call.size)
+        first = call.arguments.partition(",")[0].strip()
+        if first in names and call.size is not None:
+            alike = prod(call.size) == prod(names[first])
+            if call.operator in _CUTS and not alike:
+                return None  # a part of it is read otherwise
+            if call.operator in _VIEWS and alike:
+                names |= dict.fromkeys(call.names, call.size)
     for call in sketch.calls:
         given = [part.strip() for part in call.arguments.split(",")]
-        if call.size == whole and call.operator not in _VIEWS:
+        if call.size == whole and call.operator in JOINING:
             for name, shape in names.items():
                 if name in given and shape != whole and _spreads(shape, whole):
                     return shape
