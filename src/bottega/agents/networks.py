@@ -16,7 +16,7 @@ from bottega.agents.completion import names_kept
 from bottega.agents.sketch_lines import read_sketch
 
 LONGEST_CHAINS = {3: 9, 2: 12}
-"""So many layers, at least, in more calls than that are a network. Of ten such blocks that rounds 11 and 12 wrote out as chains one was surely
+"""So many layers, at least, in more calls than that are a network. Of nine such blocks that rounds 11 and 12 wrote out as chains one was surely
 faster on an H200, the others misread or held up by the host; of 24 networks whose layers were exchanged, 19."""
 FEWEST_LAYERS = 2
 """With weights of their own: others cannot be exchanged."""

@@ -70,12 +70,11 @@ def _edits(tree: ast.Module, sketch: Sketch) -> list[tuple[ast.expr, str]]:
     shapes = _as_told(methods[0], sketch)
     found: list[tuple[ast.expr, str]] = []
     for launch in launches:
-        name = _launched(launch)
-        if (
-            often[name] == 1 and id(launch) in inside and isinstance(launch, ast.Call)
-        ):  # what is launched twice has two sets of shapes
-            accesses = list(_accesses(kernels[name], launch))
-            found += _of_kernel(kernels[name], accesses, shapes, sketch) if len(accesses) <= MOST_LOADS else ()
+        kernel = kernels[_launched(launch)]
+        if often[kernel.name] > 1 or id(launch) not in inside or not isinstance(launch, ast.Call):
+            continue  # what is launched twice has two sets of shapes
+        accesses = list(_accesses(kernel, launch))
+        found += _of_kernel(kernel, accesses, shapes, sketch) if len(accesses) <= MOST_LOADS else ()
     return found
 
 
