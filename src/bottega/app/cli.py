@@ -59,6 +59,20 @@ def version_command() -> None:
     typer.echo(f"bottega {__version__}, judge {JUDGE_VERSION}")
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        version_command()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="As the command version.")
+    ] = False,
+) -> None: ...
+
+
 def main() -> None:
     try:
         app()

@@ -53,6 +53,14 @@ def synth_command(
             help="Families, separated by commas; all if left out. `formulas` alone: primitive operators; `chains` alone: a layer and what follows."
         ),
     ] = "",
+    like: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--like",
+            metavar="TASKS",
+            help="Vary these instead: other functions, operators and constants in the structure that they have. May be repeated.",
+        ),
+    ] = None,
     decontaminate: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,12 +86,17 @@ def synth_command(
 
         bottega tasks synth --count 1000 --device cpu --workers 2 --out my-tasks
 
+    Or variations of modules that you have, which keep their structure:
+
+        bottega tasks synth --like my-modules --count 300 --out more-like-mine
+
     Every task depends on the seed and its number alone. Started again with the same options, a run goes on where it stopped.
 
     Exit code 0 when as many tasks as wanted were accepted, 2 when the run cannot go on; what was examined is kept either way.
     """
     number, of = parse_shard(shard)
     away, digest = _benchmark(decontaminate or [], device)
+    originals = _tasks("--like", like or [], device, _numbers(levels))
     plan = Plan(
         count,
         seed,
@@ -98,6 +111,7 @@ def synth_command(
         digest,
         shortest,
         longest,
+        _digest(originals),
     ).checked()
     console = Console(stderr=True)
     with Progress(
@@ -117,11 +131,13 @@ def synth_command(
 
         try:
             if no_filter:
-                summary = run(plan, out, None, benchmark=away, table=table, watch=watch)
+                summary = run(plan, out, None, benchmark=away, originals=originals, table=table, watch=watch)
             else:
                 with Judge(device, workers=workers, task_timeout=timeout, quick=True) as judge:
                     examiner = JudgeExaminer(judge, compiled)
-                    summary = run(plan, out, examiner, workers=workers, benchmark=away, table=table, watch=watch)
+                    summary = run(
+                        plan, out, examiner, workers=workers, benchmark=away, originals=originals, table=table, watch=watch
+                    )
         except KeyboardInterrupt:
             typer.echo(f"bottega: interrupted; what was examined is kept in {out}, the same command goes on", err=True)
             raise typer.Exit(130) from None
@@ -140,15 +156,24 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _benchmark(references: list[str], device: str) -> tuple[Benchmark | None, str]:
     """The tasks to stay away from, and a digest that tells another set of them from this one."""
+    tasks = _tasks("--decontaminate", references, device, None)
+    return (Benchmark(tasks) if tasks else None), _digest(tasks)
+
+
+def _tasks(option: str, references: list[str], device: str, levels: tuple[int, ...] | None) -> tuple[Task, ...]:
     if not references:
-        return None, ""
+        return ()
     loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu")
     for problem in loaded.problems:
-        typer.echo(f"bottega: {problem.message}; nothing is compared with it", err=True)
-    if not loaded.tasks:
-        raise UsageError("--decontaminate names no task that could be read")
-    ids = sorted(task.id for task in loaded.tasks)
-    return Benchmark(loaded.tasks), hashlib.sha256(" ".join(ids).encode()).hexdigest()[:16]
+        typer.echo(f"bottega: {problem.message}; it is left out", err=True)
+    tasks = tuple(task for task in loaded.tasks if levels is None or task.level is None or task.level in levels)
+    if not tasks:
+        raise UsageError(f"{option} names no task that could be read")
+    return tasks
+
+
+def _digest(tasks: tuple[Task, ...]) -> str:
+    return hashlib.sha256(" ".join(sorted(task.id for task in tasks)).encode()).hexdigest()[:16] if tasks else ""
 
 
 def show_summary(summary: Summary, out: Path) -> None:
@@ -161,7 +186,8 @@ def show_summary(summary: Summary, out: Path) -> None:
     for name in ("levels", "structures", "dtypes", "families"):
         counts: dict[str, int] = getattr(summary, name)
         table.add_row(name, ", ".join(f"{key} {count}" for key, count in counts.items()))
-    table.add_row("operators", f"{len(summary.operators)} of {len(CATALOGUE)} of the catalogue")
+    if "like" not in summary.plan:
+        table.add_row("operators", f"{len(summary.operators)} of {len(CATALOGUE)} of the catalogue")
     if summary.eager_ms:
         table.add_row("eager", ", ".join(f"{name} {value:.3g} ms" for name, value in summary.eager_ms.items()))
     for name, words in summary.failing.items():

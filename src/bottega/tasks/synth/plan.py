@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from bottega.core.errors import UsageError
+from bottega.core.task import Task
 from bottega.tasks.synth.costs import target_of
-from bottega.tasks.synth.sketch import LEVELS, Synthesised, synthesise
+from bottega.tasks.synth.keys import tree_key
+from bottega.tasks.synth.sketch import LEVELS, Synthesised, synthesise, variant
 
 VERSION = 1
 """Of the catalogue, the composer and the writer together: another version makes other tasks of the same seed."""
@@ -34,6 +36,8 @@ class Plan:
     shortest_ms: float = 0.0
     """The window of eager times; 0 takes the device's."""
     longest_ms: float = 0.0
+    like: str = ""
+    """Digest of the tasks that are varied, where none are composed."""
 
     def checked(self) -> Plan:
         """The same with its window filled in; `UsageError` for what makes no sense."""
@@ -49,11 +53,11 @@ class Plan:
         )
         if not 0 < plan.shortest_ms < plan.longest_ms:
             raise UsageError(f"a window from {plan.shortest_ms:g} to {plan.longest_ms:g} ms is empty")
-        synthesise(plan.seed, 0, plan.device, plan.levels, plan.families)
+        if not plan.like:
+            synthesise(plan.seed, 0, plan.device, plan.levels, plan.families)
+        elif plan.families:
+            raise UsageError("--like takes the tasks as they are: leave --families out")
         return plan
-
-    def sketch(self, index: int) -> Synthesised:
-        return synthesise(self.seed, index, self.device, self.levels, self.families)
 
     def is_mine(self, index: int) -> bool:
         return index % self.shards == self.shard - 1
@@ -65,7 +69,7 @@ class Plan:
             **{
                 name: list(value) if isinstance(value, tuple) else value
                 for name, value in asdict(self).items()
-                if name != "count"
+                if name != "count" and (name != "like" or value)
             },
         }
 
@@ -83,19 +87,27 @@ def parse_shard(text: str) -> tuple[int, int]:
 class Series:
     """The plan's sketches in order, each with whether an earlier one of the whole series already is that task.
 
-    Earlier sketches count even where another shard examines them, so that every shard drops what the whole would drop.
+    Earlier sketches count even where another shard examines them, so that every shard drops what the whole would drop. With `originals` a sketch is a
+    variation of one of them, in turn, and none is an original again.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, originals: Sequence[Task] = ()):
         self.plan = plan
-        self._seen: set[str] = set()
+        self.originals = originals
+        self._seen: set[str] = {tree_key(task.source) for task in originals}
 
     def __iter__(self) -> Iterator[tuple[Synthesised, bool]]:
         index = 0
         while True:
-            made = self.plan.sketch(index)
+            made = self._sketch(index)
             repeated = bool(self._seen & set(made.key))
             self._seen.update(made.key)
             if self.plan.is_mine(index):
                 yield made, repeated
             index += 1
+
+    def _sketch(self, index: int) -> Synthesised:
+        plan = self.plan
+        if self.originals:
+            return variant(self.originals[index % len(self.originals)], plan.seed, index, plan.device)
+        return synthesise(plan.seed, index, plan.device, plan.levels, plan.families)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,10 +68,14 @@ def run(
     *,
     workers: int = 1,
     benchmark: Benchmark | None = None,
+    originals: Sequence[Task] = (),
     table: str = "jsonl",
     watch: Watch | None = None,
 ) -> Summary:
-    """Write `plan.count` accepted tasks into `folder`, going on from what an earlier run with the same plan left there."""
+    """Write `plan.count` accepted tasks into `folder`, going on from what an earlier run with the same plan left there.
+
+    They are composed, or variations of the `originals`.
+    """
     if plan.filtered and examiner is None:
         raise UsageError("a filtered run needs an examiner; without one, ask for unmeasured tasks")
     try:
@@ -79,13 +83,15 @@ def run(
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
     with Journal(folder / LOG, plan.terms()) as journal, open_output(folder, table) as output:
-        return _Run(plan, examiner, workers, benchmark, journal, output, watch or (lambda tally: None)).go()
+        series = Series(plan, originals)
+        return _Run(plan, series, examiner, workers, benchmark, journal, output, watch or (lambda tally: None)).go()
 
 
 class _Run:
     def __init__(
         self,
         plan: Plan,
+        series: Series,
         examiner: Examiner | None,
         workers: int,
         benchmark: Benchmark | None,
@@ -93,7 +99,7 @@ class _Run:
         output: Output,
         watch: Watch,
     ):
-        self.plan, self.examiner, self.workers, self.benchmark = plan, examiner, max(1, workers), benchmark
+        self.plan, self.series, self.examiner, self.workers, self.benchmark = plan, series, examiner, max(1, workers), benchmark
         self.journal, self.output, self.watch = journal, output, watch
         self.tally = Tally(plan.count)
         self.queue: deque[_Place] = deque()
@@ -106,7 +112,7 @@ class _Run:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="examine")
         finished = False
         try:
-            for made, repeated in Series(self.plan):
+            for made, repeated in self.series:
                 self._admit(made, repeated, pool)
                 self._settle()
                 while len(self.flying) >= 2 * self.workers and not self._enough:

@@ -19,6 +19,7 @@ from bottega.tasks.synth.formula import Formula, formula
 from bottega.tasks.synth.keys import keys_of, tree_key
 from bottega.tasks.synth.networks import build
 from bottega.tasks.synth.style import draw_style
+from bottega.tasks.synth.variation import varied
 from bottega.tasks.synth.write import Writer
 from bottega.tasks.tags import tags_of
 
@@ -78,6 +79,28 @@ def synthesise(
         if made is not None:
             return made
     raise UsageError(f"no task could be composed for seed {seed}, index {index}: ask for more levels or families")
+
+
+def variant(original: Task, seed: int, index: int, device: str = "cpu") -> Synthesised:
+    """Number `index` of the series `seed` of variations of tasks that somebody wrote; nothing is known of what it costs."""
+    source = varied(original.source, Random(f"{seed}/{index}/{original.id}"))
+    level = original.level or 2
+    task = _task(source, f"{original.name}_{index}", seed, index, level)
+    families = tuple(tag for tag in task.tags if ":" not in tag)
+    return Synthesised(
+        task=task,
+        seed=seed,
+        index=index,
+        device=target_of(device).name,
+        level=level,
+        operators=families,
+        structure="variation",
+        family=families[0] if families else "",
+        families=families,
+        dtype=next((tag.removeprefix("dtype:") for tag in task.tags if tag.startswith("dtype:") and "float" in tag), ""),
+        estimate_ms=0.0,
+        key=(tree_key(source),),
+    )
 
 
 def _aim(chance: Random, target: Target) -> float:
