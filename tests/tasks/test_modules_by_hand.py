@@ -10,18 +10,20 @@ import pytest
 from bottega.tasks.load import load_tasks
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SETS = {
+    "modules": {1: 50, 2: 50, 3: 20},
+    "more_modules": {1: 45, 2: 45, 3: 20},
+    "third_modules": {1: 20, 2: 30, 3: 20},
+    "fourth_modules": {1: 20, 2: 30, 3: 20},
+}
 
 
-@pytest.mark.parametrize(
-    ("folder", "by_level"),
-    [("modules", {1: 50, 2: 50, 3: 20}), ("more_modules", {1: 45, 2: 45, 3: 20}), ("third_modules", {1: 20, 2: 30, 3: 20})],
-)
-def test_every_module_is_a_task_of_its_level(folder: str, by_level: dict[int, int]) -> None:
+@pytest.mark.parametrize("folder", SETS)
+def test_every_module_is_a_task_of_its_level(folder: str) -> None:
+    by_level = SETS[folder]
     loaded = load_tasks([BENCHMARKS / folder])
     assert loaded.problems == ()
     assert Counter(task.level for task in loaded.tasks) == by_level
     assert len({task.id for task in loaded.tasks}) == len({task.name for task in loaded.tasks}) == sum(by_level.values())
-    others = load_tasks(
-        ["builtin", *(BENCHMARKS / name for name in ("modules", "more_modules", "third_modules") if name != folder)], size="gpu"
-    )
+    others = load_tasks(["builtin", *(BENCHMARKS / name for name in SETS if name != folder)], size="gpu")
     assert not {task.id for task in loaded.tasks} & {task.id for task in others.tasks}
