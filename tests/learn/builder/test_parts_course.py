@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from network_tasks import RESIDUAL
-from small_tasks import SMALL
+from small_tasks import SMALL, task
 
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import Builder
@@ -52,3 +53,17 @@ def test_what_has_no_kernel_is_refused() -> None:
     source += "def get_inputs():\n    return [torch.randn(8, 8)]\n\n\ndef get_init_inputs():\n    return []\n"
     with pytest.raises(Refusal):
         PartsBuilder().build(Task(source, "sort", "", 1), "triton")
+
+
+@pytest.mark.parametrize("split", ["x.chunk(2, dim=-1)", "x.split(8, dim=-1)", "x.unflatten(-1, (2, 8)).unbind(-2)"])
+def test_a_part_that_is_handed_on_is_the_part_that_it_is_called(split: str) -> None:
+    """As in a rotary embedding: the first half goes behind the second, and only the second is computed with."""
+    given = task(
+        "swapped_halves",
+        f"x = self.line(x)\none, two = {split}\nreturn x * 0.5 + torch.cat([-two, one], dim=-1)",
+        "torch.randn(32, 16)",
+        "self.line = nn.Linear(16, 16)",
+    )
+    source = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    (first,) = re.findall(r"^ +(?:t\d+_0) = (.*)$", source, re.MULTILINE)
+    assert first.endswith((":8]", "[:, 0]"))

@@ -11,6 +11,8 @@ from bottega.learn.teachers.builder.plan import Cuts
 from bottega.learn.teachers.builder.trace import Graph, Node, Ref
 
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
+SPLITTING = frozenset(("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "unsafe_split", "unsafe_chunk"))
+"""They make several results, which the tracer takes one by one."""
 ALIKE = {
     "getitem": ("select", "slice", "index", "squeeze"), "reshape": ("view",), "flatten": ("view", "reshape"), "t": ("transpose", "numpy_T"),
     "view": ("reshape",), "truediv": ("div",), "permute": ("transpose",), "true_divide": ("div",), "divide": ("div",),
@@ -55,17 +57,18 @@ def cuts(lines: list[str]) -> Cuts:
 
 def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
     """By the tracer's name, the sketch's; what the sketch does not name is left out."""
-    found: dict[str, str] = {}
     sketch = _read(lines)
-    calls = sketch.calls
+    found, parts = _split(graph, sketch), _parts(graph)
+    calls = [call for call in sketch.calls if call.operator not in SPLITTING]
+    nodes = [node for node in graph.nodes if node.name not in parts]
     place, number = 0, 0
     gap: list[Node] = []
-    while number < len(graph.nodes):
-        node = graph.nodes[number]
-        pieces = _pieces(calls[place], graph.nodes[number:]) if place < len(calls) else 0
+    while number < len(nodes):
+        node = nodes[number]
+        pieces = _pieces(calls[place], nodes[number:]) if place < len(calls) else 0
         if pieces:
             found |= _decomposed((), gap)
-            found[graph.nodes[number + pieces - 1].name] = calls[place].names[0]
+            found[nodes[number + pieces - 1].name] = calls[place].names[0]
             place, number, gap = place + 1, number + pieces, []
             continue
         number += 1
@@ -82,6 +85,27 @@ def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
         found = {name: word for name, word in found.items() if word != sketch.returned}
         found[last.name] = sketch.returned
     return found
+
+
+def _parts(graph: Graph) -> dict[str, tuple[str, int]]:
+    """What splits tensors, and the parts that are taken of it: by name, whose part it is and which, or -1 for the whole."""
+    parts = {node.name: (node.name, -1) for node in graph.nodes if node.operator in SPLITTING}
+    for node in graph.nodes:
+        whole = node.arguments.get("self")
+        if node.operator == "getitem" and isinstance(whole, Ref) and whole.name in parts:
+            parts[node.name] = (whole.name, node.arguments["index"])
+    return parts
+
+
+def _split(graph: Graph, sketch: Sketch) -> dict[str, str]:
+    """The names of parts, where the sketch splits as often as the tracer does."""
+    calls = [call for call in sketch.calls if call.operator in SPLITTING]
+    parts = _parts(graph)
+    wholes = [name for name, (_, index) in parts.items() if index == -1]
+    if len(calls) != len(wholes):
+        return {}
+    names = {whole: call.names for whole, call in zip(wholes, calls, strict=True)}
+    return {name: names[whole][index] for name, (whole, index) in parts.items() if 0 <= index < len(names[whole])}
 
 
 def _read(lines: list[str]) -> Sketch:
