@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottega.core.verdict import Outcome
-from bottega.judge.clocks import FLOOR_NS, Pair, combine, floor_width, outer_interval, overhead
+from bottega.judge.clocks import FLOOR_NS, Pair, combine, floor_width, is_shared, outer_interval, overhead
 from bottega.judge.statistics import speed_outcome, width
 
 MILLISECOND = 1_000_000
@@ -296,3 +296,67 @@ def test_the_floor_s_width_is_what_is_left_when_rounds_are_alike(baseline_ms: fl
     still = rounds(baseline_ms, candidate_ms, noise=0.0, jitter_ms=0.0)
     assert width(combine(still, 0.02).speedup) == pytest.approx(floor_width(still, 0.02), rel=1e-6)
     assert 0.04 < floor_width(noisy, 0.02) <= width(combine(noisy, 0.02).speedup) + 1e-9
+
+
+HELD = 1_010_000
+SLICE = 2_420_000
+"""How long a GPU was held as a turn began, and for how long it went to others, as it was seen beside a training on an H200."""
+
+
+def beside_others(
+    base_us: int, true_us: int, claimed_us: int, *, slices: tuple[int, int] = (2, 2), count: int = ROUNDS
+) -> list[Pair]:
+    """Rounds on a GPU. `slices` are how often it goes to others in a turn of the baseline and of the candidate."""
+    source = random.Random(7)
+
+    def turn(call_us: int, gone: int) -> int:
+        return HELD + 315_000 + call_us * 1000 + gone * SLICE + source.randrange(-6000, 6000)
+
+    return [
+        Pair(turn(base_us, slices[0]), base_us * 1000, turn(true_us, slices[1]), claimed_us * 1000, held=HELD)
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("slices", [(2, 2), (2, 1), (1, 2), (1, 1), (3, 1)])
+def test_a_lie_gains_nothing_beside_others_on_the_device(slices: tuple[int, int]) -> None:
+    """Turn after turn of the baseline's waited a time slice longer, and a candidate that forged its clock was called faster."""
+    timing = combine(beside_others(58, 560, 1, slices=slices), 0.02)
+    assert timing.shared and speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
+    assert timing.speedup.point <= 1
+
+
+@pytest.mark.parametrize("slices", [(2, 2), (2, 1), (1, 2)])
+def test_an_honest_kernel_beside_others_is_no_forger_and_cannot_be_told(slices: tuple[int, int]) -> None:
+    timing = combine(beside_others(58, 30, 30, slices=slices), 0.02)
+    assert timing.forged == "" and "ms a turn" in timing.shared
+    assert speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
+
+
+def test_a_long_call_beside_others_is_told_by_the_whole_of_its_turn() -> None:
+    timing = combine(beside_others(40_000, 10_000, 10_000, slices=(2, 1)), 0.02)
+    assert timing.shared and speed_outcome(timing.speedup) is Outcome.FASTER
+    assert timing.speedup.low == pytest.approx(40 / 13.75, rel=0.05)
+
+
+@pytest.mark.parametrize("slices", [(1, 0), (2, 0)])
+def test_others_in_the_baseline_s_turns_alone_are_seen(slices: tuple[int, int]) -> None:
+    assert speed_outcome(combine(beside_others(58, 560, 1, slices=slices), 0.02).speedup) is not Outcome.FASTER
+
+
+def test_a_turn_shorter_than_any_call_shows_others_whatever_the_overhead() -> None:
+    """A device that changes between processes slowly hides a slice of less than what is allowed for that."""
+    pairs = [replace(pair, baseline_outer=pair.baseline_outer + 400_000) for pair in beside_others(58, 40, 1, slices=(0, 0))]
+    assert overhead(pairs) < HELD + 750_000 and is_shared(pairs)
+    assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.AMBIGUOUS
+
+
+def test_a_device_of_one_s_own_is_timed_as_ever() -> None:
+    alone = beside_others(58, 30, 30, slices=(0, 0))
+    assert combine(alone, 0.02) == combine([replace(pair, held=0) for pair in alone], 0.02)
+    assert speed_outcome(combine(alone, 0.02).speedup) is Outcome.FASTER
+    assert combine(beside_others(58, 560, 1, slices=(0, 0)), 0.02).forged
+
+
+def test_a_quick_kernel_on_a_device_of_one_s_own_is_not_taken_for_a_shared_one() -> None:
+    assert not is_shared(beside_others(58, 2, 2, slices=(0, 0)))

@@ -234,6 +234,14 @@ def test_a_verdict_survives_json_from_every_examination() -> None:
         assert Verdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
 
 
+def test_a_note_says_that_others_use_the_device() -> None:
+    crowded = found((1.0, 0.01, 100.0))
+    crowded["timing"]["eager"] |= {"clock": "outer", "shared": "2.6 ms a turn"}
+    notes = verdict_of(crowded).notes
+    assert any("others use the device (2.6 ms a turn)" in note for note in notes)
+    assert not any("own clock showed less" in note for note in notes)
+
+
 def test_a_note_says_that_the_candidate_waited_for_a_core() -> None:
     waiting = found((0.3, 0.1, 1.4))
     waiting["timing"]["eager"] |= {"clock": "outer", "waited": "4.8 ms a call"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,3 +92,9 @@ def test_rounds_in_which_it_lied_count_with_the_others(monkeypatch: pytest.Monke
 def test_a_clock_that_is_forged_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found, count = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=9))
     assert count == 2 and [name for name, _ in found["violations"]] == ["clock_forged"]
+
+
+def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = replace(BUSY, pairs={"eager": [Pair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
+    found, count = examined(monkeypatch, others)
+    assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]

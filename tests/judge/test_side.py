@@ -61,6 +61,7 @@ def patient(**options: Any) -> Terms:
         deadline=lambda: time.monotonic() + 5,
         settle=nothing,
         hold_call=nothing,
+        call_hold_ns=0,
         delivery_hold_ns=0,
         **options,
     )

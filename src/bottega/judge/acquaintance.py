@@ -61,6 +61,7 @@ class Acquaintance:
             deadline=deadline,
             settle=care.settle if timed else care.quiet,
             hold_call=care.hold_call if timed else nothing,
+            call_hold_ns=care.hold_ns if timed else 0,
             delivery_hold_ns=DELIVERY_HOLD_NS if timed else 0,
             breathe=breathe,
             apart=apart,

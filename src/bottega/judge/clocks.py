@@ -5,7 +5,8 @@ much that is: outer minus inner, and the candidate is charged outer minus that. 
 counts one way only: what takes longer there than the baseline's was put off, and what is quicker earns nothing.
 
 On a busy machine one side may wait for a core, turn after turn, while the other does not: that is charged too, for nobody can tell
-whose fault it is, but nobody is called a liar for it.
+whose fault it is, but nobody is called a liar for it. A GPU that others use goes to them for milliseconds at a time, and may do so in
+every turn of one side and in none of the other's. Then nothing is taken off the referee's clock, and nobody is called a liar either.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ the module: a mark where its clock starts, the word that the call is over, now a
 to save 8 µs."""
 LARGEST_RATIO = 100.0
 """Beyond this the referee's clock does not resolve a ratio."""
+SHARED_NS = 750_000.0
+"""A turn on a GPU lasts as long as it is held and the call takes, and as long as it takes to change between processes and to be heard: 0.3 ms on an
+idle H200. Where it is longer by more than this, the device was with others: time slices were seen to be 2.4 ms."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -51,6 +55,8 @@ class Pair:
     """How long the candidate's first thread was on a core in the turn, by the same count; 0 where a GPU does the work."""
     baseline_beside: int = 0
     """The same of the baseline's, outside of its call: to wake up, to hand over its outputs and to describe them."""
+    held: int = 0
+    """How long the referee held a GPU in each of the two turns, before the call could begin; 0 on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Timing:
     """Which clock the times come from: `inner` when both agree, else `outer`."""
     waited: str = ""
     """Empty, or how long the candidate waited for a core, where that is why the clocks are far apart."""
+    shared: str = ""
+    """Empty, or how long a turn waited for others on the device."""
 
 
 def overhead(pairs: Sequence[Pair]) -> float:
@@ -108,6 +116,10 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
     inner, outer = interval(baseline, claimed, floor + FLOOR_NS / median(baseline)), outer_interval(pairs, floor)
     baseline_ms, claimed_ms, charged_ms = median(baseline) / 1e6, median(claimed) / 1e6, charged(pairs) / 1e6
+    if is_shared(pairs):
+        united = Speedup(min(inner.point, max(outer.low, 1.0)), min(inner.low, outer.low), max(inner.high, outer.high))
+        late = max(overhead(pairs) - median(pair.held for pair in pairs), 0.0)
+        return Timing(united, baseline_ms, claimed_ms, "", "outer", shared=f"{late / 1e6:.3g} ms a turn")
     apart, forged, waited = _gross(pairs), "", ""
     if _worked_longer(pairs):
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; it was on a core for {worked(pairs) / 1e6:.4g} ms"
@@ -120,6 +132,16 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     point = min(inner.point, outer.point) if waited or outer.point < inner.low else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
+
+
+def is_shared(pairs: Sequence[Pair]) -> bool:
+    """Whether others use the GPU: the trusted side's turns are late, or the candidate's are shorter than any call could make them."""
+    if not all(pair.held for pair in pairs):
+        return False
+    if overhead(pairs) > median(pair.held for pair in pairs) + SHARED_NS:
+        return True
+    seen = [pair.candidate_outer - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
+    return hodges_lehmann(seen)[2] < -FLOOR_NS
 
 
 def floor_width(pairs: Sequence[Pair], floor: float) -> float:
@@ -135,6 +157,8 @@ def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
     trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is honestly
     wide. Work that was put off is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
     of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it.
+
+    Where the device was shared, waking may have cost one side alone, so the candidate is charged all of its turn.
     """
     differences = [pair.candidate_outer - pair.baseline_outer for pair in pairs]
     centre, low, high = hodges_lehmann(differences)
@@ -147,6 +171,11 @@ def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
     def ratio(difference: float) -> float:
         return base / max(base + difference, base / LARGEST_RATIO)
 
+    if is_shared(pairs):
+        longest = hodges_lehmann([pair.candidate_outer for pair in pairs])[2] + probably
+        return Speedup(
+            ratio(centre), base / max(longest, base / LARGEST_RATIO) * math.exp(-floor), LARGEST_RATIO * math.exp(floor)
+        )
     return Speedup(ratio(centre), ratio(high + FLOOR_NS) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
 
 

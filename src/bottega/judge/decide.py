@@ -160,12 +160,17 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     if settings.precision != "fp32":
         notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")
     clocks = {row["clock"] for row in found.get("timing", {}).values()}
-    if "outer" in clocks:
+    if "outer" in clocks and not any(row.get("shared") for row in found["timing"].values()):
         notes.append("timing: the referee's clock was used, since the process's own clock showed less")
     waited = next((row["waited"] for row in found.get("timing", {}).values() if row.get("waited")), "")
     if waited:
         notes.append(
             f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; time it again"
+        )
+    shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")
+    if shared:
+        notes.append(
+            f"timing: others use the device ({shared}), so only what the referee's clock shows without any allowance counts; time it again"
         )
     if found.get("oracle") == "reference":
         notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")

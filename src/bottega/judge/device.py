@@ -43,12 +43,16 @@ class DeviceCare:
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
             self._hold_cycles = NOMINAL_CYCLES
+        self.hold_ns = 0
+        """How long a hold lasts; 0 on a CPU, which is not held, and before it is known."""
 
     def calibrate(self) -> None:
         """Find out how fast the device counts. Only with the device alone: what others do meanwhile would make every hold too short, and
         then a slow launch counts that should be hidden."""
         if self.device != "cpu":
-            self._hold_cycles = max(NOMINAL_CYCLES, int(CALL_HOLD_SECONDS * _cycles_per_second()))
+            rate = _cycles_per_second()
+            self._hold_cycles = max(NOMINAL_CYCLES, int(CALL_HOLD_SECONDS * rate))
+            self.hold_ns = int(1e9 * self._hold_cycles / rate)
 
     def quiet(self) -> None:
         """Wait until the referee's own work is done."""

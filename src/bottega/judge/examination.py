@@ -19,7 +19,7 @@ from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
 from bottega.judge.budget import Budget, Stages
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
-from bottega.judge.clocks import Pair, combine
+from bottega.judge.clocks import Pair, combine, is_shared
 from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
 from bottega.judge.diagnosis import printable
@@ -205,6 +205,7 @@ class Examination:
                 "candidate_ms": timing.candidate_ms,
                 "clock": timing.clock,
                 "waited": timing.waited,
+                "shared": timing.shared,
                 "pairs": [list(astuple(pair)) for pair in pairs],
             }
             if timing.forged:
@@ -214,6 +215,8 @@ class Examination:
         """Signs that the candidate works on the device outside of its turns."""
         if self.bench.device == "cpu":
             return []  # a side that is frozen cannot leave work behind on a CPU
+        if any(map(is_shared, rounds.pairs.values())):
+            return []  # others are on the device too, and nobody gains by it
         busy = left_behind(rounds)
         found = [["work_after_return", busy]] if busy else []
         pairs, alone_ms = rounds.pairs.get("eager"), self.bench.known.alone_ms

@@ -85,6 +85,7 @@ def run_rounds(
                 candidate_waited_delivery=mine.waited_delivery_ns,
                 candidate_ran=mine.ran_ns,
                 baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
+                held=theirs.held_ns,
             )
             result.pairs[name].append(pair)
         late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds

@@ -80,6 +80,8 @@ class Turn:
     """How long the side's first thread was on a core in the turn, by the operating system's count; 0 on a GPU, whose device does the work."""
     worked_ns: int = 0
     """The part of it inside the call, by the player's own word."""
+    held_ns: int = 0
+    """For how long the referee held a GPU as the turn began."""
     input_specs: list[TensorSpec] = field(default_factory=list)
 
 
@@ -214,6 +216,7 @@ class Side:
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
+            held_ns=terms.call_hold_ns,
             input_specs=specs,
         )
 

@@ -25,6 +25,8 @@ class Terms:
     """Called before each turn, when everything else is ready."""
     hold_call: Callable[[], None]
     """Called as a turn begins: keeps the device busy while the player wakes up and enqueues its work."""
+    call_hold_ns: int
+    """For how long that is; 0 where nothing is held."""
     delivery_hold_ns: int
     """For how long the device is kept busy when the call has ended, while the player enqueues the copy of its outputs."""
     breathe: Callable[[], None] = nothing
