@@ -82,6 +82,12 @@ def test_many_calls_with_several_layers_are_a_network(layers: int, calls: int, n
     assert is_network([*LAYERS[:layers], *["relu(t3)"] * (calls - layers)]) is network
 
 
+def test_a_call_that_holds_layers_makes_a_network_however_short() -> None:
+    attention = "multi_head_attention_forward(t1, t1, t1, 64, 4, self.attn.in_proj_weight, self.attn.in_proj_bias)"
+    assert is_network([attention]) and is_read_as_text(sketch([attention, *LAYERS[:2]]))
+    assert not is_read_as_text(sketch([attention, LAYERS[0]])), "one layer is too few to be exchanged"
+
+
 def test_a_network_is_read_as_text_where_its_layers_can_be_exchanged() -> None:
     tail = ["relu(t3)"] * 12
     assert is_read_as_text(sketch([*LAYERS[:3], *tail]))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottega.core.verdict import Outcome
-from bottega.judge.clocks import FLOOR_NS, Pair, combine, floor_width, is_shared, outer_interval, overhead
+from bottega.judge.clocks import FLOOR_NS, SHARED_NS, Pair, combine, floor_width, is_shared, outer_interval, overhead
 from bottega.judge.statistics import speed_outcome, width
 
 MILLISECOND = 1_000_000
@@ -347,7 +347,7 @@ def test_others_in_the_baseline_s_turns_alone_are_seen(slices: tuple[int, int]) 
 def test_a_turn_shorter_than_any_call_shows_others_whatever_the_overhead() -> None:
     """A device that changes between processes slowly hides a slice of less than what is allowed for that."""
     pairs = [replace(pair, baseline_outer=pair.baseline_outer + 400_000) for pair in beside_others(58, 40, 1, slices=(0, 0))]
-    assert overhead(pairs) < HELD + 750_000 and is_shared(pairs)
+    assert overhead(pairs) < HELD + SHARED_NS and is_shared(pairs)
     assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.AMBIGUOUS
 
 

@@ -18,6 +18,8 @@ from bottega.agents.sketch_lines import read_sketch
 LONGEST_CHAINS = {3: 9, 2: 12}
 """So many layers, at least, in more calls than that are a network. Of nine such blocks that rounds 11 and 12 wrote out as chains one was surely
 faster on an H200, the others misread or held up by the host; of 24 networks whose layers were exchanged, 19."""
+HOLD_LAYERS = ("multi_head_attention_forward(",)
+"""Calls that are several layers in one. Of a transformer's layer with one, ten calls long, two of two were misread as chains."""
 FEWEST_LAYERS = 2
 """With weights of their own: others cannot be exchanged."""
 HEAVY = ("conv", "linear(", "matmul(", "mm(", "bmm(", "einsum(")
@@ -31,7 +33,9 @@ _SWAP = re.compile(r"^( +)(?:el)?if type\(layer\) is nn\.(\w+):\n\1 {4}layer\.__
 def is_network(calls: Collection[str]) -> bool:
     """By the calls of its sketch; none are too many to be told."""
     layers = sum(call.startswith(HEAVY) for call in calls)
-    return not calls or any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())
+    if not calls or any(call.startswith(HOLD_LAYERS) for call in calls):
+        return True
+    return any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())
 
 
 def is_read_as_text(sketch: str) -> bool:

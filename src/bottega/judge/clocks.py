@@ -29,9 +29,9 @@ the module: a mark where its clock starts, the word that the call is over, now a
 to save 8 µs."""
 LARGEST_RATIO = 100.0
 """Beyond this the referee's clock does not resolve a ratio."""
-SHARED_NS = 750_000.0
+SHARED_NS = 1_250_000.0
 """A turn on a GPU lasts as long as it is held and the call takes, and as long as it takes to change between processes and to be heard: 0.3 ms on an
-idle H200. Where it is longer by more than this, the device was with others: time slices were seen to be 2.4 ms."""
+idle H200. Where it is longer by more than this, the device was with others, whose time slices were seen to be 2.4 ms."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
