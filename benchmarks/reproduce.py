@@ -28,6 +28,7 @@ import typer
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
 MODULES = Path(__file__).parent / "modules"
+TAUGHT = Path(__file__).parent / "taught_modules.jsonl"
 SHARES = {
     "tasks": 0.05, "teach": 0.12, "judge": 0.07, "examples": 0.11, "sft": 0.1, "rl": 0.2, "gate": 0.13, "pack": 0.03, "evaluate": 0.19,
 }  # fmt: skip
@@ -35,13 +36,15 @@ SHARES = {
 FEWEST_MINUTES = 12.0
 """What the smallest counts take."""
 KINDS = {
-    "mixed": (0, 0.4, ()),
-    "chains": (1, 0.35, ("--families", "chains", "--levels", "2")),
+    "mixed": (0, 0.25, ()),
+    "chains": (1, 0.25, ("--families", "chains", "--levels", "2")),
     "formulas": (2, 0.1, ("--families", "formulas", "--levels", "2")),
-    "networks": (3, 0.15, ("--levels", "3")),
+    "networks": (3, 0.1, ("--levels", "3")),
+    "written": (4, 0.3, ("--like", str(TAUGHT))),
 }
 """Tasks to learn from: seed, share of them all, which ones. Chains are a layer with operators of every kind behind it, as a stranger
-would write them; formulas are primitive operators in any order, against recognising what should be read."""
+would write them; formulas are primitive operators in any order, against recognising what should be read; written ones are variations of what
+people wrote."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ def cpu_sizes() -> Sizes:
 
 def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> list[Stage]:
     held_out, gate_tasks, data, cold, rl = (str(out / name) for name in ("tasks/held-out", "tasks/gate", "data", "sft", "rl"))
-    tasks = {kind: str(out / "tasks" / kind) for kind in KINDS}
+    kinds = {kind: how for kind, how in KINDS.items() if kind != "written" or device != "cpu"}  # people wrote them for a GPU
+    tasks = {kind: str(out / "tasks" / kind) for kind in kinds}
     shipped, proofs = out / "shipped" / "bottega.difference", str(out / "proofs")
     where = ("--device", device)
     synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
@@ -183,7 +187,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
                     *synth, "--seed", str(seed), *which, "--count", str(max(2, int(part * sizes.tasks))), "--no-filter", *unseen,
                     "--out", tasks[kind],
                 )
-                for kind, (seed, part, which) in KINDS.items()
+                for kind, (seed, part, which) in kinds.items()
             ),
             (*synth, "--seed", "8", "--levels", "1,2", "--count", str(sizes.gate_tasks), "--no-filter", *unseen, "--out", gate_tasks),
         ),
