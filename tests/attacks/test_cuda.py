@@ -1,4 +1,7 @@
-"""Every CUDA attack gets the verdict that its own header names, and a kernel judged after it meets a healthy device."""
+"""Every CUDA attack gets the verdict that its own header names, and a kernel judged after it meets a healthy device.
+
+One at a time: an attack that takes all of a device's memory takes it from the judges of its neighbours too, whose tasks then find none.
+"""
 
 from __future__ import annotations
 
