@@ -168,7 +168,8 @@ def _tasks(option: str, references: list[str], device: str, levels: tuple[int, .
         typer.echo(f"bottega: {problem.message}; it is left out", err=True)
     tasks = tuple(task for task in loaded.tasks if levels is None or task.level is None or task.level in levels)
     if not tasks:
-        raise UsageError(f"{option} names no task that could be read")
+        wanted = f" of level {', '.join(map(str, levels))}" if levels and loaded.tasks else ""
+        raise UsageError(f"{option} names no task{wanted} that could be read")
     return tasks
 
 

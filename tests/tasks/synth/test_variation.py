@@ -1,5 +1,6 @@
 """A variation keeps the structure of what somebody wrote, runs, and is another task."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
-from bottega.tasks.synth import Plan, Series
+from bottega.tasks.synth import Plan, Series, run
 from bottega.tasks.synth.keys import tree_key
 from bottega.tasks.synth.variation import varied
 
@@ -107,15 +108,92 @@ def test_what_has_nothing_to_change_stays():
     assert varied(source, Random(0)) == source
 
 
-def test_a_series_varies_its_originals_in_turn_and_repeats_none_of_them():
+def forward(line: str, setup: str = "pass") -> str:
+    return (
+        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass Model(nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        {setup}\n\n"
+        f"    def forward(self, x):\n        y = torch.sin(x) * 0.5\n        {line}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return y + (x.abs() + 0.5).sqrt()",
+        "return y + x.abs() ** 1.5",
+        "return y + torch.acosh(1.0 + x.abs())",
+        "return y + x.narrow(1, 0, x.size(1) - 1)",
+        "return y.view(x.shape[0], n) if (n := x.shape[1] * x.shape[2]) else y",
+        "return y + torch.exp(x - x.amax(dim=-1, keepdim=True))",
+        "return y + x.clamp(-0.5, 0.5)",
+        "return y + torch.where(x > 0, F.softmax(x, dim=-1), torch.log(y))",
+        "return y + F.relu(input=x)",
+        "return y + F.max_pool2d(x, 2, 2, 0, 1)",
+        "return y + nn.AvgPool2d(3, 2, 1, False, False)(x)",
+        "return y + F.mse_loss(x, y, None, None, 'none')",
+        "return y + (x > 0).sum()",
+        "return y + x.sum(dtype=torch.float32)",
+        "return y + F.dropout(x, 0.0)",
+    ],
+)
+def test_what_others_depend_on_is_left(line: str):
+    kept = line.removeprefix("return y").removeprefix(" + ").partition(" if ")[0]
+    drawn = {varied(forward(line), Random(seed)) for seed in range(30)}
+    assert len(drawn) > 3
+    assert all(kept in source for source in drawn), next(source for source in drawn if kept not in source)
+
+
+@pytest.mark.parametrize("rows", ["n = x.shape[0] * x.shape[1]", "b, n = x.shape[0], x.size(1) + 1", "n = 2 * x.numel()"])
+def test_names_of_sizes_are_known(rows: str):
+    line = f"{rows}\n        return y.new_zeros(n + 3, n * n)"
+    assert all("y.new_zeros(n + 3, n * n)" in varied(forward(line), Random(seed)) for seed in range(20))
+
+
+def test_shares_stay_shares():
+    found = {
+        float(varied(forward("return x * 0.9"), Random(seed)).rpartition("* ")[2].rpartition("+ ")[2].strip(" -\n").split()[-1])
+        for seed in range(40)
+    }
+    assert all(0 < value < 1 for value in found) and len(found) > 1
+
+
+def test_patterns_are_left():
+    line = "match x.dim():\n            case 1.5:\n                return x\n            case _:\n                return torch.cos(x)"
+    assert all("case 1.5:" in varied(forward(line), Random(seed)) for seed in range(10))
+
+
+def test_a_series_varies_all_originals_before_one_again_and_repeats_none_of_them():
     originals = load_tasks(["builtin:level2"]).tasks
     plan = Plan(1, like="some", filtered=False).checked()
     seen = {tree_key(task.source) for task in originals}
-    for made, repeated in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
-        sketch, is_repeated = made
+    names: list[str] = []
+    for (sketch, is_repeated), _ in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
         assert is_repeated == (sketch.key[0] in seen)
-        assert sketch.task.name.startswith(originals[repeated % len(originals)].name)
+        names.append(sketch.task.name.rpartition("_")[0])
         seen.update(sketch.key)
+    for turn in range(3):
+        assert sorted(names[turn * len(originals) : (turn + 1) * len(originals)]) == sorted(task.name for task in originals)
+
+
+def test_the_order_in_which_originals_are_named_does_not_matter_and_shards_meet_all_of_them():
+    originals = load_tasks(["builtin:level2"]).tasks[:2]
+    plan = Plan(1, like="some", filtered=False).checked()
+    one, two = (
+        [sketch.task.source for (sketch, _), _ in zip(Series(plan, given), range(12), strict=False)]
+        for given in (originals, originals[::-1])
+    )
+    assert one == two
+    shard = Plan(1, like="some", filtered=False, shard=1, shards=2).checked()
+    met = {sketch.task.name.rpartition("_")[0] for (sketch, _), _ in zip(Series(shard, originals), range(12), strict=False)}
+    assert met == {task.name for task in originals}
+
+
+def test_a_module_that_cannot_be_varied_ends_a_run_soon(tmp_path: Path):
+    task = Task(
+        "class Model:\n    def forward(self, x):\n        return x @ x\n\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
+    )
+    with pytest.raises(UsageError, match="give more modules to vary"):
+        run(Plan(5, like="some", filtered=False).checked(), tmp_path, originals=[task])
 
 
 def test_families_and_variations_do_not_go_together():

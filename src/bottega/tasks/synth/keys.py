@@ -38,7 +38,7 @@ def tree_key(source: str) -> str:
 
 def bucket(number: float) -> str:
     """Sizes within a factor of the square root of two are one class."""
-    if isinstance(number, bool) or number <= 8:
+    if isinstance(number, bool) or number <= 8 or math.isinf(number):
         return repr(number)
     return f"2^{round(2 * math.log2(number)) / 2:g}"
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from random import Random
 
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
@@ -93,7 +94,7 @@ class Series:
 
     def __init__(self, plan: Plan, originals: Sequence[Task] = ()):
         self.plan = plan
-        self.originals = originals
+        self.originals = sorted(originals, key=lambda task: (task.id, task.name))
         self._seen: set[str] = {tree_key(task.source) for task in originals}
 
     def __iter__(self) -> Iterator[tuple[Synthesised, bool]]:
@@ -109,5 +110,12 @@ class Series:
     def _sketch(self, index: int) -> Synthesised:
         plan = self.plan
         if self.originals:
-            return variant(self.originals[index % len(self.originals)], plan.seed, index, plan.device)
+            return variant(self._original(index), plan.seed, index, plan.device)
         return synthesise(plan.seed, index, plan.device, plan.levels, plan.families)
+
+    def _original(self, index: int) -> Task:
+        """All in turn, in another order each time: every shard meets every one of them."""
+        turn, place = divmod(index, len(self.originals))
+        order = list(range(len(self.originals)))
+        Random(f"{self.plan.seed}/{turn}").shuffle(order)
+        return self.originals[order[place]]

@@ -106,6 +106,7 @@ class _Run:
         self.flying: dict[Future[Record], _Place] = {}
         self.failures = 0
         self.drought = 0
+        self.longest_drought = max(200, 20 * len(series.originals)) if series.originals else LONGEST_DROUGHT
         self.begun = time.monotonic()
 
     def go(self) -> Summary:
@@ -204,8 +205,7 @@ class _Run:
             self.drought = 0 if place.record.accepted else self.drought + 1
             if place.record.accepted:
                 self.output.add(place.made, place.record)
-            if self.drought >= LONGEST_DROUGHT:
-                raise UsageError(
-                    f"none of the last {self.drought} sketches was accepted ({self.tally.words()}); widen the window, the families or the levels"
-                )
+            if self.drought >= self.longest_drought:
+                wider = "give more modules to vary" if self.series.originals else "widen the window, the families or the levels"
+                raise UsageError(f"none of the last {self.drought} sketches was accepted ({self.tally.words()}); {wider}")
         self.watch(self.tally)

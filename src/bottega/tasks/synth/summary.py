@@ -59,7 +59,7 @@ class Tally:
         self.looked_at += 1
         if not record.accepted:
             self.dropped[record.reason] += 1
-            if record.reason == "does_not_run" and len(set(made.operators)) == 1:
+            if record.reason == "does_not_run" and len(set(made.operators)) == 1 and made.structure != "variation":
                 self.failing.setdefault(made.operators[0], record.detail)
             return
         self.accepted += 1

@@ -6,6 +6,7 @@ What stands in one another's place takes the same arguments and gives the same s
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
@@ -19,24 +20,48 @@ SHARE = 0.4
 ATTEMPTS = 8
 SMALLEST_CONSTANT = 1e-3
 """What is smaller keeps a division from zero."""
+LARGEST_CONSTANT = 1e4
+"""What is larger stands for infinity."""
 FACTORS = (0.25, 0.5, 0.8, 1.25, 1.5, 2.0, 3.0)
-TAKE_SIZES = (
-    "view",
-    "reshape",
-    "expand",
-    "repeat",
-    "flatten",
-    "unflatten",
-    "split",
-    "chunk",
-    "pad",
-    "arange",
-    "zeros",
-    "ones",
-    "full",
+LEFT = frozenset(
+    (
+        *(
+            "view",
+            "reshape",
+            "expand",
+            "repeat",
+            "flatten",
+            "unflatten",
+            "split",
+            "chunk",
+            "narrow",
+            "pad",
+            "arange",
+            "eye",
+            "zeros",
+            "ones",
+            "full",
+        ),
+        *("sqrt", "rsqrt", "log", "log1p", "log2", "logit", "exp", "expm1", "reciprocal", "div", "pow", "float_power", "xlogy"),
+        *("acos", "asin", "acosh", "atanh", "binary_cross_entropy", "BCELoss", "gather", "index_select", "one_hot"),
+        *(
+            "clamp",
+            "clip",
+            "hardtanh",
+            "Hardtanh",
+            "dropout",
+            "Dropout",
+            "Dropout2d",
+            "Dropout3d",
+            "quantile",
+            "interpolate",
+            "Upsample",
+        ),
+        *("uniform_", "normal_", "trunc_normal_", "int"),
+    )
 )
-HAVE_A_DOMAIN = ("sqrt", "rsqrt", "log", "log1p", "log2", "reciprocal", "div", "pow", "acos", "asin")
-"""What these are given is left as its author saw to it."""
+"""Calls that are left as they are, with all that they are applied to: they take sizes or places, or have a domain, or bounds."""
+COUNTING = frozenset(("size", "numel", "dim", "ndim", "shape", "len", "range"))
 
 _ACTIVATIONS = (
     *("relu", "gelu", "silu", "mish", "softplus", "elu", "selu", "celu", "hardswish", "hardsigmoid", "hardtanh", "leaky_relu"),
@@ -66,8 +91,16 @@ _GROUPS = (
 )
 ALIKE = {name: group for group in _GROUPS for name in group}
 """Functions that take the same arguments."""
-SHARED = {"ool": frozenset(("kernel_size", "stride", "padding", "output_size")), "oss": frozenset(("reduction",))}
-"""Arguments by name that poolings of all kinds take, and losses."""
+SHARED = {
+    "Pool": (frozenset(("kernel_size", "stride", "padding", "output_size")), 3),
+    "_pool": (frozenset(("kernel_size", "stride", "padding", "output_size")), 4),
+    "AdaptiveMax": (frozenset(("output_size",)), 1),
+    "AdaptiveAvg": (frozenset(("output_size",)), 1),
+    "adaptive_": (frozenset(("output_size",)), 2),
+    "Loss": (frozenset(("reduction",)), 0),
+    "_loss": (frozenset(("reduction",)), 2),
+}
+"""Of poolings and losses, the arguments that those of all kinds take: by name, and how many by place."""
 OPERATORS: tuple[type[ast.operator], ...] = (ast.Add, ast.Sub, ast.Mult)
 
 
@@ -75,7 +108,7 @@ def varied(source: str, chance: Random) -> str:
     """The source with some of its functions, operators and constants replaced; as it was where nothing can be."""
     for _ in range(ATTEMPTS):
         tree = parsed(source, "task")
-        variation = _Variation(chance)
+        variation = _Variation(chance, takes_logarithms=re.search(r"\blog2?\(", source) is not None)
         for statement in tree.body:
             if isinstance(statement, ast.ClassDef):
                 variation.visit(statement)
@@ -83,15 +116,22 @@ def varied(source: str, chance: Random) -> str:
                 statement.value = variation.constant(statement.value)
         if variation.changes:
             return ast.unparse(ast.fix_missing_locations(_without_docstrings(tree))) + "\n"
+        if not variation.chances:
+            break
     return source
 
 
 class _Variation(ast.NodeTransformer):
-    def __init__(self, chance: Random):
+    def __init__(self, chance: Random, takes_logarithms: bool):
         self.chance = chance
+        self.fixed = frozenset(("softmax", "Softmax") if takes_logarithms else ())
+        self.chances = 0
+        """Places that could be changed."""
         self.changes = 0
         self.computing = False
         """In a method other than the constructor, whose arithmetic is about sizes."""
+        self.counts: set[str] = set()
+        """Names of sizes and places, as far as the method has been read."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         before, self.computing = self.computing, node.name != "__init__"
@@ -99,15 +139,26 @@ class _Variation(ast.NodeTransformer):
         self.computing = before
         return node
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if self._is_count(node.value):
+            self.counts |= {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            return node
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         node.value = self.visit(node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _called(node) in LEFT:
+            return node
         if isinstance(node.func, ast.Attribute):
             node.func.value = self.visit(node.func.value)
-            if node.func.attr in TAKE_SIZES or node.func.attr in HAVE_A_DOMAIN:
-                return node
             self._rename(node, node.func)
         node.args = [self.visit(argument) for argument in node.args]
         for keyword in node.keywords:
@@ -115,11 +166,14 @@ class _Variation(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        if isinstance(node.op, ast.Pow) or self._is_count(node):
+            return node
         node.left = self.visit(node.left)
         if isinstance(node.op, ast.Div):
             return node  # what is divided by stays away from zero as its author saw to it
         node.right = self.visit(node.right)
-        if self.computing and isinstance(node.op, OPERATORS) and self._drawn(0.5):
+        odd = any(isinstance(side, ast.Compare) or self._is_count(side) for side in (node.left, node.right))
+        if self.computing and isinstance(node.op, OPERATORS) and not odd and self._drawn(0.5):
             node.op = self._other(OPERATORS, type(node.op))()
         return node
 
@@ -127,29 +181,66 @@ class _Variation(ast.NodeTransformer):
         return self.constant(node)
 
     def constant(self, node: ast.Constant) -> ast.Constant:
-        if not isinstance(node.value, float) or not SMALLEST_CONSTANT < abs(node.value) < 1e6 or not self._drawn():
+        """Another of the same sign; a share stays one."""
+        if not isinstance(node.value, float) or not SMALLEST_CONSTANT < abs(node.value) < LARGEST_CONSTANT or not self._drawn():
+            return node
+        value = float(f"{node.value * self.chance.choice(FACTORS):.3g}")
+        if abs(node.value) < 1 <= abs(value):
             return node
         self.changes += 1
-        return ast.Constant(float(f"{node.value * self.chance.choice(FACTORS):.3g}"))
+        return ast.Constant(value)
 
     def _rename(self, call: ast.Call, function: ast.Attribute) -> None:
         owner, name = _owner(function.value), function.attr
-        if owner == "none" or not self._drawn():
+        by_name = {keyword.arg for keyword in call.keywords}
+        if (
+            owner == "none"
+            or name in self.fixed
+            or by_name & {"input", "dtype"}
+            or _is_whole(function.value)
+            or not self._drawn()
+        ):
             return
         if name in UNARY[owner] and (owner != "tensor" or not (call.args or call.keywords)):
             function.attr = self._other(UNARY[owner], name)
             call.args, call.keywords = call.args[: owner in ("functional", "torch")], []
         elif name in ALIKE and all(
-            {keyword.arg for keyword in call.keywords} <= shared for kind, shared in SHARED.items() if kind in name
+            by_name <= names and len(call.args) <= places for kind, (names, places) in SHARED.items() if kind in name
         ):
             function.attr = self._other(ALIKE[name], name)
 
+    def _is_count(self, node: ast.expr) -> bool:
+        """Whether it is a whole number, a tuple of them, or made of some, as far as its text shows."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int)
+        if isinstance(node, ast.Name):
+            return node.id in self.counts
+        if isinstance(node, ast.Tuple | ast.List):
+            return any(map(self._is_count, node.elts))
+        if isinstance(node, ast.BinOp):
+            return self._is_count(node.left) and self._is_count(node.right)
+        if isinstance(node, ast.UnaryOp):
+            return self._is_count(node.operand)
+        if isinstance(node, ast.Subscript):
+            return self._is_count(node.value)
+        return (_called(node) if isinstance(node, ast.Call) else getattr(node, "attr", "")) in COUNTING
+
     def _drawn(self, share: float = 1.0) -> bool:
+        self.chances += 1
         return self.chance.random() < SHARE * share
 
     def _other(self, options: Sequence[T], than: T) -> T:
         self.changes += 1
         return self.chance.choice([option for option in options if option != than])
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _is_whole(value: ast.expr) -> bool:
+    """Whether a method is asked of what is yes or no, or whole numbers, by its text."""
+    return isinstance(value, ast.Compare) or (isinstance(value, ast.Call) and _called(value) in ("long", "int", "bool"))
 
 
 def _owner(value: ast.expr) -> str:
