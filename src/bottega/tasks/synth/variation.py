@@ -23,44 +23,20 @@ SMALLEST_CONSTANT = 1e-3
 LARGEST_CONSTANT = 1e4
 """What is larger stands for infinity."""
 FACTORS = (0.25, 0.5, 0.8, 1.25, 1.5, 2.0, 3.0)
-LEFT = frozenset(
-    (
-        *(
-            "view",
-            "reshape",
-            "expand",
-            "repeat",
-            "flatten",
-            "unflatten",
-            "split",
-            "chunk",
-            "narrow",
-            "pad",
-            "arange",
-            "eye",
-            "zeros",
-            "ones",
-            "full",
-        ),
-        *("sqrt", "rsqrt", "log", "log1p", "log2", "logit", "exp", "expm1", "reciprocal", "div", "pow", "float_power", "xlogy"),
-        *("acos", "asin", "acosh", "atanh", "binary_cross_entropy", "BCELoss", "gather", "index_select", "one_hot"),
-        *(
-            "clamp",
-            "clip",
-            "hardtanh",
-            "Hardtanh",
-            "dropout",
-            "Dropout",
-            "Dropout2d",
-            "Dropout3d",
-            "quantile",
-            "interpolate",
-            "Upsample",
-        ),
-        *("uniform_", "normal_", "trunc_normal_", "int"),
-    )
+_TAKE_SIZES = (
+    *("view", "reshape", "expand", "repeat", "flatten", "unflatten", "split", "chunk", "narrow", "pad", "int"),
+    *("arange", "eye", "zeros", "ones", "full", "gather", "index_select", "one_hot", "interpolate", "Upsample"),
 )
-"""Calls that are left as they are, with all that they are applied to: they take sizes or places, or have a domain, or bounds."""
+_HAVE_A_DOMAIN = (
+    *("sqrt", "rsqrt", "log", "log1p", "log2", "logit", "exp", "expm1", "reciprocal", "div", "pow", "float_power", "xlogy"),
+    *("acos", "asin", "acosh", "atanh", "binary_cross_entropy", "BCELoss"),
+)
+_HAVE_BOUNDS = (
+    *("clamp", "clip", "hardtanh", "Hardtanh", "quantile", "uniform_", "normal_", "trunc_normal_"),
+    *("dropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d"),
+)
+LEFT = frozenset((*_TAKE_SIZES, *_HAVE_A_DOMAIN, *_HAVE_BOUNDS))
+"""Calls that are left as they are, with all that they are applied to."""
 COUNTING = frozenset(("size", "numel", "dim", "ndim", "shape", "len", "range"))
 
 _ACTIVATIONS = (
