@@ -26,6 +26,7 @@ from bottega.core.candidate import Language
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
 from bottega.learn.cold_start.material import Lecture
+from bottega.learn.cold_start.reaping import ended, start
 from bottega.learn.teachers.teacher import Course, Refusal, Teacher
 
 COURSES_EACH = 200
@@ -171,7 +172,7 @@ class _Seat:
     def __init__(self, context: Any, arguments: tuple[Any, ...], alive: set[_Seat]) -> None:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_teach, args=(theirs, os.getpid(), *arguments), daemon=True)
-        self._process.start()
+        start(self._process)
         theirs.close()
         self._alive = alive
         self._taught = 0
@@ -209,8 +210,7 @@ class _Seat:
             return _Trouble(f"gave no course within {timeout:g} seconds")
         except (EOFError, OSError):
             self.fit = False
-            self._process.join(5)
-            code = self._process.exitcode
+            code = ended(self._process, 5)
             how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
             return _Trouble(f"its process died ({how})")
 
@@ -220,13 +220,13 @@ class _Seat:
         if not self._busy:
             with suppress(OSError):
                 self._pipe.close()
-            self._process.join(2)
+            ended(self._process, 2)
         with suppress(OSError):  # the whole session: also what a task's code has started
             if self._process.pid and os.getpgid(self._process.pid) == self._process.pid:
                 os.killpg(self._process.pid, signal.SIGKILL)
-        if self._process.is_alive():
+        if ended(self._process, 0) is None:
             self._process.kill()
-        self._process.join(5)
+        ended(self._process, 5)
         with suppress(OSError):  # a thread that still waited for an answer may have met the end of the pipe first
             self._pipe.close()
 

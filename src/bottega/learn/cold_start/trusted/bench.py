@@ -32,6 +32,7 @@ from bottega.judge.decide import decide
 from bottega.judge.facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.settings import Settings
+from bottega.learn.cold_start.reaping import ended, start
 from bottega.learn.cold_start.trusted.orders import LOG, UNDER_WAY, Orders, begin
 from bottega.learn.cold_start.trusted.trust import NOTE
 
@@ -284,7 +285,7 @@ class _Seat:
     def __init__(self, context: Any, orders: Orders, name: str, alive: set[_Seat]) -> None:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=begin, args=(theirs, os.getpid(), orders, name), daemon=True)
-        self._process.start()
+        start(self._process)
         theirs.close()
         self._folder = Path(orders.folder) / name
         self._task_timeout = orders.settings.task_timeout
@@ -322,15 +323,15 @@ class _Seat:
                 if shift.heard(message):
                     return None
         except (EOFError, OSError):
-            self._process.join(5)
+            ended(self._process, 5)
             return Trouble("died", self._under_way(shift), shift.stage, ending=self._ending())
 
     def end(self) -> None:
         self._alive.discard(self)
         with suppress(ValueError, OSError):
-            if self._process.is_alive():
+            if ended(self._process, 0) is None:
                 self._process.kill()
-            self._process.join(10)
+            ended(self._process, 10)
         with suppress(OSError):
             self._pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -344,7 +345,7 @@ class _Seat:
             return ""
 
     def _ending(self) -> dict[str, Any]:
-        code = self._process.exitcode
+        code = ended(self._process, 0)
         number = -code if code is not None and code < 0 else None
         known = number is not None and number in {int(one) for one in signal.Signals}
         return {"signal": number if known else None, "code": None if number else code, "output": self._last_words()}
