@@ -1,9 +1,14 @@
 """Exit codes are right while others start processes."""
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
+import time
+from multiprocessing import forkserver
+
+import pytest
 
 from bottega.learn.cold_start.reaping import ended, start
 
@@ -12,22 +17,26 @@ def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_threads_that_start_processes_take_no_exit_code_from_each_other():
+def test_whoever_starts_a_process_takes_no_exit_code_from_another(monkeypatch: pytest.MonkeyPatch):
+    """One thread is slow to read the code of a process that has ended, and meanwhile another starts one, which looks after all."""
     context = multiprocessing.get_context("forkserver")
-    codes: list[int | None] = []
+    dead, other = (context.Process(target=_die, daemon=True) for _ in range(2))
+    start(dead)
+    read, codes = forkserver.read_signed, []
+    slow = threading.Thread(target=lambda: codes.append(ended(dead, 30)))
 
-    def often() -> None:
-        for _ in range(6):
-            process = context.Process(target=_die, daemon=True)
-            start(process)
-            codes.append(ended(process, 30))
+    def read_slowly(descriptor: int) -> int:
+        time.sleep(0.5 if threading.current_thread() is slow else 0.0)
+        return read(descriptor)
 
-    threads = [threading.Thread(target=often) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert codes == [-signal.SIGKILL] * 24
+    multiprocessing.connection.wait([dead.sentinel], 30)
+    monkeypatch.setattr(forkserver, "read_signed", read_slowly)
+    slow.start()
+    time.sleep(0.2)
+    start(other)
+    slow.join()
+    assert codes == [-signal.SIGKILL]
+    assert ended(other, 30) == -signal.SIGKILL
 
 
 def test_one_that_goes_on_has_no_exit_code():
