@@ -73,8 +73,6 @@ def test_what_can_be_changed_is_changed_somewhere():
         "- skip.",
         "* skip.",
         "skip.tanh()",
-        "1e-06",
-        "F.leaky_relu(b, self.slope)",
     ):
         assert word in together, word
 
@@ -108,10 +106,9 @@ def test_what_has_nothing_to_change_stays():
     assert varied(source, Random(0)) == source
 
 
-def forward(line: str, setup: str = "pass") -> str:
+def forward(line: str) -> str:
     return (
         "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass Model(nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        {setup}\n\n"
         f"    def forward(self, x):\n        y = torch.sin(x) * 0.5\n        {line}\n"
     )
 
@@ -150,10 +147,8 @@ def test_names_of_sizes_are_known(rows: str):
 
 
 def test_shares_stay_shares():
-    found = {
-        float(varied(forward("return x * 0.9"), Random(seed)).rpartition("* ")[2].rpartition("+ ")[2].strip(" -\n").split()[-1])
-        for seed in range(40)
-    }
+    drawn = [varied(forward("return x * 0.9"), Random(seed)) for seed in range(40)]
+    found = {float(source.split()[-1]) for source in drawn}
     assert all(0 < value < 1 for value in found) and len(found) > 1
 
 

@@ -170,6 +170,7 @@ def open_output(folder: Path, table: str) -> Output:
 def card(summary: Summary, table: str) -> str:
     """A data card; its header tells Hugging Face `datasets` which file is the data."""
     plan = summary.plan
+    varies = "like" in plan
     measured = "measured in eager mode" if plan["filtered"] else "not run: neither measured nor checked"
     dropped = ", ".join(f"{count} {reason}" for reason, count in summary.dropped.items()) or "none"
     return f"""---
@@ -185,10 +186,10 @@ Written by `bottega tasks synth`, version {plan["version"]}, seed {plan["seed"]}
 - levels: {_listed(summary.levels)}
 - structures: {_listed(summary.structures)}
 - data types: {_listed(summary.dtypes)}
-- operators covered: {len(summary.operators)}
+- {"families" if varies else "operators"} covered: {len(summary.operators)}
 - dropped: {dropped}
 
-`code`, `name`, `level` and `problem_id` are KernelBench's columns; `ops` are the catalogue's names
+`code`, `name`, `level` and `problem_id` are KernelBench's columns; `ops` are the {"families" if varies else "catalogue's names"}
 of the operators, `index` the task's number in the series.
 """
 

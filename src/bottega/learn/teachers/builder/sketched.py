@@ -58,7 +58,8 @@ def cuts(lines: list[str]) -> Cuts:
 def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
     """By the tracer's name, the sketch's; what the sketch does not name is left out."""
     sketch = _read(lines)
-    found, parts = _split(graph, sketch), _parts(graph)
+    parts = _parts(graph)
+    found = _split(parts, sketch)
     calls = [call for call in sketch.calls if call.operator not in SPLITTING]
     nodes = [node for node in graph.nodes if node.name not in parts]
     place, number = 0, 0
@@ -97,10 +98,9 @@ def _parts(graph: Graph) -> dict[str, tuple[str, int]]:
     return parts
 
 
-def _split(graph: Graph, sketch: Sketch) -> dict[str, str]:
+def _split(parts: dict[str, tuple[str, int]], sketch: Sketch) -> dict[str, str]:
     """The names of parts, where the sketch splits as often as the tracer does."""
     calls = [call for call in sketch.calls if call.operator in SPLITTING]
-    parts = _parts(graph)
     wholes = [name for name, (_, index) in parts.items() if index == -1]
     if len(calls) != len(wholes):
         return {}
