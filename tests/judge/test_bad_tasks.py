@@ -70,7 +70,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "returns an object": (changed(FORWARD, "return object()"), ["object"]),
     "takes an object": (changed(INPUTS, "return [object()]"), ["get_inputs()", "object"]),
     "cannot be pickled": (changed("return []", "return [lambda: 1]"), ["get_init_inputs() returns what cannot be sent"]),
-    "dropout while training": (changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, self.training)"), ["--mode eval"]),
+    "dropout that never ends": (changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, True)"), ["also in evaluation mode"]),
     "random": (changed(FORWARD, "return x + torch.rand_like(x)"), ["differently to the same inputs"]),
     "keeps state": (changed(FORWARD, "self.calls += 1; return x + self.calls"), ["differently to the same inputs"]),
     "wants more than there is": (changed(INPUTS, "return [torch.empty(1 << 44)]"), ["memory", "smaller shapes"]),
@@ -112,7 +112,27 @@ def test_a_loop_in_get_inputs_ends_with_the_task_s_time(judge: Judge) -> None:
 
 def test_dropout_is_judged_in_evaluation_mode(judge: Judge) -> None:
     source = changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, self.training) + 1")
-    assert judged(judge, source, training=False).correct
+    verdict = judged(judge, source)
+    assert verdict.correct, verdict.diagnosis
+    assert any("judged in evaluation mode" in note for note in verdict.notes)
+    asked_for = judged(judge, source, training=False)
+    assert asked_for.correct
+    assert not any("judged in evaluation mode" in note for note in asked_for.notes)
+    must_be_invalid(judged(judge, source, training=True), ["differently to the same inputs"])
+
+
+def test_a_closure_that_holds_a_submodule_is_judged(judge: Judge) -> None:
+    """A copy of such a module would go on using the original's parameters."""
+    source = changed(FORWARD, "return self.f(x)").replace(
+        "self.calls = 0", "self.fc = torch.nn.Linear(16, 16); self.f = lambda x: torch.tanh(self.fc(x))"
+    )
+    task = Task(source, origin="folder/mine.py")
+    same = Candidate.from_source(source.replace("class Model(", "class ModelNew("))
+    wrong = Candidate.from_source(source.replace("class Model(", "class ModelNew(").replace("torch.tanh", "torch.sin"))
+    verdict = judge.judge(task, same, quick=True, timed=False)
+    assert verdict.correct, verdict.diagnosis
+    assert verdict.error["oracle"] == "fp64"
+    assert judge.judge(task, wrong, quick=True, timed=False).outcome == "incorrect"
 
 
 def test_inputs_of_another_size_in_every_draw_are_judged_or_refused(judge: Judge) -> None:

@@ -360,3 +360,27 @@ def test_a_device_of_one_s_own_is_timed_as_ever() -> None:
 
 def test_a_quick_kernel_on_a_device_of_one_s_own_is_not_taken_for_a_shared_one() -> None:
     assert not is_shared(beside_others(58, 2, 2, slices=(0, 0)))
+
+
+def test_time_that_the_baseline_waited_for_a_core_makes_nobody_faster() -> None:
+    """Whoever keeps the cores busy in the baseline's turns slows it down, and the operating system counts that."""
+    slowed = [replace(pair, baseline_waited=MILLISECOND) for pair in rounds(2.0, 1.0)]
+    timing = combine(slowed, 0.02)
+    assert speed_outcome(combine(rounds(2.0, 1.0), 0.02).speedup) is Outcome.FASTER
+    assert speed_outcome(timing.speedup) is Outcome.AMBIGUOUS
+    assert timing.speedup.point <= 1.0
+    assert timing.stolen
+
+
+def test_waiting_that_both_sides_share_is_nobody_s() -> None:
+    alike = [replace(pair, baseline_waited=300_000, candidate_waited=290_000) for pair in rounds(2.0, 1.0)]
+    assert not combine(alike, 0.02).stolen
+
+
+def test_another_layout_is_charged_and_no_lie() -> None:
+    """Changing it in place of the copy takes longer than the baseline's copy: that counts, and nobody is accused."""
+    plain = rounds(2.0, 0.5, put_off_ms=1.4)
+    assert combine(plain, 0.02).forged
+    timing = combine([replace(pair, restrided=True) for pair in plain], 0.02)
+    assert not timing.forged
+    assert timing.speedup.point < 1.3

@@ -19,14 +19,14 @@ def state_of(module: nn.Module) -> bytes:
 
 def test_the_same_names_are_loaded() -> None:
     wanted, own = nn.Linear(3, 4), nn.Linear(3, 4)
-    assert load_state(own, state_of(wanted)) == ""
+    assert load_state(own, state_of(wanted), False) == ""
     assert torch.equal(own.weight, wanted.weight)
 
 
 def test_buffers_are_loaded_too() -> None:
     wanted, own = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
     wanted.running_mean.fill_(3.0)
-    assert load_state(own, state_of(wanted)) == ""
+    assert load_state(own, state_of(wanted), False) == ""
     assert own.running_mean.tolist() == [3.0] * 4
 
 
@@ -48,10 +48,27 @@ class Renamed(nn.Module):
 )
 def test_other_names_or_shapes_leave_the_module_as_it_was(own: nn.Module, words: list[str]) -> None:
     before = {name: value.clone() for name, value in own.state_dict().items()}
-    told = load_state(own, state_of(nn.Linear(3, 4)))
+    told = load_state(own, state_of(nn.Linear(3, 4)), False)
     for word in words:
         assert word in told
     assert all(torch.equal(value, before[name]) for name, value in own.state_dict().items())
+
+
+def test_what_a_module_has_beside_the_reference_stays_as_it_was_built() -> None:
+    own = nn.Linear(3, 4)
+    own.register_buffer("packed", torch.full((2,), 7.0))
+    wanted = nn.Linear(3, 4)
+    assert load_state(own, state_of(wanted), False) == ""
+    assert torch.equal(own.bias, wanted.bias)
+    assert own.packed.tolist() == [7.0, 7.0]
+
+
+def test_other_names_with_the_same_shapes_are_loaded_by_order_where_that_is_wanted() -> None:
+    own, wanted = Renamed(), nn.Linear(3, 4)
+    assert load_state(own, state_of(wanted), True) == ""
+    assert torch.equal(own.weight, wanted.weight)
+    assert torch.equal(own.shift, wanted.bias)
+    assert "has other shapes" in load_state(nn.Linear(4, 3), state_of(wanted), True)
 
 
 def test_precision_flags_follow_the_user() -> None:

@@ -15,16 +15,18 @@ from bottega.judge.compare import Comparison, root_mean_square
 from bottega.judge.device import DELIVERY_HOLD_NS, DeviceCare
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
-from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
+from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
 from bottega.judge.lease import Lease
-from bottega.judge.reference import Reference
-from bottega.judge.side import SHIFTS, Side, SideFailed, Turn, on_all_cores
+from bottega.judge.oracle import Oracle
+from bottega.judge.reference import Reference, release
+from bottega.judge.side import LARGE_BYTES, SHIFTS, Side, SideFailed, Turn, on_all_cores
 from bottega.judge.terms import Terms, nothing
 
 T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
 SMALL_OUTPUT = 64
 """Outputs with no more elements than this may cancel to almost nothing in one draw."""
+SPARE_ROOM = 256 << 20
 TIMED_CALLS = 4
 
 
@@ -40,6 +42,15 @@ class Acquaintance:
     aliases: bool = False
     typical: tuple[float, ...] = ()
     alone_ms: float = 0.0
+    workspace: int = 0
+    """Bytes of the device that the reference takes beside inputs, parameters and outputs; 0 on a CPU."""
+    strides: tuple[tuple[int, ...], ...] = ()
+    """How each output lies in memory."""
+    reuses_outputs: bool = False
+    """The reference itself changes what it returned before: then a candidate may too."""
+    reads_memory: bool = True
+    """Whether the supervisor can look at what a side holds, on a CPU."""
+    notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
     def terms(
@@ -65,8 +76,14 @@ class Acquaintance:
             delivery_hold_ns=DELIVERY_HOLD_NS if timed else 0,
             breathe=breathe,
             apart=apart,
+            strides=self.strides,
             typical=self.typical,
         )
+
+    @property
+    def large(self) -> bool:
+        """Whether memory is worth handing back between calls: never within timed ones."""
+        return self.input_room + self.output_room > LARGE_BYTES
 
     @property
     def watched_room(self) -> int:
@@ -74,37 +91,67 @@ class Acquaintance:
         return self.output_room * (2 if self.lower_precision else 1)
 
     def arenas(self, device: str) -> tuple[Arena, Arena]:
-        room = max(
-            self.watched_room, self.output_room * 2 if self.output_room < ROOMY_OUTPUT else 0
-        )  # for a wider, wrong data type
-        return Arena.create(device, self.input_room), Arena.create(device, room + ALIGNMENT * (SHIFTS + 64))
+        return Arena.create(device, self.input_room), self.output_arena(device)
+
+    def output_arena(self, device: str) -> Arena:
+        wide = self.output_room * 2 if self.output_room < ROOMY_OUTPUT else 0  # for a wider, wrong data type
+        return Arena.create(device, max(self.watched_room, wide) + ALIGNMENT * (SHIFTS + 64))
+
+
+class Unrepeatable(InvalidTask):
+    """The reference answers differently to the same inputs."""
+
+
+def fresh(known: Acquaintance, reference: Reference, eager: Side, variant: str = "plain") -> Drawn:
+    """Contents for the next call. On a GPU the trusted side holds the original; on a CPU every side gets its copy right before its turn, so that
+    it lies in the caches for all of them alike."""
+    at_home = reference.device != "cpu" and not known.mutates
+    return reference.draw(variant, eager.take_in if at_home else None)
 
 
 def get_acquainted(
-    reference: Reference, baselines: dict[str, Side], care: DeviceCare, lease: Lease, precision: str, deadline: float
+    reference: Reference,
+    oracle: Oracle,
+    baselines: dict[str, Side],
+    care: DeviceCare,
+    lease: Lease,
+    precision: str,
+    deadline: float,
 ) -> Acquaintance:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
     known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first turn tells
+    eager = baselines["eager"]
     with lease.shared():
-        drawn, first = _first_calls(known, reference, baselines, care, lease, precision, deadline)
+        inputs, first = _first_calls(known, reference, baselines, care, lease, precision, deadline)
+        if known.large:
+            release(reference.device)
     with lease.exclusive(), on_all_cores(baselines.values()):
         care.calibrate()
         timed = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care, timed=True)
-        times, known.typical = _first_times(reference, baselines["eager"], timed)
+        times, known.typical = _first_times(known, reference, eager, timed)
         rates = care.rates()
     known.alone_ms = median(times) / 1e6
+    oracle.workspace, oracle.mutates = known.workspace, bool(known.mutates)
+    oracle.room = 2 * known.input_room + known.output_room + SPARE_ROOM
     with lease.shared():
-        # The oracle takes its memory now, so that what is left belongs to the candidates.
+        # Which truth there is shows now, before a candidate can have a part in it.
         terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)
-        turn = _turn(baselines["eager"], drawn, terms)
-        for _ in reference.truth(drawn, "loaded", baselines["eager"].output_views(turn.specs)):
+        drawn = fresh(known, reference, eager)
+        turn = _turn(eager, drawn, terms)
+        if known.large:
+            eager.trim(deadline)
+        for _ in oracle.truth(drawn, "loaded", eager.output_views(turn.specs)):
             pass
+        if known.large:
+            oracle.forget()
     known.facts = {
-        "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
+        "input_bytes": sum(spec.extent for spec in inputs),
         "output_bytes": sum(spec.extent for spec in first.specs),
         "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
+        "workspace_bytes": known.workspace,
         "reference_ms": known.alone_ms,
         "quickest_ms": min(times) / 1e6,
+        "inputs": [[spec.dtype, list(spec.shape)] for spec in inputs],
         "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
         "mutates_inputs": sorted(known.mutates),
         **rates,
@@ -120,7 +167,7 @@ def _first_calls(
     lease: Lease,
     precision: str,
     deadline: float,
-) -> tuple[Drawn, Turn]:
+) -> tuple[list[TensorSpec], Turn]:
     """Find out how much room inputs and outputs take, what a call does to its inputs, and whether it repeats itself."""
 
     def terms(timed: bool = False) -> Terms:
@@ -136,30 +183,33 @@ def _first_calls(
 
     eager, device = baselines["eager"], reference.device
     drawn = reference.draw()
-    must_vary(drawn, reference.draw())
-    known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)[1]
-    eager.attach(Arena.create(device, known.input_room), Arena.create(device, ALIGNMENT), deadline)
+    must_vary(drawn, reference)
+    inputs, known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)
+    shared = Arena.create(
+        device, known.input_room
+    )  # all baselines are trusted: one at a time, they take their inputs from one place
+    survey_room = Arena.create(device, ALIGNMENT)
+    eager.attach(shared, survey_room, deadline)
     survey = of_reference(eager, lambda: eager.survey(drawn, deadline))
     if not survey["tensors"]:
         raise InvalidTask("the model returns no tensor: there is nothing to compare")
-    known.output_room = int(survey["bytes"])
-    surveyed = eager.inputs, eager.outputs
+    known.output_room, known.workspace = int(survey["bytes"]), int(survey["workspace"])
     for side in baselines.values():
-        side.attach(*known.arenas(device), deadline)
+        side.attach(shared, known.output_arena(device), deadline)
         side.extent = known.watched_room
-    for arena in surveyed:
-        if arena is not None:
-            arena.close()
+    survey_room.close()
     first = _turn(eager, drawn, terms())
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
+    known.strides = tuple(spec.stride for spec in first.specs)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
     for side in baselines.values():
         if side is not eager:
             _turn(side, drawn, terms())
     must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms()).specs))
+    del outputs
     _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone
-    return drawn, first
+    return inputs, first
 
 
 def of_reference(side: Side, call: Callable[[], T]) -> T:
@@ -181,20 +231,33 @@ def _turn(side: Side, drawn: Drawn, terms: Terms) -> Turn:
     return of_reference(side, lambda: side.play(drawn, terms))
 
 
-def _first_times(reference: Reference, eager: Side, terms: Terms) -> tuple[list[int], tuple[float, ...]]:
-    """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them."""
+def _first_times(known: Acquaintance, reference: Reference, eager: Side, terms: Terms) -> tuple[list[int], tuple[float, ...]]:
+    """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them; and whether what the first of them returned
+    is still the same after the second."""
     times: list[int] = []
     sizes: list[list[float]] = []
-    for _ in range(TIMED_CALLS):
-        turn = _turn(eager, reference.draw(), terms)
+    for number in range(TIMED_CALLS):
+        keep = number == 0 and not known.aliases
+        try:
+            turn = of_reference(eager, lambda: eager.play(fresh(known, reference, eager), terms, keep=keep))  # noqa: B023
+        except InvalidTask:
+            if not (keep and eager.reads_memory):
+                raise
+            known.reads_memory = eager.reads_memory = False
+            turn = _turn(eager, fresh(known, reference, eager), terms)
         times.append(turn.inner_ns)
         views = eager.output_views(turn.specs)
         sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
+        if number == 1:
+            known.reuses_outputs = eager.kept_is_altered(terms.strides, terms.deadline())
+            if known.large:
+                eager.trim(terms.deadline())
     return times, tuple(max(column) for column in zip(*sizes))
 
 
-def must_vary(one: Drawn, two: Drawn) -> None:
+def must_vary(one: Drawn, reference: Reference) -> None:
     """Inputs that never change could be recognised, and their answers kept."""
+    two = reference.draw()
     if all(a.shape == b.shape and same_bytes(a, b) for a, b in zip(one.tensors, two.tensors)):
         raise InvalidTask(
             "get_inputs() returns the same contents every time: answers could be kept; draw them at random, without a fixed seed"
@@ -204,9 +267,9 @@ def must_vary(one: Drawn, two: Drawn) -> None:
 def must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
     for one, two in zip(before, after):
         if one.shape != two.shape or _differs(one, two):
-            raise InvalidTask(
+            raise Unrepeatable(
                 "the reference answers differently to the same inputs: it draws random numbers or keeps state; "
-                "put it in evaluation mode (--mode eval) or take the randomness out"
+                "also in evaluation mode, if that was not refused; take the randomness out"
             )
 
 

@@ -32,6 +32,8 @@ LARGEST_RATIO = 100.0
 SHARED_NS = 1_250_000.0
 """A turn on a GPU lasts as long as it is held and the call takes, and as long as it takes to change between processes and to be heard: 0.3 ms on an
 idle H200. Where it is longer by more than this, the device was with others, whose time slices were seen to be 2.4 ms."""
+STOLEN_SHARE, WOKEN_NS = 0.03, 30_000.0
+"""Of the baseline's time, and what a thread waits that is woken: less is what two processes differ by on any machine."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -55,6 +57,10 @@ class Pair:
     """How long the candidate's first thread was on a core in the turn, by the same count; 0 where a GPU does the work."""
     baseline_beside: int = 0
     """The same of the baseline's, outside of its call: to wake up, to hand over its outputs and to describe them."""
+    baseline_waited: int = 0
+    """How long some thread of the baseline's turn was ready and had no core, as the operating system counts it; 0 beside a GPU."""
+    restrided: bool = False
+    """The candidate returned another layout than the reference: changing it is part of its delivery, and is charged, but is no lie."""
     held: int = 0
     """How long the referee held a GPU in each of the two turns, before the call could begin; 0 on a CPU."""
 
@@ -72,6 +78,8 @@ class Timing:
     """Empty, or how long the candidate waited for a core, where that is why the clocks are far apart."""
     shared: str = ""
     """Empty, or how long a turn waited for others on the device."""
+    stolen: str = ""
+    """Empty, or how long the baseline waited for a core that others had."""
 
 
 def overhead(pairs: Sequence[Pair]) -> float:
@@ -96,6 +104,13 @@ def without_waiting(pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
+def stolen(pairs: Sequence[Pair]) -> float:
+    """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that somebody else had, and
+    that makes nobody faster. Both wait a little when they are woken, so only the difference counts."""
+    more = [pair.baseline_waited - pair.candidate_waited for pair in pairs]
+    return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS)
+
+
 def charged(pairs: Sequence[Pair]) -> float:
     """What a call of the candidate takes by the referee's clock."""
     return max(median(pair.candidate_outer for pair in pairs) - _cost(pairs), LEAST_NS)
@@ -111,7 +126,18 @@ def _cost(pairs: Sequence[Pair]) -> float:
 
 
 def combine(pairs: Sequence[Pair], floor: float) -> Timing:
-    """The time that counts is never below what the referee's clock allows."""
+    """The time that counts is never below what the referee's clock allows, nor the baseline's above what it was on a core for."""
+    timing = _combine(pairs, floor)
+    base = median(max(pair.baseline_inner, 1) for pair in pairs)
+    share = stolen(pairs) / base
+    if share < STOLEN_SHARE:
+        return timing
+    left, speedup = max(1.0 - share, 1 / LARGEST_RATIO), timing.speedup
+    slower = Speedup(max(speedup.low * left, min(speedup.point, 1.0)), speedup.low * left, speedup.high)
+    return replace(timing, speedup=slower, stolen=f"{stolen(pairs) / 1e6:.3g} ms a call")
+
+
+def _combine(pairs: Sequence[Pair], floor: float) -> Timing:
     baseline = [float(max(pair.baseline_inner, 1)) for pair in pairs]
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
     inner, outer = interval(baseline, claimed, floor + FLOOR_NS / median(baseline)), outer_interval(pairs, floor)
@@ -121,7 +147,10 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
         late = max(overhead(pairs) - median(pair.held for pair in pairs), 0.0)
         return Timing(united, baseline_ms, claimed_ms, "", "outer", shared=f"{late / 1e6:.3g} ms a turn")
     apart, forged, waited = _gross(pairs), "", ""
-    if _worked_longer(pairs):
+    restrided = any(pair.restrided for pair in pairs)
+    if restrided:
+        apart = False
+    elif _worked_longer(pairs):
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; it was on a core for {worked(pairs) / 1e6:.4g} ms"
     elif apart and _gross(without_waiting(pairs)):
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the referee's clock saw {charged_ms:.4g} ms"
@@ -129,7 +158,7 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
         waited = f"{median(pair.candidate_waited for pair in pairs) / 1e6:.3g} ms a call"
     if forged or (outer.high < inner.low and not waited):
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")
-    point = min(inner.point, outer.point) if waited or outer.point < inner.low else inner.point
+    point = min(inner.point, outer.point) if waited or restrided or outer.point < inner.low else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
 

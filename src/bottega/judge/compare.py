@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from bottega.judge.layout import is_dense
 from bottega.judge.precision import Tolerance, tolerance
 
-PIECE = 1 << 24
+PIECE = 1 << 23
+"""Elements compared at a time: some ten fp64 tensors of this length exist meanwhile."""
 
 
 @dataclass
@@ -57,6 +59,16 @@ class Comparison:
     def exact(self) -> bool:
         """Integers and booleans have no tolerance, only what the reference itself gets wrong by rounding."""
         return not self.dtype.startswith(("float", "bfloat", "complex"))
+
+    def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> None:
+        """Take in tensors of one shape and any layout, whose elements follow those that were fed before."""
+        if got.dim() and got.shape[0] and not all(each.is_contiguous() for each in (got, reference, truth)):
+            rows = max(1, PIECE // max(1, got[0].numel()))  # no second copy of the whole
+            parts = zip(got.split(rows), reference.split(rows), truth.split(rows))
+        else:
+            parts = iter([(got, reference, truth)])
+        for part in parts:
+            self.feed(*(each.reshape(-1) for each in part), self.elements)
 
     def feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int = 0) -> None:
         """Take in flat, equally long pieces that begin at element `start` of the output."""
@@ -160,7 +172,9 @@ def root_mean_square(tensor: torch.Tensor) -> float:
 
 
 def pieces(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    values = tensor.reshape(-1)
+    """All elements, in whatever order takes no copy."""
+    dense = is_dense(tensor.shape, tensor.stride())
+    values = tensor.as_strided((tensor.numel(),), (1,)) if dense else tensor.reshape(-1)
     for offset in range(0, values.numel(), PIECE):
         yield values[offset : offset + PIECE]
 

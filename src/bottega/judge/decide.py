@@ -23,6 +23,8 @@ FORGERY = (
     "output_aliases_input",
     "work_after_return",
     "baseline_disturbed",
+    "output_reused",
+    "parameters_not_taken",
 )
 
 
@@ -167,6 +169,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(
             f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; time it again"
         )
+    stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
+    if stolen:
+        notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")
+    if any(trial.get("restrided") for trial in found.get("trials", [])):
+        notes.append("layout: an output has other strides than the reference's; changing them was timed")
     shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")
     if shared:
         notes.append(

@@ -24,6 +24,8 @@ ADVICE = {
     "output_aliases_input": "Return memory of its own, not a view of an input.",
     "inconsistent_output": "Every call gets new inputs: nothing may be kept from an earlier call.",
     "precision_downgrade": "Compute in the task's precision, or have the judge allow a lower one (--precision).",
+    "output_reused": "Return memory that no later call writes to: allocate the outputs of every call anew.",
+    "parameters_not_taken": "Name the parameters and buffers as the reference does, so that its values can be loaded.",
     "protocol_forged": "The process of the candidate must not speak on the judge's channel.",
 }
 

@@ -25,6 +25,7 @@ from bottega.judge.device import DeviceCare
 from bottega.judge.diagnosis import printable
 from bottega.judge.inputs import Drawn
 from bottega.judge.lease import Lease
+from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds
 from bottega.judge.settings import Settings
@@ -49,6 +50,7 @@ class Bench(Protocol):
     lease: Lease
     care: DeviceCare
     reference: Reference
+    oracle: Oracle
     known: Acquaintance
     baselines: dict[str, Side]
     state: str
@@ -59,6 +61,8 @@ class Bench(Protocol):
 
     def buffers(self) -> tuple[Arena, Arena]: ...
 
+    def draw(self, variant: str = "plain") -> Drawn: ...
+
 
 class Examination:
     def __init__(self, bench: Bench, side: Side, source: str, language: str, settings: Settings):
@@ -68,7 +72,13 @@ class Examination:
         self.language = language
         self.settings = settings
         self.budget = Budget(settings.timeout)
-        self.found: dict[str, Any] = {"trials": [], "violations": [], "stages": {}, "notes": [], "facts": bench.known.facts}
+        self.found: dict[str, Any] = {
+            "trials": [],
+            "violations": [],
+            "stages": {},
+            "notes": list(bench.known.notes),
+            "facts": bench.known.facts,
+        }
 
     def run(self) -> dict[str, Any]:
         try:
@@ -77,17 +87,19 @@ class Examination:
             self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
         except torch.OutOfMemoryError:
             self.found["failure"] = {"kind": "failure", **CROWDED}
-        self.found["oracle"] = self.bench.reference.oracle_kind
+        self.found["oracle"] = self.bench.oracle.kind
         return self.found
 
     def _stages(self) -> None:
         stages = Stages(self.found["stages"])
         if self.bench.device == "cpu":
             with self.budget.sharing(self.bench.lease):
-                self._build()
+                settled = self._build()
         else:
-            self._build()  # compiling does not touch the device
+            settled = self._build()  # compiling does not touch the device
         stages.mark("build")
+        if settled:
+            return
         with self.budget.sharing(self.bench.lease):
             settled = self._trials()
             ahead = [] if settled or not self.settings.timed else self._draw_ahead()
@@ -111,7 +123,8 @@ class Examination:
         self.found["coverage"] = self._coverage().to_json()
         stages.mark("coverage")
 
-    def _build(self) -> None:
+    def _build(self) -> bool:
+        """Import and build the candidate and give it the reference's parameters; True when that settles the verdict."""
         bench, end = self.bench, self.budget.end
         archive = archive_path(bench.cache, self.source) if bench.cache and wants_cache(self.source) else None
         if archive is not None and archive.exists():
@@ -120,17 +133,24 @@ class Examination:
         if archive is not None and not archive.exists():
             self._harvest(archive, end)
         mismatch = printable(str(reply.get("mismatch") or "")[:500])
+        if mismatch and bench.reference.guessable:
+            names = ", ".join(sorted(bench.reference.guessable)[:4])
+            told = f"{mismatch}; {names} begin with values that anybody knows, so the reference's must be taken"
+            self.found["violations"].append(["parameters_not_taken", told])
+            return True
         bench.use_state("seeded" if mismatch else "loaded", end)
         self.found["parameters"], self.found["mismatch"] = bench.state, mismatch
         self.side.attach(*bench.buffers(), end)
         self.side.extent = bench.known.watched_room
+        self.side.reads_memory = bench.known.reads_memory and bench.device == "cpu"
+        return False
 
     def _trials(self) -> bool:
         """The correctness trials; True when one of them settles the verdict."""
         bench, found = self.bench, self.found
         terms = self._terms(timed=False)
         for variant in self.settings.variants:
-            trial = run_trial(bench.reference, bench.baselines["eager"], self.side, variant, terms)
+            trial = run_trial(bench.draw, bench.oracle, bench.baselines["eager"], self.side, variant, terms, known=bench.known)
             found["trials"].append(trial.to_json())
             found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
             if trial.problem or trial.violations:
@@ -168,13 +188,23 @@ class Examination:
         terms = self._terms()
         accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
         for _ in range(self._warm_up):
-            drawn = ahead.pop() if ahead else bench.reference.draw()
+            drawn = ahead.pop() if ahead else bench.draw()
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
         chosen = {name: bench.baselines[name] for name in self.settings.baselines}
         doubted: dict[str, list[Pair]] = {}
         for last in (False, True):
-            rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)
+            rounds = run_rounds(
+                bench.draw,
+                bench.oracle,
+                chosen,
+                self.side,
+                accepted,
+                settings=self.settings,
+                terms=terms,
+                ahead=ahead,
+                known=bench.known,
+            )
             seen = [list(violation) for violation in rounds.violations]
             found["violations"].extend(violation for violation in seen if violation not in found["violations"])
             if rounds.problem:
@@ -206,6 +236,7 @@ class Examination:
                 "clock": timing.clock,
                 "waited": timing.waited,
                 "shared": timing.shared,
+                "stolen": timing.stolen,
                 "pairs": [list(astuple(pair)) for pair in pairs],
             }
             if timing.forged:
@@ -230,7 +261,7 @@ class Examination:
         claimed = claimed_kernels(self.source, self.language)
         terms = self._terms(timed=self.bench.device == "cpu")
         if self.bench.device != "cpu":
-            self.side.play(self.bench.reference.draw(), terms)
+            self.side.play(self.bench.draw(), terms)
             reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
             rows = [row for row in reply.get("kernels", []) if isinstance(row, list) and len(row) == 3]
             return gpu_coverage(rows, self.source, claimed)
@@ -251,7 +282,7 @@ class Examination:
         for played in range(400):
             if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
                 break
-            self.side.play(self.bench.reference.draw(), terms, sampled=True)
+            self.side.play(self.bench.draw(), terms, sampled=True)
         return self.side.reins.sample_stop()
 
     def _terms(self, *, timed: bool = True) -> Terms:

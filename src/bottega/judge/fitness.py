@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from typing import Any
 
@@ -12,6 +11,7 @@ from bottega.judge.compare import root_mean_square
 from bottega.judge.inputs import Drawn
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.reference import Reference
+from bottega.judge.secret import places
 
 CONSTANT = 1e-5
 AVERAGED = 2e-2
@@ -26,11 +26,13 @@ WORTH_REPEATING_MS = 100.0
 """No call of a launch-bound task takes longer, however busy the machine."""
 SLOW_MS = 5000.0
 PARAMETERS_LOOKED_AT = 64
+LOOKED_AT = 1 << 22
+"""Elements of an output that are kept of each run."""
 
 
 def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
     """Problems by name, each with what was seen. An empty list means that nothing speaks against the task."""
-    examiner = Examiner(reference)
+    examiner = Examiner(reference, bool(facts["mutates_inputs"]))
     problems: list[dict[str, str]] = []
     for look in (examiner.constant, examiner.identity, examiner.ignored_inputs, examiner.ignored_parameters):
         problems += [{"name": name, "detail": detail} for name, detail in look()]
@@ -39,26 +41,36 @@ def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class Examiner:
-    def __init__(self, reference: Reference):
+    """Runs the reference on inputs that are bent one at a time. Of large outputs random places are kept: two whole ones would not fit."""
+
+    def __init__(self, reference: Reference, changes_inputs: bool):
         self.reference = reference
-        self.model = copy.deepcopy(reference.model).to(reference.device)
+        self.changes_inputs = changes_inputs
+        self.model = reference.build().to(reference.device)
         self.model.load_state_dict(reference.random_state)
         self.first, self.second = reference.draw(), reference.draw()
+        self.places: list[torch.Tensor | None] | None = None
         self.answer = self.run(self.first)
         self.other = self.run(self.second)
 
     def run(self, drawn: Drawn) -> list[torch.Tensor]:
         with torch.no_grad():
-            inputs = [tensor.clone() for tensor in drawn.tensors]
-            return [output.detach().clone() for output in flatten(self.model(*unflatten(drawn.skeleton, inputs)))[1]]
+            inputs = [tensor.clone() for tensor in drawn.tensors] if self.changes_inputs else drawn.tensors
+            outputs = flatten(self.model(*unflatten(drawn.skeleton, inputs)))[1]
+        if self.places is None:
+            self.places = [places(o.numel(), LOOKED_AT, o.device) if o.numel() > LOOKED_AT else None for o in outputs]
+        return [
+            output.detach().clone() if chosen is None or chosen.max() >= output.numel() else output.detach().reshape(-1)[chosen]
+            for output, chosen in zip(outputs, self.places)
+        ]
 
-    def repeated_ms(self, changes_inputs: bool) -> float:
+    def repeated_ms(self) -> float:
         """The quickest of many calls on a CPU, one right after the other."""
         tensors = self.first.tensors
         quickest, enough = float("inf"), time.perf_counter() + REPEATED_SECONDS
         with torch.no_grad():
             for _ in range(REPEATED_CALLS):
-                if changes_inputs:
+                if self.changes_inputs:
                     tensors = [tensor.clone() for tensor in self.first.tensors]
                 arguments = unflatten(self.first.skeleton, tensors)
                 begun = time.perf_counter()
@@ -94,9 +106,12 @@ class Examiner:
         return found
 
     def identity(self) -> list[tuple[str, str]]:
-        for number, output in enumerate(self.answer):
+        for number, (output, chosen) in enumerate(zip(self.answer, self.places or [])):
             for position, tensor in enumerate(self.first.tensors):
-                if output.shape == tensor.shape and output.dtype == tensor.dtype and distance(output, tensor) < CONSTANT:
+                whole = tensor if chosen is None else tensor.reshape(-1)
+                if chosen is not None and whole.numel() > int(chosen.max()):
+                    whole = whole[chosen]
+                if output.shape == whole.shape and output.dtype == whole.dtype and distance(output, whole) < CONSTANT:
                     return [("identity", f"output {number} equals input {position} on the inputs that get_inputs draws")]
         return []
 
@@ -149,20 +164,10 @@ def _size(examiner: Examiner, facts: dict[str, Any]) -> list[tuple[str, str]]:
     quickest, least = facts["quickest_ms"], LAUNCH_BOUND_MS["cpu" if device == "cpu" else "cuda"]
     launch_bound = quickest < least
     if device == "cpu" and least <= quickest < WORTH_REPEATING_MS:
-        quickest = examiner.repeated_ms(bool(facts["mutates_inputs"]))
+        quickest = examiner.repeated_ms()
         launch_bound = quickest < REPEATED_MS
     if launch_bound:
         found.append(("launch_bound", f"one call takes {quickest:.4f} ms: launching dominates what is computed"))
     if milliseconds > SLOW_MS:
         found.append(("too_slow", f"one call takes {milliseconds / 1e3:.1f} s: too few calls can be timed"))
-    if device != "cpu":
-        traffic = facts["input_bytes"] + facts["output_bytes"]
-        total = torch.cuda.get_device_properties(0).total_memory
-        if 3 * traffic + facts["parameter_bytes"] > total:
-            found.append(
-                (
-                    "too_large",
-                    f"inputs and outputs of {traffic / 1e9:.1f} GB leave no room for a candidate beside the reference",
-                )
-            )
     return found

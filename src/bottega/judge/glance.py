@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from bottega.judge.secret import places as secret_places
+
 GLANCES = 512
 """Words of eight bytes in each region."""
 
@@ -19,7 +21,7 @@ class Glance:
 
     def __init__(self, regions: Sequence[torch.Tensor]):
         filled = [each for each in (region[: region.numel() // 8 * 8].view(torch.int64) for region in regions) if each.numel()]
-        chosen = [torch.randint(each.numel(), (GLANCES,)) for each in filled]
+        chosen = [secret_places(each.numel(), GLANCES) for each in filled]
         self._parts = [(each, places.to(each.device)) for each, places in zip(filled, chosen)]
         starts = [torch.zeros(0, dtype=torch.int64)] + [places + each.data_ptr() // 8 for each, places in zip(filled, chosen)]
         self.places = torch.cat(starts).to(regions[0].device)

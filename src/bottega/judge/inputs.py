@@ -10,25 +10,28 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from bottega.judge.layout import flatten, is_dense
+from bottega.judge.layout import TensorSpec, flatten, is_dense
 
 SPIKED_OF_16384 = 33
-PIECE = 1 << 26
+PIECE = 1 << 24
 """Elements handled at a time, so that a variant of a huge tensor needs no second huge tensor."""
 
 
 @dataclass
 class Drawn:
-    """One set of inputs, in the referee's own memory."""
+    """One set of inputs: in the referee's own memory, or in that of the trusted side that took them in (`Side.take_in`)."""
 
     skeleton: Any
     tensors: list[torch.Tensor]
     variant: str
+    home: object = None
+    specs: list[TensorSpec] = field(default_factory=list)
+    """Where they lie in the home's inputs."""
 
 
 class InputSource:
@@ -39,18 +42,23 @@ class InputSource:
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
 
-    def draw(self, variant: str = "plain") -> Drawn:
+    def draw(self, variant: str = "plain", take_in: Callable[[Drawn], None] | None = None) -> Drawn:
+        """Fresh contents. Whoever wants to `take_in` what was drawn does so before it is bent, so that nothing large exists twice."""
         torch.manual_seed(secrets.randbits(62))
         skeleton, tensors = flatten(tuple(self._call()))
-        tensors = [_dense(tensor.detach().to(self.device)) for tensor in tensors]
+        drawn = Drawn(skeleton, [_dense(tensor.detach().to(self.device)) for tensor in tensors], variant)
+        del tensors
+        if take_in is not None:
+            take_in(drawn)
         if variant != "plain":
             if self.kinds is None:
-                self.kinds = [structure(tensor) for tensor in tensors]
-            tensors = [tensor if kind == "fixed" else tensor.clone() for tensor, kind in zip(tensors, self.kinds)]
-            for tensor, kind in zip(tensors, self.kinds):
+                self.kinds = [structure(tensor) for tensor in drawn.tensors]
+            for place, kind in enumerate(self.kinds):
                 if kind != "fixed":
-                    bend(tensor, kind, variant)
-        return Drawn(skeleton, tensors, variant)
+                    if drawn.home is None:  # the task may keep what it hands out
+                        drawn.tensors[place] = drawn.tensors[place].clone()
+                    bend(drawn.tensors[place], kind, variant)
+        return drawn
 
     def _call(self) -> Iterable[Any]:
         with torch.no_grad(), unseeded():

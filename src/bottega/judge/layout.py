@@ -88,13 +88,18 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def lay_out(tensors: Sequence[torch.Tensor], start: int = 0) -> tuple[list[TensorSpec], int]:
-    """Where each tensor goes, one after the other, and where the last one ends. Dense layouts are kept as they are."""
+def lay_out(
+    tensors: Sequence[torch.Tensor], start: int = 0, strides: Sequence[Sequence[int]] = ()
+) -> tuple[list[TensorSpec], int]:
+    """Where each tensor goes, one after the other, and where the last one ends. A tensor takes the strides that are asked of it, where its
+    shape can have them; else dense layouts are kept as they are."""
     specs: list[TensorSpec] = []
     offset = aligned(start)
-    for tensor in tensors:
+    for number, tensor in enumerate(tensors):
         shape = tuple(tensor.shape)
         stride = tuple(tensor.stride()) if is_dense(shape, tensor.stride()) else contiguous_stride(shape)
+        if number < len(strides) and len(strides[number]) == len(shape) and is_dense(shape, strides[number]):
+            stride = tuple(strides[number])
         spec = TensorSpec(dtype_name(tensor.dtype), shape, stride, offset)
         specs.append(spec)
         offset = aligned(offset + spec.extent)

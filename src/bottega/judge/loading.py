@@ -32,20 +32,21 @@ def import_source(source: str, name: str) -> ModuleType:
     return module
 
 
-def load_state(module: torch.nn.Module, state: bytes) -> str:
-    """Load the reference's state; when the names or shapes differ, leave the module as it was built and say how they differ."""
+def load_state(module: torch.nn.Module, state: bytes, by_order: bool) -> str:
+    """Load the reference's state by name; what the module has beside it stays as it was built. Where names are missing and the shapes are
+    the same one after the other, it is loaded `by_order`, if that is wanted. Else the module is left as it was built; returns how they differ."""
     wanted = torch.load(io.BytesIO(state), weights_only=True)
     own = module.state_dict()
-    if {name: tuple(value.shape) for name, value in own.items()} != {
-        name: tuple(value.shape) for name, value in wanted.items()
-    }:
-        missing = sorted(set(wanted) - set(own))
-        extra = sorted(set(own) - set(wanted))
-        shapes = sorted(name for name in set(own) & set(wanted) if own[name].shape != wanted[name].shape)
-        parts = [("lacks", missing), ("adds", extra), ("has other shapes for", shapes)]
-        return "; ".join(f"{word} {', '.join(names[:5])}" for word, names in parts if names)
-    module.load_state_dict(wanted, strict=True)
-    return ""
+    missing = sorted(set(wanted) - set(own))
+    shapes = sorted(name for name in set(own) & set(wanted) if own[name].shape != wanted[name].shape)
+    if not missing and not shapes:
+        module.load_state_dict(wanted, strict=False)
+        return ""
+    if by_order and [value.shape for value in own.values()] == [value.shape for value in wanted.values()]:
+        module.load_state_dict(dict(zip(own, wanted.values())), strict=True)
+        return ""
+    parts = [("lacks", missing), ("adds", sorted(set(own) - set(wanted))), ("has other shapes for", shapes)]
+    return "; ".join(f"{word} {', '.join(names[:5])}" for word, names in parts if names)
 
 
 def set_precision(precision: str) -> None:

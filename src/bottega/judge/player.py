@@ -101,6 +101,8 @@ class Player:
         self.steady = False
         self.compiling = Compiling(channel.send, channel.receive)
         self.autocast: AbstractContextManager[Any] = nullcontext()
+        self.kept: list[Any] = []
+        """What an earlier call returned and is to be held."""
 
     def serve(self) -> None:
         handlers = {
@@ -113,6 +115,8 @@ class Player:
             "restore": self.restore,
             "harvest": self.harvest,
             "profile": self.profile,
+            "again": self.again,
+            "trim": self.trim,
         }
         self.channel.send({"up": True})
         while True:
@@ -151,7 +155,7 @@ class Player:
         built = self._stage("construct", lambda: factory(*payload["initial"]))
         if not isinstance(built, torch.nn.Module):
             raise StageFailed("construct", TypeError(f"{payload['class_name']} is not a torch.nn.Module"))
-        mismatch = self._stage("state", load_state, built, payload["state"])
+        mismatch = self._stage("state", load_state, built, payload["state"], payload["by_order"])
         if payload["training"] is not None:
             built.train(payload["training"])
         self.module = self._stage("construct", lambda: built.to(self.device))
@@ -201,9 +205,14 @@ class Player:
 
     def survey(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run once without delivering anything: how much room the outputs need."""
+        if self.device != "cpu":
+            torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated() if self.device != "cpu" else 0
         with torch.no_grad(), self.autocast:
             tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments))[1])
-        return {"bytes": lay_out(tensors)[1], "tensors": len(tensors)}
+        room = lay_out(tensors)[1]
+        taken = torch.cuda.max_memory_allocated() - before if self.device != "cpu" else room
+        return {"bytes": room, "tensors": len(tensors), "workspace": max(0, taken - room)}
 
     def play(self, nonce: int) -> None:
         """One call: run, say when it is over, learn where the outputs go, copy them there, say so; then describe them at leisure.
@@ -227,23 +236,29 @@ class Player:
             self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
             return
         self.channel.send({"returned": nonce})
-        shift = self.channel.receive()["deliver"]
+        told = self.channel.receive()
         try:
-            skeleton, specs = self._deliver(result, shift, nonce)
-            elapsed, worked = clock.elapsed(), clock.worked()
+            report = self._deliver(result, told["deliver"], told["strides"], nonce)
+            report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
+            report["unjoined"] = not report["aliases"] and early.changed()  # an alias of the inputs was spoiled with them
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
-        self.channel.send({"done": nonce, "ns": elapsed, "worked": worked})
-        aliases = self._aliases(result)
-        self.channel.send(
-            {
-                "outputs": skeleton,
-                "specs": [spec.to_json() for spec in specs],
-                "aliases": aliases,
-                "unjoined": not aliases and early.changed(),  # an alias of the inputs was spoiled with them
-            }
-        )
+        self.kept = [result] if told["keep"] else self.kept
+        self.channel.send(report)  # the last word of a turn: what follows is done in nobody's time, and the side is stopped
+
+    def again(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Hand over once more what an earlier call returned."""
+        return self._deliver(self.kept.pop(), message["shift"], message["strides"], None)
+
+    def trim(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Let go of whatever is held for the next call: memory that somebody else needs meanwhile."""
+        self.arguments, self.kept = (), []
+        if self.device == "cpu":
+            return {"peak": 0}
+        peak = torch.cuda.max_memory_reserved()
+        torch.cuda.empty_cache()
+        return {"peak": peak}
 
     def profile(self, message: dict[str, Any]) -> dict[str, Any]:
         """Device time by kernel name over a few calls, and the library operators that were dispatched."""
@@ -267,23 +282,27 @@ class Player:
         except BaseException as error:
             raise StageFailed(stage, error) from error
 
-    def _deliver(self, result: Any, shift: int, nonce: int) -> tuple[Any, list[TensorSpec]]:
+    def _deliver(self, result: Any, shift: int, strides: list[list[int]], nonce: int | None) -> dict[str, Any]:
+        """Copy the outputs to where they belong, in the reference's layout, and describe them."""
         assert self.outputs is not None
         skeleton, tensors = flatten(result)
         tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
-        specs, end = lay_out(tensors, shift)
+        specs, end = lay_out(tensors, shift, strides)
         fits = end <= self.outputs.capacity  # else it is more than the reference returns: the shapes or data types tell
+        addresses = []
         for tensor, spec in zip(tensors, specs) if fits else ():
             target = spec.view(self.outputs.base)
-            if self.device == "cpu" and tensor.device.type == "cpu" and tensor.stride() == spec.stride:
-                ctypes.memmove(
-                    target.data_ptr(), tensor.data_ptr(), spec.extent
-                )  # no library operator of torch's in the timed path
+            straight = tensor.device.type == "cpu" and tensor.stride() == spec.stride
+            addresses.append(tensor.data_ptr() if self.device == "cpu" and straight else 0)
+            if addresses[-1]:  # no library operator of torch's in the timed path
+                ctypes.memmove(target.data_ptr(), tensor.data_ptr(), spec.extent)
             else:
                 target.copy_(tensor)
-        self._write_word("done", nonce)
+        if nonce is not None:
+            self._write_word("done", nonce)
         self._finish()
-        return skeleton, specs
+        own = [list(tensor.stride()) for tensor in tensors]
+        return {"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "own": own, "addresses": addresses}
 
     def _finish(self) -> None:
         """Wait for all streams of the device, whichever the module used."""

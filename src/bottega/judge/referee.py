@@ -13,18 +13,21 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from bottega.judge.acquaintance import Acquaintance, get_acquainted, of_reference
+from bottega.judge.acquaintance import Acquaintance, Unrepeatable, fresh, get_acquainted, of_reference
 from bottega.judge.arena import Arena
 from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceCare, wake
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
+from bottega.judge.inputs import Drawn
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.lease import Lease
+from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, one_line, release
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
@@ -74,6 +77,7 @@ class Referee:
         self.known = Acquaintance()
         self.state = "loaded"
         self.reference: Reference
+        self.oracle: Oracle
         self._buffers: tuple[Arena, Arena] | None = None
 
     def serve(self) -> None:
@@ -115,14 +119,30 @@ class Referee:
                 self.care = DeviceCare(self.device)
                 for side in self.baselines.values():
                     side.listen(deadline)
-            self.reference = Reference(payload["source"], self.device, self.settings.training)
-            with self.lease.shared() if self.device == "cpu" else nullcontext():  # loading hardly touches a GPU
-                for side in self.baselines.values():
-                    self._load_reference(side, payload["source"], deadline)
-            self.known = get_acquainted(
-                self.reference, self.baselines, self.care, self.lease, self.settings.precision, deadline
-            )
+            try:
+                self._get_acquainted(payload["source"], deadline)
+            except Unrepeatable:
+                if self.settings.training is not None:
+                    raise
+                self.settings = replace(self.settings, training=False)
+                self._get_acquainted(payload["source"], deadline)
+                self.known.notes.append(
+                    "mode: as built, the reference answers differently every time; it was judged in evaluation mode"
+                )
         return {"opened": True, "facts": self.known.facts}
+
+    def _get_acquainted(self, source: str, deadline: float) -> None:
+        self.reference = Reference(source, self.device, self.settings.training)
+        self.oracle = Oracle(self.reference)
+        with self.lease.shared() if self.device == "cpu" else nullcontext():  # loading hardly touches a GPU
+            for side in self.baselines.values():
+                self._load_reference(side, source, deadline)
+        self.known = get_acquainted(
+            self.reference, self.oracle, self.baselines, self.care, self.lease, self.settings.precision, deadline
+        )
+
+    def draw(self, variant: str = "plain") -> Drawn:
+        return fresh(self.known, self.reference, self.baselines["eager"], variant)
 
     def examine(self, message: dict[str, Any]) -> dict[str, Any]:
         payload_at, end, reins = self.channel.claim_descriptors(3)
@@ -132,6 +152,8 @@ class Referee:
             found = Examination(self, side, payload["source"], payload["language"], payload["settings"]).run()
         finally:
             side.close()
+            if self.known.large:
+                self.oracle.forget()
             self._tidy()
         return {"examination": found}
 
@@ -158,6 +180,7 @@ class Referee:
             "initial": self.reference.initial,
             "seed": self.reference.seed,
             "state": self.reference.state_bytes("loaded"),
+            "by_order": bool(self.reference.guessable),
             "precision": self.settings.precision,
             "autocast": name == "task",
             "training": self.settings.training,

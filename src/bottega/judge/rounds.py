@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
-import torch
-
+from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.clocks import Pair, combine, floor_width
 from bottega.judge.compare import index_text
-from bottega.judge.inputs import Drawn
-from bottega.judge.reference import Reference
+from bottega.judge.inputs import Drawn, flat
+from bottega.judge.oracle import Oracle
+from bottega.judge.secret import places
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, Turn
 from bottega.judge.statistics import decided, narrow
 from bottega.judge.terms import Terms
-from bottega.judge.trials import Held, conduct, hold, matched_outputs
+from bottega.judge.trials import REUSED, Held, conduct, hold, matched_outputs, may_keep
 
+KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
+"""Rounds: so often a side is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
+how long: whoever hands out a few buffers in turn would need one for every call."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -35,7 +39,8 @@ class Rounds:
 
 
 def run_rounds(
-    reference: Reference,
+    draw: Callable[[str], Drawn],
+    oracle: Oracle,
     baselines: dict[str, Side],
     candidate: Side,
     accepted: dict[str, list[tuple[float, float]]],
@@ -43,6 +48,7 @@ def run_rounds(
     settings: Settings,
     terms: Terms,
     ahead: list[Drawn],
+    known: Acquaintance,
 ) -> Rounds:
     """Play rounds until the interval is decided, the time is used up, or an output is wrong.
 
@@ -59,18 +65,25 @@ def run_rounds(
     next_look = fewest
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
-        drawn = ahead.pop() if ahead else reference.draw(secrets.choice(list(accepted)))
+        drawn = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+        keep = may_keep(known) and not known.large and candidate.kept is None and secrets.randbelow(KEEP_ONE_IN) == 0
         turns: dict[str, Turn] = {}
         for name in order:
-            turns[name] = sides[name].play(drawn, terms)
+            turns[name] = sides[name].play(drawn, terms, keep=keep)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
         sampled = min(SAMPLED_ABOVE[candidate.device], QUICKLY_SAMPLED if settings.quick else 1 << 62)
-        problem = _inspect(reference, result, baselines, candidate, turns, drawn, accepted[drawn.variant], terms, sampled)
+        problem = _inspect(oracle, result, baselines, candidate, turns, drawn, accepted[drawn.variant], terms, sampled)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
+        if not keep and candidate.kept is not None and (candidate.reads_memory or secrets.randbelow(2)):
+            if candidate.kept_is_altered(terms.strides, terms.deadline()):
+                result.violations.append(REUSED)
+                return result
+            if secrets.randbelow(LET_GO_ONE_IN) == 0:
+                candidate.kept = None  # another one next time
         mine = turns["candidate"]
         for name in baselines:
             theirs = turns[name]
@@ -85,6 +98,8 @@ def run_rounds(
                 candidate_waited_delivery=mine.waited_delivery_ns,
                 candidate_ran=mine.ran_ns,
                 baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
+                baseline_waited=theirs.waited_delivery_ns,
+                restrided=mine.restrided,
                 held=theirs.held_ns,
             )
             result.pairs[name].append(pair)
@@ -118,28 +133,28 @@ def left_behind(rounds: Rounds) -> str:
 
 def _sampled(held: Held, most: int) -> Held:
     """The pair as flat tensors: all of it, or as many random places as can be looked at between two timed calls."""
-    got, want = held.got.reshape(-1), held.want.reshape(-1)
+    got, want = flat(held.got), flat(held.want)  # both are laid out alike
     if got.numel() > most:
-        places = torch.randint(got.numel(), (most,), device=got.device)
-        got, want = got[places], want[places]
+        chosen = places(got.numel(), most, got.device)
+        got, want = got[chosen], want[chosen]
     return Held(held.place, got, want, held.typical)
 
 
-def _wrong_by_the_oracle(reference: Reference, each: Held, held: list[Held], drawn: Drawn, terms: Terms) -> bool:
+def _wrong_by_the_oracle(oracle: Oracle, each: Held, held: list[Held], drawn: Drawn, terms: Terms) -> bool:
     """Where a few integers differ from the baseline's, the truth decides whose fault it is."""
     place = held.index(each)
     outputs = [other.want for other in held[: len(held) - len(terms.mutates)]]
     if place >= len(outputs):
         return True
     comparison = each.comparison(terms.precision)
-    for piece in reference.truth(drawn, terms.state, outputs):
+    for piece in oracle.truth(drawn, terms.state, outputs):
         got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
-        comparison.feed(got.reshape(-1), want.reshape(-1), piece.outputs[place].reshape(-1), comparison.elements)
+        comparison.feed_all(got, want, piece.outputs[place])
     return bool(comparison.problem)
 
 
 def _inspect(
-    reference: Reference,
+    oracle: Oracle,
     result: Rounds,
     baselines: dict[str, Side],
     candidate: Side,
@@ -164,13 +179,14 @@ def _inspect(
         comparison = looked_at.comparison(terms.precision, off)
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
-            if not _wrong_by_the_oracle(reference, each, held, drawn, terms):
+            if not _wrong_by_the_oracle(oracle, each, held, drawn, terms):
                 continue  # a tie that rounding may break either way
         elif not comparison.exact and not comparison.problem:
             continue
         if comparison.unequal or comparison.problem:
             expected, received = comparison.worst_pair
             whole = looked_at.got.numel() == each.want.numel()
-            at = index_text(comparison.worst_at, tuple(each.want.shape)) if whole else "a sampled place"
+            known_place = whole and each.want.is_contiguous()
+            at = index_text(comparison.worst_at, tuple(each.want.shape)) if known_place else "a sampled place"
             return f"{each.place} is wrong at {at}: expected {expected:.8g}, got {received:.8g}"
     return ""

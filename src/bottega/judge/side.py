@@ -25,6 +25,7 @@ from bottega.judge.glance import Glance
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
+from bottega.judge.kept import Kept
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
 from bottega.judge.sandbox import free_cores
 from bottega.judge.sandbox.core_time import CoreTime, thread_times
@@ -40,6 +41,8 @@ a call that takes longer than this, what a message and a launch take is no part 
 GAP_SECONDS, MOST_GAPS = 0.001, 3
 """A try that comes back sooner than a time slice met a gap: the side's device waits for its host. It costs such a call a change to
 and fro, a few tenths of a millisecond, so after a few of them (the first ends with the hold) the side's message is waited for."""
+LARGE_BYTES = 256 << 20
+"""What is larger is given back to the device as soon as it is not needed."""
 LONGEST_CALL_NS = 10**15
 MOST_COMPILATIONS = 256
 """In one call; a kernel with many variants is compiled for each."""
@@ -69,6 +72,8 @@ class Turn:
     skeleton: Any
     specs: list[TensorSpec]
     aliases: bool
+    restrided: bool
+    """Whether an output had another layout than the reference's, by the player's own word."""
     settle_ns: int
     """How long the referee's own preparation took: it grows when a side left work behind on the device."""
     late_write: bool
@@ -98,6 +103,9 @@ class Side:
         """Bytes of the output arena that a right answer fills."""
         self.spent = CoreTime()
         """From the last time it was stopped but one to the last."""
+        self.kept: Kept | None = None
+        self.reads_memory = device == "cpu"
+        """Whether the supervisor can look at what the side holds; cleared for good when it cannot for a trusted side."""
 
     def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request while the player runs freely, and return its answer."""
@@ -123,26 +131,45 @@ class Side:
             descriptors += (self.fence.word.descriptor,)
         self.ask(message, deadline, descriptors)
 
+    def take_in(self, drawn: Drawn) -> None:
+        """Keep contents in this trusted side's own inputs: the original for all sides. Not where its module changes its inputs."""
+        assert self.inputs is not None
+        drawn.specs = self._placed(drawn)
+        for spec, tensor in zip(drawn.specs, drawn.tensors):
+            spec.view(self.inputs.base).copy_(tensor)
+        size = sum(tensor.nbytes for tensor in drawn.tensors)
+        drawn.tensors, drawn.home = [spec.view(self.inputs.base) for spec in drawn.specs], self
+        if size > LARGE_BYTES:
+            torch.cuda.empty_cache()
+
     def place(self, drawn: Drawn) -> tuple[list[TensorSpec], Message]:
         """Where the next inputs will lie, somewhere else than the last, and how the player is told."""
+        specs = drawn.specs if drawn.home is self else self._placed(drawn)
+        return specs, {"skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}
+
+    def _placed(self, drawn: Drawn) -> list[TensorSpec]:
         specs, end = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
         if self.inputs is None or end > self.inputs.capacity:
             raise InvalidTask("get_inputs() draws another shape every time; a task has one shape")
-        return specs, {"skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}
+        return specs
+
+    def _fill(self, specs: list[TensorSpec], drawn: Drawn) -> None:
+        assert self.inputs is not None
+        for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self else ():
+            spec.view(self.inputs.base).copy_(tensor)
 
     def survey(self, drawn: Drawn, deadline: float) -> Message:
         """How much room the outputs need, found by a call whose outputs nobody looks at."""
         assert self.inputs is not None
         specs, told = self.place(drawn)
         self.ask({"do": "prepare", **told}, deadline)
-        for spec, tensor in zip(specs, drawn.tensors):
-            spec.view(self.inputs.base).copy_(tensor)
+        self._fill(specs, drawn)
         if self.device != "cpu":
             torch.cuda.synchronize()
         return self.ask({"do": "survey"}, deadline)
 
-    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False) -> Turn:
-        """One turn on fresh contents at a fresh address. Returns frozen.
+    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False) -> Turn:
+        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the side goes on to hold what it returned.
 
         Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
         would save the copy that the other side has to make. And whoever says early that the call has returned, to learn the
@@ -156,8 +183,7 @@ class Side:
             self.ask({"do": "prepare", **told}, deadline)
             told = {}
         settling = time.perf_counter_ns()
-        for spec, tensor in zip(specs, drawn.tensors):
-            spec.view(self.inputs.base).copy_(tensor)
+        self._fill(specs, drawn)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)  # NaN in every floating type
         glance = self._glance([specs[i] for i in sorted(terms.mutates)], shift)
@@ -168,6 +194,7 @@ class Side:
         settle_ns = time.perf_counter_ns() - settling
         if self.channel.has_unread():
             raise SideFailed("forged", text="the candidate's process spoke before it was asked")
+        self._must_have_rested()
         nonce = secrets.randbits(52)
         if sampled:
             self.reins.sample_resume()
@@ -179,7 +206,7 @@ class Side:
         self._send({"go": nonce, **told})
         returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, terms)
         struck = time.perf_counter_ns()
-        self._send({"deliver": shift})
+        self._send({"deliver": shift, "strides": terms.strides, "keep": keep})
         if returned is None:
             self._hear("returned", nonce, terms)
         done = self._over(glance, "done", nonce, 0, terms)
@@ -187,19 +214,20 @@ class Side:
         done = done or self._hear("done", nonce, terms)
         waited = self._waited() - waited
 
-        deadline = terms.deadline()
+        self.freeze(terms.deadline())
         if sampled:
             self.reins.sample_pause()
-        report = self.listen(deadline)
-        self.freeze(deadline)
         spoil.mend()
         late = glance.changed()
         try:
             inner, worked = int(done["ns"]), int(done.get("worked", 0))
             if not (0 <= inner < LONGEST_CALL_NS and 0 <= worked < LONGEST_CALL_NS):
                 raise ValueError("a time that cannot be")
-            output_specs = [TensorSpec.from_json(spec) for spec in report["specs"]]
-            skeleton = report["outputs"]
+            output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
+            skeleton = done["outputs"]
+            restrided = any(list(own) != list(spec.stride) for own, spec in zip(done["own"], output_specs))
+            if keep:
+                self._remember(output_specs, [int(address) for address in done["addresses"]])
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
         self._must_lie_in_order(output_specs, shift)
@@ -209,9 +237,10 @@ class Side:
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
-            aliases=bool(report.get("aliases")),
+            aliases=bool(done.get("aliases")),
+            restrided=restrided,
             settle_ns=settle_ns,
-            late_write=late or report.get("unjoined") is True,
+            late_write=late or done.get("unjoined") is True,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
@@ -301,6 +330,58 @@ class Side:
             for i, (view, tensor) in enumerate(zip(views, drawn.tensors))
             if not same_bytes(view, _laid_out_like(tensor, view))
         ]
+
+    def _remember(self, specs: list[TensorSpec], addresses: list[int]) -> None:
+        """Look at what was just returned, to know it again. The addresses are the side's word: the same must stand there now."""
+        assert self.outputs is not None
+        self.output_views(specs)  # what lies outside is found here
+        kept = Kept.of(self.outputs.base, specs, addresses if self.reads_memory and len(addresses) == len(specs) else [])
+        if kept.addresses:
+            read = self._read_memory(kept.regions())
+            if read is None or not kept.equals_bytes(read):
+                raise SideFailed("forged", text="the outputs do not lie where the candidate's process says")
+        self.kept = kept
+
+    def kept_is_altered(self, strides: tuple[tuple[int, ...], ...], deadline: float) -> bool:
+        """Whether what a call returned that was kept is something else by now. On a GPU the side hands it over again for that, and lets it go."""
+        kept = self.kept
+        if kept is None:
+            return False
+        if kept.addresses:
+            read = self._read_memory(kept.regions())
+            return read is None or not kept.equals_bytes(read)
+        assert self.outputs is not None
+        self.kept, shift = None, ALIGNMENT * secrets.randbelow(SHIFTS)
+        self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)
+        reply = self.ask({"do": "again", "shift": shift, "strides": strides}, deadline)
+        try:
+            specs = [TensorSpec.from_json(spec) for spec in reply["specs"]]
+            self._must_lie_in_order(specs, shift)
+            filled = [spec for spec in specs if spec.extent >= 8][: len(kept.specs)]
+            same = [spec.extent for spec in filled] == [spec.extent for spec in kept.specs]
+            return not same or not kept.equals(kept.read(self.outputs.base, filled))
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
+            raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
+
+    def trim(self, deadline: float) -> int:
+        """Have the player give back what it holds for the next call. Returns the most it has had of the device, by its own word."""
+        self.kept = None
+        peak = self.ask({"do": "trim"}, deadline).get("peak")
+        return peak if isinstance(peak, int) and 0 <= peak < 1 << 50 else 0
+
+    def _read_memory(self, regions: list[tuple[int, int]]) -> list[bytes] | None:
+        try:
+            return self.reins.read_memory(regions)
+        except JudgeError:
+            raise SideFailed("died") from None
+
+    def _must_have_rested(self) -> None:
+        """On a CPU, by the operating system's own count, nothing of the side ran since it was stopped."""
+        try:
+            if self.device == "cpu" and not self.reins.still():
+                raise SideFailed("forged", text="the candidate's processes ran while they were stopped")
+        except JudgeError:
+            raise SideFailed("died") from None
 
     def _waited(self) -> int:
         """The referee, so far; on a GPU nobody's waiting is counted."""

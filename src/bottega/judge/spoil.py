@@ -10,6 +10,7 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.layout import TensorSpec
+from bottega.judge.secret import places as secret_places
 
 SPOILED_BLOCKS, SPOILED_WORDS = 64, 128
 """Blocks over all inputs (at least one for each), and words of eight bytes in a block: few enough for one thread and one launch."""
@@ -46,5 +47,5 @@ class Spoil:
 def _places(spec: TensorSpec, blocks: int) -> torch.Tensor:
     """Indices of words in the arena. A tensor begins at a whole word; behind its end there is room up to the next one."""
     count = -(-spec.extent // 8)
-    starts = torch.randint(count, (blocks, 1))
+    starts = secret_places(count, blocks).view(blocks, 1)
     return (starts + torch.arange(SPOILED_WORDS)).remainder_(count).view(-1) + spec.offset // 8

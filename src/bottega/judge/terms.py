@@ -33,5 +33,7 @@ class Terms:
     """Called before each turn: lets a timer have the device that waits for it."""
     apart: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while a player compiles in the middle of a call: the device is not used then, and others may have it."""
+    strides: tuple[tuple[int, ...], ...] = ()
+    """How each output is laid out in memory: as the reference returns it. Whoever returns another layout has it changed, and pays for it."""
     typical: tuple[float, ...] = ()
     """Size of each output over several draws: one draw of a scalar may cancel to almost nothing."""

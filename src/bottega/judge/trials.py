@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.inputs import Drawn
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import TensorSpec, dtype_name, is_dense, plain_values, same_shape
-from bottega.judge.reference import Reference
+from bottega.judge.oracle import Oracle
 from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.terms import Terms
 
@@ -25,6 +27,7 @@ CROWDED = {
     "type": "OutOfMemory",
     "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
 }
+REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
 ROUNDED_TRUTH = (2e-5, 0.2)
 """The error that the reference's own output may carry where it has to serve as the truth."""
 
@@ -35,6 +38,8 @@ class Trial:
     skipped: str = ""
     problem: str = ""
     """Empty, or in words what is wrong with the candidate's outputs."""
+    restrided: bool = False
+    """The candidate's output had another layout than the reference's."""
     precision_suspect: bool = False
     """Wrong everywhere by little: the mark of arithmetic in a lower precision."""
     violations: list[tuple[str, str]] = field(default_factory=list)
@@ -61,16 +66,21 @@ class Held:
 
 
 def run_trial(
-    reference: Reference,
+    draw: Callable[[str], Drawn],
+    oracle: Oracle,
     eager: Side,
     candidate: Side,
     variant: str,
     terms: Terms,
+    *,
+    known: Acquaintance,
 ) -> Trial:
     trial = Trial(variant)
-    drawn = reference.draw(variant)
+    drawn = draw(variant)
     try:
         expected = eager.play(drawn, terms)
+        if known.large:
+            eager.trim(terms.deadline())
     except SideFailed as failure:
         if out_of_memory(str(failure.detail.get("text", ""))):
             raise SideFailed("failure", CROWDED) from None
@@ -78,7 +88,9 @@ def run_trial(
             raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
         trial.skipped = "the reference raises on it"
         return trial
-    got = candidate.play(drawn, terms)
+    before = candidate.kept is not None
+    got = candidate.play(drawn, terms, keep=not before and may_keep(known))
+    trial.restrided = got.restrided
     trial.violations = conduct(candidate, got, drawn, terms)
     outputs, problem = matched_outputs(candidate, got, expected, terms.precision)
     if problem:
@@ -89,8 +101,17 @@ def run_trial(
     mutated = sorted(terms.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
-    _against_truth(trial, held, reference, drawn, terms)
+    _against_truth(trial, held, oracle, drawn, terms)
+    if before and candidate.kept_is_altered(terms.strides, terms.deadline()):
+        trial.violations.append(REUSED)
+    if known.large and candidate.kept is None:
+        candidate.trim(terms.deadline())
     return trial
+
+
+def may_keep(known: Acquaintance) -> bool:
+    """Whether a candidate can be held to what it returned: not where the reference itself returns its inputs or what it changes later."""
+    return not (known.aliases or known.mutates or known.reuses_outputs)
 
 
 def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
@@ -140,29 +161,29 @@ def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) 
         lower = precision in ("bf16", "fp16") and mine.dtype.startswith(("float", "bfloat"))
         if mine.dtype != theirs.dtype and not lower:
             return [], f"{place} has data type {mine.dtype}; the reference's has {theirs.dtype}"
-        if not is_dense(mine.shape, mine.stride):
-            return [], f"{place} could not be read back"
+        if not is_dense(mine.shape, mine.stride) or mine.stride != theirs.stride:
+            return [], f"{place} was not handed over in the layout of the reference's"
         readable.append(mine)
     return candidate.output_views(readable), ""
 
 
-def _against_truth(trial: Trial, held: list[Held], reference: Reference, drawn: Drawn, terms: Terms) -> None:
+def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn, terms: Terms) -> None:
     """Compare everything with the oracle, piece by piece, and write what was found into the trial."""
     outputs = [each.want for each in held[: len(held) - len(terms.mutates)]]
     comparisons: list[Comparison] = []
     samples: list[torch.Tensor] = []
     nonfinite_truth = False
-    for piece in reference.truth(drawn, terms.state, outputs):
+    for piece in oracle.truth(drawn, terms.state, outputs):
         truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(terms.mutates))]
         if not comparisons:
-            rounding = ROUNDED_TRUTH if reference.oracle_kind == "reference" else None
+            rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
             comparisons = [each.comparison(terms.precision, rounding) for each in held]
             samples = truths
         for each, truth, comparison in zip(held, truths, comparisons):
             got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
-            comparison.feed(got.reshape(-1), want.reshape(-1), truth.reshape(-1), comparison.elements)
+            comparison.feed_all(got, want, truth)
             if truth.is_floating_point():
-                nonfinite_truth |= not bool(truth.double().sum().isfinite())
+                nonfinite_truth |= not bool(truth.sum().isfinite())
     if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"
         return

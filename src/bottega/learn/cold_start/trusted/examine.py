@@ -49,7 +49,7 @@ class Examination:
             "stages": {},
             "notes": [NOTE],
             "facts": room.known.facts,
-            "oracle": room.reference.oracle_kind,
+            "oracle": room.oracle.kind,
         }
         self._name, self._since = "building", time.monotonic()
 
@@ -67,7 +67,7 @@ class Examination:
             self.fail(failure)
         except torch.OutOfMemoryError:
             raise Crowded from None
-        self.found["oracle"] = self.room.reference.oracle_kind
+        self.found["oracle"] = self.room.oracle.kind
 
     def fail(self, failure: SideFailed) -> None:
         self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
@@ -101,7 +101,7 @@ class Examination:
         built: Any = _step("construct", path, lambda: factory(*pickle.loads(reference.initial_pickle)))
         if not isinstance(built, torch.nn.Module):
             raise SideFailed("failure", describe("construct", TypeError("ModelNew is not a torch.nn.Module"), path))
-        mismatch = _step("state", path, lambda: load_state(built, reference.state_bytes("loaded")))
+        mismatch = _step("state", path, lambda: load_state(built, reference.state_bytes("loaded"), bool(reference.guessable)))
         if room.settings.training is not None:
             built.train(room.settings.training)
         side = OwnSide("candidate", _step("construct", path, lambda: built.to(room.device)), room.device, path)
@@ -116,7 +116,7 @@ class Examination:
         set_precision(self.room.settings.precision)
         terms = self.room.terms(found["parameters"])
         for kept in self.room.draws(found["parameters"]):
-            trial = run_trial(kept, kept, self.side, kept.drawn.variant, terms)  # type: ignore[arg-type]
+            trial = run_trial(kept.draw, kept, kept, self.side, kept.drawn.variant, terms, known=self.room.known)  # type: ignore[arg-type]
             found["trials"].append(trial.to_json())
             found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
             if trial.problem or trial.violations:

@@ -6,10 +6,8 @@ may have written where it must not, so after one of those they are summed up aga
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -20,8 +18,9 @@ from bottega.judge.device import DeviceCare
 from bottega.judge.inputs import Drawn, flat_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import TensorSpec, is_dense
-from bottega.judge.loading import autocast, load_state, set_precision
-from bottega.judge.reference import Piece, Reference
+from bottega.judge.loading import autocast, set_precision
+from bottega.judge.oracle import Oracle, Piece
+from bottega.judge.reference import Reference
 from bottega.judge.settings import Settings
 from bottega.judge.side import SideFailed, Turn
 from bottega.judge.terms import Terms, nothing
@@ -36,9 +35,9 @@ KEPT_BYTES = 1 << 30
 
 @dataclass
 class Kept:
-    """One draw. It stands in for the reference and for the eager side of the judge's `run_trial`."""
+    """One draw. It stands in for the oracle and for the eager side of the judge's `run_trial`."""
 
-    reference: Reference
+    oracle: Oracle
     state: str
     drawn: Drawn
     turn: Turn | None = None
@@ -49,8 +48,8 @@ class Kept:
     pieces: list[Piece] = field(default_factory=list)
 
     @property
-    def oracle_kind(self) -> str:
-        return self.reference.oracle_kind
+    def kind(self) -> str:
+        return self.oracle.kind
 
     def draw(self, variant: str = "plain") -> Drawn:
         return self.drawn
@@ -67,7 +66,7 @@ class Kept:
         return self.after
 
     def truth(self, drawn: Drawn, state: str, outputs: list[torch.Tensor]) -> Iterator[Piece]:
-        yield from self.pieces or self.reference.truth(self.drawn, self.state, self.outputs)
+        yield from self.pieces or self.oracle.truth(self.drawn, self.state, self.outputs)
 
     def tensors(self) -> Iterable[torch.Tensor]:
         truths = (tensor for piece in self.pieces for tensor in piece.outputs)
@@ -80,6 +79,7 @@ class TaskRoom:
     def __init__(self, task: Task, settings: Settings, device: str, care: DeviceCare, lease: Apart) -> None:
         self.task, self.settings, self.device, self.care, self.lease = task, settings, device, care, lease
         self.reference = Reference(task.source, device, settings.training)
+        self.oracle = Oracle(self.reference)
         self.known = Acquaintance()
         self.baselines: dict[str, OwnSide] = {}
         self._kept: dict[str, list[Kept]] = {}
@@ -101,12 +101,14 @@ class TaskRoom:
         set_precision(precision)
         self.baselines["eager"] = self._baseline("eager")
         drawn = reference.draw()
-        must_vary(drawn, reference.draw())
+        must_vary(drawn, reference)
         known = self.known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)
         first = self._first(drawn)
         if not first.specs:
             raise InvalidTask("the model returns no tensor: there is nothing to compare")
         known.mutates, known.aliases = frozenset(self.eager.mutated(first, drawn)), first.aliases
+        known.strides = tuple(spec.stride for spec in first.specs)
+        self.oracle.mutates = bool(known.mutates)
         outputs = [tensor.clone() for tensor in self.eager.outputs]
         self._first(drawn)
         must_repeat(outputs, self.eager.outputs)
@@ -152,7 +154,7 @@ class TaskRoom:
         return not changed
 
     def _drawn(self, variant: str, state: str) -> Kept:
-        kept = Kept(self.reference, state, self.reference.draw(variant))
+        kept = Kept(self.oracle, state, self.reference.draw(variant))
         try:
             kept.turn = self.eager.play(kept.drawn, self.terms(state))
         except SideFailed as failure:
@@ -169,10 +171,9 @@ class TaskRoom:
     def _keep_truth(self, kept: Kept) -> None:
         size = 0
         pieces = []
-        for piece in self.reference.truth(kept.drawn, kept.state, kept.outputs):
-            inputs = piece.inputs_after if self.known.mutates else []
-            pieces.append(Piece(piece.rows, piece.outputs, inputs))
-            size += sum(tensor.nbytes for tensor in [*piece.outputs, *inputs])
+        for piece in self.oracle.truth(kept.drawn, kept.state, kept.outputs):
+            pieces.append(piece)
+            size += sum(tensor.nbytes for tensor in [*piece.outputs, *piece.inputs_after])
             if size > KEPT_BYTES:
                 return
         kept.pieces = pieces
@@ -200,11 +201,8 @@ class TaskRoom:
 
     def _baseline(self, name: str) -> OwnSide:
         reference, settings = self.reference, self.settings
-        torch.manual_seed(reference.seed)
-        model: Any = reference.model_class(*pickle.loads(reference.initial_pickle))
-        load_state(model, reference.state_bytes("loaded"))
-        if settings.training is not None:
-            model.train(settings.training)
+        model = reference.build()
+        model.load_state_dict(reference.state("loaded"), strict=True)
         return OwnSide(name, model.to(self.device), self.device, context=autocast(self.device, settings.precision))
 
     def _use(self, state: str) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn, same_bytes
-from bottega.judge.layout import TensorSpec, flatten, is_dense, lay_out, unflatten
+from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
 from bottega.judge.side import SideFailed, Turn
 from bottega.judge.terms import Terms
 from bottega.learn.cold_start.trusted.unwritten import Unwritten
@@ -34,8 +34,10 @@ class OwnSide:
         self.context = context or nullcontext()
         self.outputs: list[torch.Tensor] = []
         self.inputs: list[torch.Tensor] = []
+        self.kept = None
+        """Nothing is held over calls here: whoever is trusted returns memory of its own."""
 
-    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False) -> Turn:
+    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False) -> Turn:
         terms.breathe()
         self.outputs = []
         self.inputs = [tensor.clone() for tensor in drawn.tensors]
@@ -45,14 +47,15 @@ class OwnSide:
                 result = self.module(*unflatten(drawn.skeleton, self.inputs))
             self.wait()
             skeleton, tensors = flatten(result)
-            specs = lay_out(tensors)[0]
+            specs = lay_out(tensors, 0, terms.strides)[0]
             aliases = _aliases(tensors, self.inputs)
-            self.outputs = [_readable(tensor, self.device) for tensor in tensors]
+            self.outputs = [_readable(tensor, spec, self.device) for tensor, spec in zip(tensors, specs)]
+            restrided = any(tensor.stride() != spec.stride for tensor, spec in zip(tensors, specs))
         except torch.OutOfMemoryError:
             raise Crowded from None
         except Exception as error:
             raise SideFailed("failure", describe("forward", error, self.path)) from None
-        return Turn(0, 0, 0, skeleton, specs, aliases, 0, False)
+        return Turn(0, 0, 0, skeleton, specs, aliases, restrided, 0, False)
 
     def output_views(self, specs: Sequence[TensorSpec]) -> list[torch.Tensor]:
         return self.outputs
@@ -75,9 +78,11 @@ class OwnSide:
             torch.cuda.synchronize()
 
 
-def _readable(tensor: torch.Tensor, device: str) -> torch.Tensor:
+def _readable(tensor: torch.Tensor, spec: TensorSpec, device: str) -> torch.Tensor:
     tensor = tensor.detach().resolve_conj().resolve_neg().to(device)
-    return tensor if is_dense(tensor.shape, tensor.stride()) else tensor.contiguous()
+    if tensor.stride() == spec.stride:
+        return tensor
+    return torch.empty_strided(spec.shape, spec.stride, dtype=tensor.dtype, device=device).copy_(tensor)
 
 
 def _aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> bool:

@@ -1,0 +1,170 @@
+"""The truth: the task's own model in fp64 on the same inputs, whole or in pieces along the batch.
+
+In pieces when the whole does not fit the memory that a verdict may take, after checking that the model treats batch entries
+independently; failing that on the host, and failing that the reference's own output is the truth. The verdict says which it was.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from bottega.judge.inputs import Drawn
+from bottega.judge.layout import flatten, unflatten
+from bottega.judge.reference import Reference, release
+
+HOST_ORACLE_BYTES = 4 << 30
+"""Inputs larger than this are not worth an fp64 pass on the host."""
+INDEPENDENT = {"rtol": 1e-3, "atol": 1e-4}
+
+
+@dataclass
+class Piece:
+    """A slice of the batch (or all of it) with the truth for it."""
+
+    rows: slice
+    outputs: list[torch.Tensor]
+    inputs_after: list[torch.Tensor]
+
+
+class Oracle:
+    def __init__(self, reference: Reference):
+        self.reference = reference
+        self.device = reference.device
+        self.kind = "fp64"
+        """`fp64`, `fp64 on the host`, or `reference` where there is no other truth."""
+        self.room: int | None = None
+        """Bytes of the device that an answer may take; None for as many as there are."""
+        self.workspace = 0
+        """What the reference itself takes beside its inputs and outputs."""
+        self.mutates = False
+        self.rows: int | None = None
+        """Batch entries at a time; None for all."""
+        self.sliced: tuple[int, ...] = ()
+        """Which inputs have the batch that is sliced."""
+        self._model: torch.nn.Module | None = None
+        self._where = ""
+
+    def truth(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> Iterator[Piece]:
+        """The right outputs for `drawn`, piece by piece; `reference` is what the baseline made of the same inputs."""
+        if self.rows is None and self.kind == "fp64" and self._too_large(drawn, reference):
+            parts = self._parts(drawn, reference)
+            if parts > 1 and self._may_slice(drawn, state, reference):
+                self.rows = max(1, drawn.tensors[self.sliced[0]].shape[0] // parts)
+        done = 0  # batch entries that were answered: nobody gets one twice
+        while self.kind != "reference":
+            try:
+                for piece in self._pieces(drawn, state, reference, done):
+                    yield piece
+                    done = piece.rows.stop or 0
+                return
+            except torch.OutOfMemoryError:
+                self._shrink(drawn, state, reference)
+            except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
+                self.kind = "reference"  # the model insists on its data type, or has no fp64 form
+            self.forget()
+        rest = slice(done, None) if done else slice(None)
+        yield Piece(rest, [each[rest] if done else each for each in reference], drawn.tensors)
+
+    def forget(self) -> None:
+        """Give back the fp64 model and its memory."""
+        self._model = None
+        release(self.device)
+
+    def _pieces(self, drawn: Drawn, state: str, reference: list[torch.Tensor], done: int) -> Iterator[Piece]:
+        where = "cpu" if self.kind == "fp64 on the host" else self.device
+        model = self._prepared(state, where)
+        batch = drawn.tensors[self.sliced[0]].shape[0] if self.rows else 1
+        whole = {i: _wide(t, where) for i, t in enumerate(drawn.tensors) if self.rows and i not in self.sliced}
+        for start in range(done, batch, self.rows or 1):
+            rows = slice(start, min(start + self.rows, batch)) if self.rows else slice(None)
+            mine = [whole[i] if i in whole else _wide(t[rows] if self.rows else t, where) for i, t in enumerate(drawn.tensors)]
+            with torch.no_grad():
+                result = model(*unflatten(drawn.skeleton, mine))
+            outputs = flatten(result)[1]
+            for output, expected in zip(outputs, reference):
+                if expected.is_floating_point() and output.dtype != torch.float64:
+                    raise TypeError("the model computes in its own data type")
+            del result
+            yield Piece(
+                rows, [o.detach().to(self.device) for o in outputs], [t.to(self.device) for t in mine] if self.mutates else []
+            )
+
+    def _needed(self, drawn: Drawn, reference: list[torch.Tensor]) -> int:
+        """Bytes of an fp64 pass over everything at once."""
+        wide = sum(t.numel() * 8 if t.is_floating_point() else t.nbytes for t in [*drawn.tensors, *reference])
+        return wide + 2 * self.workspace
+
+    def _limit(self) -> int | None:
+        if self.device == "cpu":
+            return None
+        free = torch.cuda.mem_get_info()[0]
+        return free // 2 if self.room is None else max(self.room, free // 4)
+
+    def _too_large(self, drawn: Drawn, reference: list[torch.Tensor]) -> bool:
+        limit = self._limit()
+        return limit is not None and self._needed(drawn, reference) > limit
+
+    def _parts(self, drawn: Drawn, reference: list[torch.Tensor]) -> int:
+        limit = self._limit() or 1
+        return max(2, -(-3 * self._needed(drawn, reference) // (2 * max(limit, 1 << 28))))
+
+    def _prepared(self, state: str, where: str) -> torch.nn.Module:
+        if self._model is None or self._where != where:
+            self._model = self.reference.build().to(where).double()
+            self._where = where
+        # Loaded anew for every use: a model may keep statistics, and each call starts from the same state.
+        self._model.load_state_dict(self.reference.state(state), strict=True)
+        return self._model
+
+    def _shrink(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> None:
+        """The last attempt did not fit: try smaller pieces, then the host, then do without."""
+        self.forget()
+        if self.kind == "fp64" and self.rows is None and self._may_slice(drawn, state, reference):
+            self.rows = max(1, drawn.tensors[self.sliced[0]].shape[0] // 4)
+            return
+        if self.kind == "fp64" and self.rows is not None and self.rows > 1:
+            self.rows = max(1, self.rows // 4)
+            return
+        size = sum(t.nbytes for t in drawn.tensors)
+        small = self.device != "cpu" and self.kind == "fp64" and self.rows is None and size <= HOST_ORACLE_BYTES
+        self.rows, self.sliced = None, ()
+        self.kind = "fp64 on the host" if small else "reference"
+
+    def _may_slice(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> bool:
+        """Whether the outputs have one batch, and the model answers one entry of it alone as it does among the others. Inputs without
+        that batch (the second factor of a product) are given whole."""
+        tensors = drawn.tensors
+        if self.mutates or not tensors or not reference or any(not t.dim() for t in reference):
+            return False
+        batch = reference[0].shape[0]
+        batched = tuple(i for i, t in enumerate(tensors) if t.dim() and t.shape[0] == batch)
+        if batch < 2 or not batched or any(t.shape[0] != batch for t in reference):
+            return False
+        row = secrets.randbelow(batch)
+        model = self.reference.build().to(self.device)
+        model.load_state_dict(self.reference.state(state), strict=True)
+        for chosen in dict.fromkeys((batched, *((i,) for i in batched))):
+            mine = [t[row : row + 1].clone() if i in chosen else t for i, t in enumerate(tensors)]
+            try:
+                with torch.no_grad():
+                    alone = flatten(model(*unflatten(drawn.skeleton, mine)))[1]
+            except (RuntimeError, ValueError, IndexError):
+                continue
+            if all(
+                got.shape == want[row : row + 1].shape and torch.allclose(got, want[row : row + 1], **INDEPENDENT)
+                for got, want in zip(alone, reference)
+            ):
+                self.sliced = chosen
+                return True
+        return False
+
+
+def _wide(tensor: torch.Tensor, where: str) -> torch.Tensor:
+    """A copy of our own in fp64; what is no float stays what it is."""
+    if tensor.is_complex():
+        return tensor.to(where, torch.complex128, copy=True)
+    return tensor.to(where, torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)

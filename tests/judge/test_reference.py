@@ -1,0 +1,54 @@
+"""What a task's parameters are made of: values that nobody can know beforehand, whatever the constructor writes."""
+
+from __future__ import annotations
+
+import torch
+
+from bottega.judge.reference import Reference
+
+SOURCE = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(width)
+        self.linear = nn.Linear(width, width)
+        self.mix = nn.Parameter(torch.eye(width))
+        self.table = nn.Parameter(torch.arange(width).float().log1p())
+        self.tied = self.mix
+        self.register_buffer("mask", torch.tril(torch.ones(width, width)))
+
+    def forward(self, x):
+        return self.norm(self.linear(x) @ self.mix * self.table) @ self.mask
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+
+def get_init_inputs():
+    return [8]
+"""
+KNOWN = {"norm.weight", "norm.bias", "norm.running_mean", "norm.running_var", "mix", "tied", "table"}
+
+
+def test_what_begins_alike_whatever_the_seed_is_known_to_anybody() -> None:
+    assert Reference(SOURCE, "cpu", None).guessable == KNOWN
+
+
+def test_none_of_it_stays_as_it_was_built() -> None:
+    reference = Reference(SOURCE, "cpu", None)
+    for name in KNOWN:
+        before, after = reference.seeded_state[name], reference.random_state[name]
+        assert not torch.equal(before, after), name
+        assert float((before != after).float().mean()) > 0.9, name
+    assert torch.equal(reference.random_state["mask"], reference.seeded_state["mask"]), "a table of the architecture is its own"
+    assert torch.equal(reference.random_state["mix"], reference.random_state["tied"]), "one tensor under two names"
+    assert not torch.equal(reference.random_state["linear.weight"], reference.seeded_state["linear.weight"])
+    assert float(reference.random_state["norm.running_var"].min()) > 0
+
+
+def test_a_model_without_constants_leaves_nothing_to_guess() -> None:
+    source = SOURCE.replace("self.norm = nn.BatchNorm1d(width)", "self.norm = nn.Identity()")
+    source = source.replace("torch.eye(width)", "torch.randn(width, width)").replace("torch.arange(width).float().log1p()", "torch.rand(width)")
+    assert Reference(source, "cpu", None).guessable == frozenset()
