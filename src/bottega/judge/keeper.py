@@ -83,9 +83,3 @@ class Keeper:
         if not reply:
             raise JudgeError("the cell is gone: its warden closed the channel")
         return reply
-
-    def still(self) -> bool:
-        return True
-
-    def read_memory(self, regions: list[tuple[int, int]]) -> list[bytes] | None:
-        return None
