@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from bottega.core.errors import JudgeError
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
 from bottega.judge.budget import Budget, Stages
@@ -85,6 +86,8 @@ class Examination:
             self._stages()
         except SideFailed as failure:
             self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
+        except JudgeError:  # its supervisor does not answer, as `Side` has it in a turn
+            self.found["failure"] = {"kind": "died", "text": ""}
         except torch.OutOfMemoryError:
             self.found["failure"] = {"kind": "failure", **CROWDED}
         self.found["oracle"] = self.bench.oracle.kind

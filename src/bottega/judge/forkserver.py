@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bottega.core.errors import SandboxError, UsageError
-from bottega.judge.keeper import LARGEST_MESSAGE
 from bottega.judge.sandbox.cell import SPAWN_TIMEOUT_S, Cell, CellExit
 from bottega.judge.sandbox.environment import scrubbed
 from bottega.judge.sandbox.files import readable_paths
@@ -31,6 +30,7 @@ __all__ = ["Cell", "CellExit", "ForkServer", "Limits", "SandboxReport"]
 
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
+_LARGEST_HELLO = 1 << 18
 
 
 class ForkServer:
@@ -42,8 +42,10 @@ class ForkServer:
         extra_readonly: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         modes: Sequence[Mode] = MODES,
+        freezer: bool = True,
     ) -> None:
-        """`environment` is added to what is passed on of our own. `modes` are tried in this order, the first whole one is used."""
+        """`environment` is added to what is passed on of our own. `modes` are tried in this order, the first whole one is used.
+        Without `freezer`, cells are stopped by signals as on a machine that has none."""
         self.device = device
         self.require_sandbox = require_sandbox
         self.sandbox = SandboxReport({})
@@ -51,6 +53,7 @@ class ForkServer:
         self._extra_readonly = tuple(extra_readonly)
         self._environment = scrubbed(os.environ, environment or {})
         self._modes = tuple(modes)
+        self._freezer = freezer
         self._mode: Mode = "bare"
         self._refused = ""
         self._readable: tuple[str, ...] = ()
@@ -86,10 +89,12 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         writable: Sequence[str] = (),
         output: bool = True,
+        sends_descriptors: bool = False,
     ) -> Cell:
         """Run `entry` ("package.module:function") as `function(fds, arguments)` in a cell of its own.
 
         `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the cells' user.
+        `sends_descriptors`: whether it may hand descriptors to others, for trusted roles only.
         """
         if len(fds) > _MOST_FDS:
             raise UsageError(f"{len(fds)} descriptors for one cell; at most {_MOST_FDS} can be passed")
@@ -109,6 +114,8 @@ class ForkServer:
             writable=tuple(os.path.abspath(path) for path in writable),
             output=output,
             require_sandbox=self.require_sandbox,
+            sends_descriptors=sends_descriptors,
+            freezer=self._freezer,
             refused=self._refused,
         )
         return self._fill(order, fds)
@@ -145,7 +152,7 @@ class ForkServer:
         self._orders = ours
         poll = select.poll()
         poll.register(ours, select.POLLIN)
-        hello = ours.recv(LARGEST_MESSAGE) if poll.poll(_START_TIMEOUT_S * 1000) else b""
+        hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
         if not hello:
             said = self._last_words()
             self._stop_process()
@@ -174,6 +181,7 @@ class ForkServer:
                 writable=(),
                 output=True,
                 require_sandbox=False,
+                freezer=self._freezer,
                 refused=self._refused,
             )
             try:
@@ -214,7 +222,7 @@ class ForkServer:
             cell.kill()
             detail = told.get("error") or "a required part is missing: " + str(SandboxReport.from_missing(missing))
             raise SandboxError(f"the sandbox did not start: {detail}")
-        cell.sandbox = SandboxReport.from_missing(missing)
+        cell.sandbox = SandboxReport.from_missing(missing, told.get("stopped_by", ""))
         self._cells.add(cell)
         return cell
 

@@ -1,16 +1,19 @@
-"""The handle on a cell's reins, for a trusted process that stops and continues the cell inside its timed loop."""
+"""The handle on a cell's reins, for a trusted process that stops and continues the cell inside its timed loop.
+
+Whatever the supervisor says or does not say, the answer is a value or a `JudgeError`.
+"""
 
 from __future__ import annotations
 
 import json
-import select
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from bottega.core.errors import JudgeError
+from bottega.judge.sandbox import inspection, messages
 from bottega.judge.sandbox.core_time import CoreTime
-
-LARGEST_MESSAGE = 1 << 18
+from bottega.judge.sandbox.inspection import Region
 
 
 class Keeper:
@@ -18,20 +21,49 @@ class Keeper:
 
     def __init__(self, reins: socket.socket | int, *, timeout_s: float = 10.0) -> None:
         self._channel = reins if isinstance(reins, socket.socket) else socket.socket(fileno=reins)
+        self._inbox = messages.Inbox()
         self._timeout_s = timeout_s
         self.spent = CoreTime()
         """How long the cell ran and waited for a core, between the last two freezes."""
+        self.memory_unreadable = ""
+        """Why the last `read_memory` returned None."""
 
     def freeze(self) -> bool:
         """Stop every process of the cell. True: every thread was seen at rest; False: one was still inside the kernel."""
         self._send(b"freeze")
         said, _, spent = self._receive().partition(b" ")
-        self.spent = CoreTime.from_bytes(spent)
+        try:
+            self.spent = CoreTime.from_bytes(spent)
+        except ValueError:
+            raise JudgeError("the supervisor of the cell answered freeze with something else; kill the cell") from None
         return said == b"ok"
 
     def thaw(self) -> None:
         """Let it run on. No reply: the next thing that happens is being timed."""
         self._send(b"thaw")
+
+    def still(self) -> bool:
+        """Whether it is stopped and, by the kernel's own count, nobody in it ran since it was last seen at rest. On a GPU nothing is
+        counted, and a cell that was seen at rest is taken for still."""
+        self._send(b"still")
+        return self._receive() == b"still"
+
+    def read_memory(self, regions: Sequence[Region]) -> list[bytes] | None:
+        """What its first process holds at these addresses, while it is stopped: at most 1 MiB in 4096 regions. None: one of them could
+        not be read, and `memory_unreadable` says why."""
+        try:
+            self._send(b"read-memory " + inspection.pack(regions))
+        except ValueError as error:
+            raise JudgeError(f"the memory of the cell was not read: {error}") from None
+        said, _, content = self._receive().partition(b" ")
+        if said != b"ok" or len(content) != sum(length for _, length in regions):
+            self.memory_unreadable = content.decode("utf-8", "replace") if said == b"unreadable" else "the answer is malformed"
+            return None
+        found, place = [], 0
+        for _, length in regions:
+            found.append(content[place : place + length])
+            place += length
+        return found
 
     def arm(self) -> None:
         """Have the warden spin for the next command, so that a thaw that follows soon takes effect at once."""
@@ -43,7 +75,7 @@ class Keeper:
 
     def kill(self) -> None:
         try:
-            self._channel.send(b"kill", socket.MSG_NOSIGNAL)
+            messages.send(self._channel, b"kill", self._timeout_s)
         except OSError:
             return  # gone already
 
@@ -60,26 +92,33 @@ class Keeper:
     def sample_stop(self) -> dict[str, Any]:
         """`{"samples", "lost", "by_file"}`, or `{"unavailable": why}`."""
         self._send(b"sample-stop")
-        return dict(json.loads(self._receive()))
+        return samples_in(self._receive())
 
     def close(self) -> None:
         self._channel.close()
 
     def _send(self, command: bytes) -> None:
         try:
-            self._channel.send(command, socket.MSG_NOSIGNAL)
+            messages.send(self._channel, command, self._timeout_s)
         except OSError as error:
-            raise JudgeError(f"the cell is gone: {command.decode()} could not be sent ({error.strerror})") from None
+            name = command[:20].partition(b" ")[0].decode()
+            raise JudgeError(f"the cell is gone: {name} could not be sent ({error.strerror or error})") from None
 
     def _receive(self) -> bytes:
-        poll = select.poll()
-        poll.register(self._channel, select.POLLIN)
-        if not poll.poll(self._timeout_s * 1000):
-            raise JudgeError(f"the warden of the cell did not answer within {self._timeout_s:g} s; kill the cell")
         try:
-            reply = self._channel.recv(LARGEST_MESSAGE)
-        except OSError:
-            reply = b""
-        if not reply:
-            raise JudgeError("the cell is gone: its warden closed the channel")
-        return reply
+            return messages.receive(self._channel, self._inbox, self._timeout_s)
+        except TimeoutError:
+            raise JudgeError(f"the warden of the cell did not answer within {self._timeout_s:g} s; kill the cell") from None
+        except (OSError, messages.Garbled):
+            raise JudgeError("the cell is gone: its warden closed the channel") from None
+
+
+def samples_in(reply: bytes) -> dict[str, Any]:
+    """JudgeError for what is no answer to sample-stop."""
+    try:
+        found = json.loads(reply)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise JudgeError("the supervisor of the cell answered sample-stop with something else; kill the cell")
+    return found

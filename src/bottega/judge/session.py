@@ -156,7 +156,7 @@ class Session:
         lease = open_lease(self.machine.lease_name)
         try:
             self.channel = Channel(ours)
-            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *lease]))
+            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *lease], sends_descriptors=True))
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
@@ -179,7 +179,7 @@ class Session:
             )
         self.facts = reply["facts"]
 
-    def _spawn(self, entry: str, descriptors: list[int]) -> Cell:
+    def _spawn(self, entry: str, descriptors: list[int], sends_descriptors: bool = False) -> Cell:
         huge = Limits(
             memory_bytes=self.machine.limits.memory_bytes,
             scratch_bytes=self.machine.limits.scratch_bytes,
@@ -199,6 +199,7 @@ class Session:
             limits=huge,
             environment=environment,
             writable=writable,
+            sends_descriptors=sends_descriptors,
         )
 
     def _tell(self, message: dict[str, Any], descriptors: list[int]) -> None:

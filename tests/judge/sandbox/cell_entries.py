@@ -9,9 +9,11 @@ import ctypes
 import json
 import mmap
 import os
+import platform
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -151,7 +153,28 @@ def thaw_itself(fds, arguments):
         fds,
         timer=syscall(arguments["timer_create"], 0, 0, 0),
         signal_number=attempt(lambda: fcntl.fcntl(reader, 10, signal.SIGCONT)),
+        exit_signals=[syscall(arguments["clone"], number, 0, 0, 0, 0) for number in (signal.SIGCONT, signal.SIGTERM, 64)],
+        death_signal=syscall(arguments["prctl"], 1, signal.SIGCONT),
+        filter=syscall(arguments["prctl"], 22, 2, 0),
+        terminal=syscall({"x86_64": 16, "aarch64": 29}[platform.machine()], 0, 0x540E, 0),
     )
+
+
+def leave_the_group(fds, arguments):
+    libc = ctypes.CDLL(None)
+    before = os.getpgid(0), os.getsid(0)
+    os.setsid()
+    os.setpgid(0, 0)
+    libc.prctl(4, 0)
+    child = subprocess.run(["echo", "fine"], start_new_session=True, process_group=0, capture_output=True, text=True, check=True)
+    after = os.getpgid(0), os.getsid(0)
+    groups, sessions = zip(before, after)
+    say(fds, groups=groups, sessions=sessions, readable=libc.prctl(3), subprocess=child.stdout.strip())
+
+
+def send_descriptors(fds, arguments):
+    one, two = socket.socketpair()
+    say(fds, error=attempt(lambda: socket.send_fds(one, [b"x"], [fds[0]])), received=two.fileno())
 
 
 # -- using too much

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bottega.core.errors import SandboxError
 from bottega.judge.forkserver import CellExit, ForkServer
 
 HERE = str(Path(__file__).parent)
@@ -50,6 +51,23 @@ def server():
 @pytest.fixture(scope="session")
 def cells(server):
     return Cells(server)
+
+
+@pytest.fixture(scope="session")
+def signalled_cells():
+    """As on a machine that has no freezer for us."""
+    with ForkServer(environment={"PYTHONPATH": HERE}, freezer=False) as running:
+        yield Cells(running)
+
+
+@pytest.fixture(scope="session")
+def user_cells():
+    """As for a user who is not root. The sandbox's own tests say what a machine that refuses it gets."""
+    try:
+        with ForkServer(environment={"PYTHONPATH": HERE}, modes=("user",)) as running:
+            yield Cells(running)
+    except SandboxError as error:
+        pytest.skip(f"no user name spaces: {error}")
 
 
 @pytest.fixture(scope="session")

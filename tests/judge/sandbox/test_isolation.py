@@ -12,7 +12,7 @@ import struct
 import pytest
 
 from bottega.judge.forkserver import ForkServer
-from bottega.judge.sandbox.syscalls import ABSENT, DENIED, filter_program
+from bottega.judge.sandbox.syscalls import ABSENT, DENIED, IGNORED, SENDING, filter_program
 
 
 @pytest.fixture(autouse=True)
@@ -28,12 +28,14 @@ def test_an_inmate_owns_nothing_but_what_it_was_given(cells, server):
     assert seen["uid"] != 0 and seen["groups"] == []
     assert seen["capabilities"] == ["0" * 16] * 5
     assert seen["no_new_privileges"] == "1" and seen["seccomp"] == "2"
-    assert seen["core"] == [0, 0]
+    assert seen["core"] == [1, 1]
     assert seen["cwd"] == seen["environment"]["HOME"] == "/tmp/home"
     assert set(seen["descriptors"]) - {0, 1, 2} <= {*seen["passed"], max(seen["descriptors"])} and len(seen["descriptors"]) <= 5
     assert not {"home", "run", "var", "mnt"} & set(seen["root"])
     assert seen["arguments"] == {"text": "é", "nested": {"a": [1, 2.5, None]}}
-    assert server.sandbox.to_json() == {"parts": dict.fromkeys(server.sandbox.parts, True), "missing": {}}
+    report = server.sandbox.to_json()
+    assert report["parts"] == dict.fromkeys(server.sandbox.parts, True) and report["missing"] == {}
+    assert report["stopped_by"].startswith(("freezer", "signals ("))
 
 
 def test_no_secret_of_the_environment_crosses(monkeypatch, tmp_path):
@@ -120,7 +122,8 @@ def test_the_warden_cannot_be_signalled_read_or_limited(cells):
 
 def test_denied_calls_are_denied(cells):
     column = 0 if platform.machine() == "x86_64" else 1
-    calls = {name: numbers[column] for name, numbers in {**DENIED, **ABSENT}.items() if numbers[column] is not None}
+    tables = {**DENIED, **ABSENT, **SENDING}
+    calls = {name: numbers[column] for name, numbers in tables.items() if numbers[column] is not None}
     calls |= {"clone": (56, 220)[column], "personality": (135, 92)[column], "prctl": (157, 167)[column]}
     arguments = {"clone": [0x10000000 | 17], "personality": [0x0040000], "prctl": [31]}
     seen, ended = cells.run("call_denied", arguments={"calls": calls, "arguments": arguments})
@@ -130,8 +133,32 @@ def test_denied_calls_are_denied(cells):
 
 
 def test_it_cannot_arrange_to_be_thawed(cells):
-    seen, _ = cells.run("thaw_itself", arguments={"timer_create": 222 if platform.machine() == "x86_64" else 107})
+    column = 0 if platform.machine() == "x86_64" else 1
+    arguments = {"timer_create": (222, 107)[column], "clone": (56, 220)[column], "prctl": (157, 167)[column]}
+    seen, _ = cells.run("thaw_itself", arguments=arguments)
     assert seen["timer"] == errno.ENOSYS and seen["signal_number"]
+    assert seen["exit_signals"] == [errno.EPERM] * 3
+    assert seen["death_signal"] == seen["filter"] == seen["terminal"] == errno.EPERM
+
+
+def test_it_stays_in_its_group_and_readable_and_libraries_go_on(cells):
+    """A call that is ignored says that it worked."""
+    assert set(IGNORED) == {"setpgid", "setsid"}
+    seen, ended = cells.run("leave_the_group")
+    assert ended.code == 0, ended.output
+    assert seen["groups"][0] == seen["groups"][1] and seen["sessions"][0] == seen["sessions"][1]
+    assert seen["readable"] == 1 and seen["subprocess"] == "fine"
+
+
+def test_only_whoever_may_sends_descriptors(server):
+    for may in (True, False):
+        reader, writer = os.pipe()
+        cell = server.spawn("cell_entries:send_descriptors", fds=[writer], sends_descriptors=may)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as said:
+            error = json.loads(said.readline())["error"]
+        cell.kill()
+        assert bool(error) is not may
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

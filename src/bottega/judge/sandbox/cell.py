@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.core.errors import JudgeError, SandboxError
-from bottega.judge.keeper import LARGEST_MESSAGE
+from bottega.judge.keeper import samples_in
+from bottega.judge.sandbox import messages
 from bottega.judge.sandbox.report import SandboxReport
 
 SPAWN_TIMEOUT_S = 30.0
@@ -32,6 +33,9 @@ class CellExit:
     """The end of what it wrote to standard output and standard error, 8 KiB at most. Never to be trusted."""
 
 
+_LOST = CellExit(None, None, "lost", "")
+
+
 class Cell:
     """One sandboxed process tree. Dropping the object ends the tree, as does the death of this process."""
 
@@ -41,6 +45,7 @@ class Cell:
         """Hand it to a trusted process, which wraps it in a `Keeper`."""
         self._control = control
         self._lock = threading.Lock()
+        self._inbox = messages.Inbox()
         self._replies: list[bytes] = []
         self._exit: CellExit | None = None
         self._warden = -1
@@ -49,7 +54,7 @@ class Cell:
         """End the whole tree. Returns when it is gone, or when waiting any longer is of no use."""
         if self._exit is None:
             with contextlib.suppress(OSError):
-                self._control.send(b"kill", socket.MSG_NOSIGNAL)
+                messages.send(self._control, b"kill", _END_TIMEOUT_S)
             if self.wait(_END_TIMEOUT_S) is None:
                 self._end_warden()
                 self.wait(1.0)
@@ -78,11 +83,11 @@ class Cell:
 
     def sample_stop(self) -> dict[str, Any]:
         """Where the tree's CPU time went: `{"samples", "lost", "by_file"}`, or `{"unavailable": why}`."""
-        return dict(json.loads(self._ask(b"sample-stop")))
+        return samples_in(self._ask(b"sample-stop"))
 
     def _send(self, command: bytes) -> None:
         try:
-            self._control.send(command, socket.MSG_NOSIGNAL)
+            messages.send(self._control, command, _END_TIMEOUT_S)
         except OSError:
             raise JudgeError(f"the cell is gone: {command.decode()} could not be sent") from None
 
@@ -99,7 +104,7 @@ class Cell:
         raise JudgeError(f"the warden of the cell did not answer {command.decode()}; kill the cell")
 
     def _pump(self, timeout: float | None) -> bool:
-        """Take in one message. False: none came in time."""
+        """Take in one packet. False: none came in time."""
         poll = select.poll()
         with self._lock:
             if self._exit is not None:
@@ -111,16 +116,16 @@ class Cell:
             if self._exit is not None:
                 return True
             try:
-                message = self._control.recv(LARGEST_MESSAGE, socket.MSG_DONTWAIT)
+                packet = self._control.recv(messages.PACKET + 1, socket.MSG_DONTWAIT)
+                message = self._inbox.take(packet) if packet else b""
             except BlockingIOError:
                 return True
-            except OSError:
+            except (OSError, messages.Garbled):
                 message = b""
-            if not message:
-                self._exit = CellExit(None, None, "lost", "")
-            elif message.startswith(b'{"exit"'):
-                self._exit = CellExit(**json.loads(message)["exit"])
-            else:
+            if message is None:
+                return True
+            self._exit = _exit_in(message) if message else _LOST
+            if self._exit is None:
                 self._replies.append(message)
                 return True
             self._await_warden()
@@ -133,13 +138,16 @@ class Cell:
         if not poll.poll(SPAWN_TIMEOUT_S * 1000):
             raise SandboxError(f"the sandbox did not start within {SPAWN_TIMEOUT_S:g} s; is the machine overloaded?")
         try:
-            packet, fds, _, _ = socket.recv_fds(self._control, LARGEST_MESSAGE, 1)
-        except OSError:
-            packet, fds = b"", []
-        if fds:
-            self._warden = fds[0]
-            weakref.finalize(self, os.close, self._warden)
-        return dict(json.loads(packet)) if packet else {"error": "it ended before it said anything"}
+            packet, fds, _, _ = socket.recv_fds(self._control, messages.PACKET + 1, 1)
+            if fds:
+                self._warden = fds[0]
+                weakref.finalize(self, os.close, self._warden)
+            message = self._inbox.take(packet) if packet else b""
+            if message is None:
+                message = messages.receive(self._control, self._inbox, SPAWN_TIMEOUT_S)
+        except (OSError, messages.Garbled):
+            message = b""
+        return dict(json.loads(message)) if message else {"error": "it ended before it said anything"}
 
     def _await_warden(self) -> None:
         """The first process of a name space is gone only after everyone else in it."""
@@ -154,3 +162,13 @@ class Cell:
         if self._warden != -1:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._warden, signal.SIGKILL)
+
+
+def _exit_in(message: bytes) -> CellExit | None:
+    """None: it is a reply to something else."""
+    if not message.startswith(b'{"exit"'):
+        return None
+    try:
+        return CellExit(**json.loads(message)["exit"])
+    except (ValueError, TypeError):
+        return _LOST

@@ -1,26 +1,25 @@
 """How long threads ran on a core, and how long they were ready to run and had none, as the operating system counts it.
 
-A busy machine makes threads wait and does not make them run longer; a thread that sleeps does neither.
+A busy machine makes threads wait and does not make them run longer; a thread that sleeps does neither. So the same count tells whether a
+cell that was stopped stayed stopped.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Times = tuple[int, int]
-"""Nanoseconds that a thread ran and waited."""
+from bottega.judge.sandbox import threads
+from bottega.judge.sandbox.threads import Thread
+
+SLACK_NS = 50_000
+"""What all threads of a stopped cell together may run and still count as stopped, from one stop to the next start. The kernel says that a
+thread rests a moment before it leaves its core, and a signal that comes to a frozen process makes it look up: microseconds each."""
 
 
-def thread_times(thread: str = "/proc/thread-self") -> Times:
-    """In all its life so far; zeros where the thread is gone or the system does not count."""
-    try:
-        with open(f"{thread}/schedstat", encoding="ascii") as file:
-            ran, waited = file.read().split()[:2]
-        return int(ran), int(waited)
-    except (OSError, ValueError):
-        return 0, 0
+def thread_times(thread: str = "/proc/thread-self") -> tuple[int, int]:
+    """Nanoseconds that a thread ran and waited in all its life so far; zeros where it is gone or the system does not count."""
+    return threads.read_times(thread)[:2]
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class CoreTime:
 
     @classmethod
     def from_bytes(cls, text: bytes) -> CoreTime:
-        return cls(*map(int, text.split()))
+        ran, waited, longest_wait = map(int, text.split())
+        return cls(ran, waited, longest_wait)
 
 
 class CoreWatch:
@@ -51,8 +51,8 @@ class CoreWatch:
 
     def __init__(self, first: int, counts: bool = True) -> None:
         """`first` is the process whose first thread answers the referee. Without `counts` nothing is read, and nothing was spent."""
-        self._first, self._counts = str(first), counts
-        self._before: dict[str, Times] = {}
+        self._first, self._counts = first, counts
+        self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0
 
     def thawed(self) -> None:
@@ -65,27 +65,36 @@ class CoreWatch:
         if not self._counts:
             return CoreTime()
         ran, waited, longest = 0, self._thaw_wait, 0
-        for thread, now in _by_thread(processes).items():
-            before = self._before.get(thread, (0, 0))
-            longest = max(longest, now[1] - before[1])
+        for thread, now in _times(processes).items():
+            before = self._before.get(thread)
+            waited_now = now[1] - (before.waited if before else 0)
+            longest = max(longest, waited_now)
             if thread == self._first:
-                ran, waited = now[0] - before[0], waited + now[1] - before[1]
+                ran, waited = now[0] - (before.ran if before else 0), waited + waited_now
         return CoreTime(ran, waited, longest)
 
     def at_rest(self, processes: Iterable[int]) -> None:
         """They are stopped: count from here."""
         if not self._counts:
             return
-        self._before = _by_thread(processes)
+        self._before = threads.look(processes)
         self._own_wait, self._thaw_wait = thread_times()[1], 0
 
+    def still(self, processes: Iterable[int]) -> bool:
+        """Whether nobody ran since: the same threads, but for such as had ended, and none of them was on a core for longer."""
+        if not self._counts:
+            return True
+        now = _times(processes)
+        if any(not thread.ended and number not in now for number, thread in self._before.items()):
+            return False
+        more = 0
+        for number, (ran, _) in now.items():
+            before = self._before.get(number)
+            if before is None or ran < before.ran:
+                return False  # a new thread, or a new one by an old number
+            more += ran - before.ran
+        return more <= SLACK_NS
 
-def _by_thread(processes: Iterable[int]) -> dict[str, Times]:
-    found: dict[str, Times] = {}
-    for process in processes:
-        try:
-            threads = os.listdir(f"/proc/{process}/task")
-        except OSError:
-            continue
-        found.update({thread: thread_times(f"/proc/{process}/task/{thread}") for thread in threads})
-    return found
+
+def _times(processes: Iterable[int]) -> dict[int, tuple[int, int]]:
+    return {number: thread_times(folder) for number, folder in threads.folders(processes)}

@@ -27,12 +27,13 @@ def apply_limits(limits: Limits, *, bound_address_space: bool) -> None:
     A CUDA process reserves address space far beyond its memory, so only a CPU cell is bounded there.
     """
     wanted = {
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CORE: 1,  # with 0 a program of the host that collects dumps would still be started, outside the cell
         resource.RLIMIT_NPROC: limits.processes,
         resource.RLIMIT_FSIZE: limits.file_bytes,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_RTPRIO: 0,
+        resource.RLIMIT_NICE: 0,
     }
     if bound_address_space:
         wanted[resource.RLIMIT_AS] = _address_space_in_use() + limits.memory_bytes + ADDRESS_SPACE_SLACK

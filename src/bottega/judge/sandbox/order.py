@@ -27,5 +27,9 @@ class Order:
     writable: tuple[str, ...]
     output: bool
     require_sandbox: bool
+    sends_descriptors: bool = False
+    """Whether it may hand descriptors to others, as the referee does."""
+    freezer: bool = True
+    """Whether a freezer is looked for, to stop it with."""
     refused: str = ""
     """Mode `bare`: why the better modes were refused."""

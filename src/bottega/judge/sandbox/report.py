@@ -14,17 +14,20 @@ class SandboxReport:
     parts: dict[str, bool]
     missing: dict[str, str] = field(default_factory=dict)
     """By part: what the machine refused, and what stands in for it."""
+    stopped_by: str = ""
+    """What stops the cell when it is not its turn: `freezer`, or `signals` with the reason. Either holds on its own, so that neither is a
+    part that could be missing."""
 
     @classmethod
-    def from_missing(cls, missing: Mapping[str, str]) -> SandboxReport:
-        return cls({part: part not in missing for part in PARTS}, dict(missing))
+    def from_missing(cls, missing: Mapping[str, str], stopped_by: str = "") -> SandboxReport:
+        return cls({part: part not in missing for part in PARTS}, dict(missing), stopped_by)
 
     @property
     def complete(self) -> bool:
         return all(self.parts.values())
 
     def to_json(self) -> dict[str, Any]:
-        return {"parts": dict(self.parts), "missing": dict(self.missing)}
+        return {"parts": dict(self.parts), "missing": dict(self.missing), "stopped_by": self.stopped_by}
 
     def __str__(self) -> str:
         if self.complete:

@@ -18,8 +18,9 @@ import socket
 import sys
 from typing import NoReturn
 
-from bottega.judge.sandbox import free_cores, linux, tree
+from bottega.judge.sandbox import free_cores, linux, messages, tree
 from bottega.judge.sandbox.compilers import warm_compilers
+from bottega.judge.sandbox.freezer import Freezer, remove_leftovers
 from bottega.judge.sandbox.inmate import close_all_but
 from bottega.judge.sandbox.order import Order
 from bottega.judge.sandbox.warden import run_warden
@@ -48,6 +49,7 @@ def serve(orders: socket.socket, judge: int) -> None:
     absent = [name for name in PRELOADED if not _importable(name)]
     if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
         warm_compilers()
+    remove_leftovers()
     gc.collect()
     gc.freeze()
     hello = {"absent": absent, "threads": len(os.listdir("/proc/self/task")), "path": sys.path}
@@ -86,6 +88,7 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
             order: Order = pickle.load(file)
         if order.device != "cpu":
             free_cores.keep_off()
+        freezer = _freezer_for(order)
         _enter_namespaces(order)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of credentials would have cleared it
         if os.getppid() != server:
@@ -93,18 +96,30 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
         life, _held = os.pipe()
         warden = os.fork()
         if warden == 0:
-            run_warden(order, control, reins, fds[3:], life)
+            run_warden(order, control, reins, fds[3:], life, freezer)
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         # One by one: the warden may by now have replaced the root of its name space, ours too, and with it /proc.
         for descriptor in (control.detach(), reins.detach(), *fds[3:], life):
             os.close(descriptor)
         os.waitpid(warden, 0)
+        if isinstance(freezer, Freezer):
+            freezer.remove()
         if order.mode == "bare":
             tree.end(tree.DescendantTree())
     except BaseException as error:
         with contextlib.suppress(OSError):
-            control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
+            messages.send(control, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode(), 1.0)
     os._exit(0)
+
+
+def _freezer_for(order: Order) -> Freezer | str:
+    """Or why there is none. Without name spaces the inmate may be our own user, who can leave a group."""
+    if order.mode == "bare" or not order.freezer:
+        return "no name spaces" if order.mode == "bare" else "no freezer was wanted"
+    try:
+        return Freezer.create()
+    except OSError as error:
+        return f"no freezer: {error.strerror or error}"
 
 
 def _enter_namespaces(order: Order) -> None:

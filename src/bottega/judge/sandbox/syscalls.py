@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Sequence
 
 from bottega.judge.sandbox import linux
 
@@ -23,6 +24,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "process_mrelease": (448, 448),
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
+    "seccomp": (317, 277),
     # mounts and name spaces
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -84,6 +86,9 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
     "iopl": (172, None),
     "ioperm": (173, None),
+    # calls that go on for minutes, whatever is sent to stop or kill them
+    "move_pages": (279, 239),
+    "migrate_pages": (256, 238),
     # memory that the warden could not add up
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
@@ -95,6 +100,24 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 ABSENT: dict[str, tuple[int | None, int | None]] = {
     "clone3": (435, 435),  # its flags lie in memory, where a filter cannot look; libc falls back to clone
     "timer_create": (222, 107),  # may send SIGCONT, which would thaw a frozen cell
+    "io_setup": (206, 0),  # one call reads thousands of times, and neither stops nor dies in between
+    "splice": (275, 76),  # these three put memory into pipes that no process maps
+    "tee": (276, 77),
+    "vmsplice": (278, 75),
+}
+
+# Done without being done: libraries go on. Everyone in a cell stays in one group and one session, since the kernel continues the stopped
+# members of a group that becomes orphaned; and stays readable to its supervisor.
+IGNORED: dict[str, tuple[int | None, int | None]] = {
+    "setpgid": (109, 154),
+    "setsid": (112, 157),
+}
+
+# A message with descriptors in it keeps them open while nobody has them: memory that belongs to no process. Filters see no further than
+# a pointer to the message, so that only whoever hands out memory, the referee, sends any by these calls.
+SENDING: dict[str, tuple[int | None, int | None]] = {
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
 }
 
 _CLONE, _SOCKET, _SOCKETPAIR = (56, 220), (41, 198), (53, 199)
@@ -103,10 +126,12 @@ _CLONE_PARENT = 0x8000
 _NAMESPACES = 0x7E020000
 _AF_UNIX = 1
 _F_SETSIG = 10  # may name SIGCONT, see timer_create
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the user's terminal
+_TERMINAL = (0x5412, 0x541C, 0x540E, 0x5422)
+"""TIOCSTI, TIOCLINUX: typing into the user's terminal. TIOCSCTTY, TIOCNOTTY: a session that loses its terminal is continued."""
+_EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
 _PR_TASK_PERF_EVENTS_DISABLE = 31
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENT = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
@@ -130,7 +155,16 @@ def _block(number: int, body: list[bytes]) -> list[bytes]:
     return [_instruction(_EQUAL, number, 0, len(body) + 1), *body, _instruction(_RETURN, _ALLOW)]
 
 
-def filter_program(machine: str = linux.MACHINE) -> bytes:
+def _among(values: Sequence[int], answer: bytes) -> list[bytes]:
+    """`answer` when the loaded word is one of these."""
+    left = len(values)
+    return [
+        *(_instruction(_EQUAL, value, left - 1 - index, 1 if index == left - 1 else 0) for index, value in enumerate(values)),
+        answer,
+    ]
+
+
+def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = False) -> bytes:
     """The filter as the kernel takes it. KeyError: no table for this architecture."""
     architecture = ARCHITECTURE[machine]
     column = 0 if machine == "x86_64" else 1
@@ -142,13 +176,24 @@ def filter_program(machine: str = linux.MACHINE) -> bytes:
     ]
     if machine == "x86_64":
         program += [_instruction(_AT_LEAST, _X32, 0, 1), _deny(errno.ENOSYS)]
-    for table, answer in ((DENIED, errno.EPERM), (ABSENT, errno.ENOSYS)):
+    done = 0
+    sending = {} if sends_descriptors else SENDING
+    for table, answer in ((DENIED, errno.EPERM), (ABSENT, errno.ENOSYS), (IGNORED, done), (sending, errno.EPERM)):
         for numbers in table.values():
             number = numbers[column]
             if number is not None:
                 program += [_instruction(_EQUAL, number, 0, 1), _deny(answer)]
     program += _block(
-        _CLONE[column], [_instruction(_LOAD, _low_word(0)), _instruction(_ANY_BIT, _NAMESPACES | _CLONE_PARENT, 0, 1), _deny()]
+        _CLONE[column],
+        [
+            _instruction(_LOAD, _low_word(0)),
+            _instruction(_ANY_BIT, _NAMESPACES | _CLONE_PARENT, 0, 1),
+            _deny(),
+            _instruction(_AND, _EXIT_SIGNAL),  # what its parent gets when it ends: SIGCONT, for one
+            _instruction(_EQUAL, 0, 2, 0),
+            _instruction(_EQUAL, _SIGCHLD, 1, 0),
+            _deny(),
+        ],
     )
     for call in (_SOCKET, _SOCKETPAIR):
         only_local = [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, _AF_UNIX, 1, 0), _deny(errno.EAFNOSUPPORT)]
@@ -158,25 +203,10 @@ def filter_program(machine: str = linux.MACHINE) -> bytes:
     # Where the warden has the same user as its inmate, prlimit on it would be allowed and could kill it.
     program += _block(_PRLIMIT[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, 0, 1, 0), _deny()])
     program += _block(_FCNTL[column], [_instruction(_LOAD, _low_word(1)), _instruction(_EQUAL, _F_SETSIG, 0, 1), _deny()])
-    program += _block(
-        _IOCTL[column],
-        [
-            _instruction(_LOAD, _low_word(1)),
-            _instruction(_EQUAL, _TERMINAL_INPUT[0], 1, 0),
-            _instruction(_EQUAL, _TERMINAL_INPUT[1], 0, 1),
-            _deny(),
-        ],
-    )
-    program += _block(
-        _PRCTL[column],
-        [
-            _instruction(_LOAD, _low_word(0)),
-            _instruction(_EQUAL, _PR_TASK_PERF_EVENTS_DISABLE, 1, 0),
-            _instruction(
-                _EQUAL, linux.PR_SET_PDEATHSIG, 0, 1
-            ),  # a parent's death could be the signal that continues a stopped child
-            _deny(),
-        ],
-    )
+    program += _block(_IOCTL[column], [_instruction(_LOAD, _low_word(1)), *_among(_TERMINAL, _deny())])
+    # A parent's death could be the signal that continues a stopped child.
+    refused = (_PR_TASK_PERF_EVENTS_DISABLE, linux.PR_SET_PDEATHSIG, linux.PR_SET_SECCOMP)
+    hiding = _among([linux.PR_SET_DUMPABLE], _deny(done))
+    program += _block(_PRCTL[column], [_instruction(_LOAD, _low_word(0)), *_among(refused, _deny()), *hiding])
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)

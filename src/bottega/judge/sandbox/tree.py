@@ -9,7 +9,7 @@ import signal
 import time
 from typing import Protocol
 
-_AT_REST = frozenset("TtZXx")
+from bottega.judge.sandbox import threads
 
 
 class Tree(Protocol):
@@ -45,8 +45,8 @@ class DescendantTree:
         children: dict[int, list[int]] = {}
         for name in os.listdir("/proc"):
             if name.isdigit():
-                fields = _stat_fields(f"/proc/{name}/stat")
-                if fields and fields[0] not in "ZXx":
+                fields = threads.stat_fields(f"/proc/{name}")
+                if fields and fields[0][0] not in threads.ENDED:
                     children.setdefault(int(fields[1]), []).append(int(name))
         found: list[int] = []
         pending = [os.getpid()]
@@ -75,48 +75,6 @@ class DescendantTree:
                 os.kill(pid, signal.SIGCONT)
 
 
-def freeze(tree: Tree, patience_s: float = 0.25) -> bool:
-    """Stop the tree and see that every thread of it rests. False: some thread was still inside the kernel at the end.
-
-    One look is not enough: a thread that had not stopped yet when another was looked at may have continued it since. Two looks
-    that show everyone at rest, and nobody run in between, leave nobody who could.
-    """
-    deadline = time.monotonic() + patience_s
-    while True:
-        tree.signal(signal.SIGSTOP)
-        before: dict[str, str] | None = None
-        for _ in range(10):
-            now = _rest(tree)
-            if now is not None and now == before:
-                return True
-            before = now
-            if now is None:
-                time.sleep(0.0002)
-        if time.monotonic() > deadline:
-            return False
-
-
-def _rest(tree: Tree) -> dict[str, str] | None:
-    """How often each thread has been switched so far; None when one of them is not at rest."""
-    switches: dict[str, str] = {}
-    for pid in tree.processes():
-        try:
-            threads = os.listdir(f"/proc/{pid}/task")
-        except OSError:
-            continue
-        for thread in threads:
-            try:
-                with open(f"/proc/{pid}/task/{thread}/status", encoding="ascii", errors="replace") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            state = text.partition("State:")[2].lstrip()[:1]
-            if state and state not in _AT_REST:
-                return None
-            switches[thread] = text.partition("voluntary_ctxt_switches:")[2]
-    return switches
-
-
 def end(tree: Tree, patience_s: float = 5.0) -> None:
     """Kill and reap until nobody is left or patience ends."""
     deadline = time.monotonic() + patience_s
@@ -128,12 +86,3 @@ def end(tree: Tree, patience_s: float = 5.0) -> None:
         if not tree.processes():
             break
         time.sleep(0.001)
-
-
-def _stat_fields(path: str) -> list[str]:
-    """The fields after the command's name, which may hold anything: state, parent, … Empty when the process is gone."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().rpartition(b")")[2].decode("ascii").split()
-    except OSError:
-        return []

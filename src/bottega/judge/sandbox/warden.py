@@ -11,31 +11,39 @@ import os
 import select
 import signal
 import socket
+import struct
 import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from bottega.judge.sandbox import files, free_cores, linux, tree
+from bottega.judge.sandbox import files, free_cores, inspection, linux, messages, tree
 from bottega.judge.sandbox.core_time import CoreWatch
+from bottega.judge.sandbox.freezer import Freezer
 from bottega.judge.sandbox.inmate import close_all_but, run_inmate
 from bottega.judge.sandbox.memory import MemoryWatch
 from bottega.judge.sandbox.order import Order
 from bottega.judge.sandbox.privileges import WRITER_USER, fresh_user
 from bottega.judge.sandbox.sampler import Sampler
+from bottega.judge.sandbox.stopping import ByFreezer, BySignals, Stopper
 
 OUTPUT_KEPT = 8 << 10
 _CHUNK = 1 << 16
 _ARMED_S = 0.05
 _TICK_S = 0.1
+_SENDING_S = 2.0
+"""For how long an answer may wait to be taken; whoever asked is trusted, and may be slow on a busy machine."""
 _READY, _ERROR = select.POLLIN, select.POLLHUP | select.POLLERR
 
 
-def run_warden(order: Order, control: socket.socket, reins: socket.socket, fds: Sequence[int], life: int) -> NoReturn:
-    """Never returns. `life` reaches its end when the parent dies, whatever the moment."""
+def run_warden(
+    order: Order, control: socket.socket, reins: socket.socket, fds: Sequence[int], life: int, freezer: Freezer | str
+) -> NoReturn:
+    """Never returns. `life` reaches its end when the parent dies, whatever the moment. `freezer`: or why there is none."""
     scratch: str | None = None
     try:
-        close_all_but([control.fileno(), reins.fileno(), *fds, life])
+        group = freezer.descriptors if isinstance(freezer, Freezer) else []
+        close_all_but([control.fileno(), reins.fileno(), *fds, life, *group])
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process of a name space gets no signal that it does not handle
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         if order.mode == "bare":
@@ -52,7 +60,7 @@ def run_warden(order: Order, control: socket.socket, reins: socket.socket, fds: 
             files.enter_private_root(
                 order.readable, order.writable, nodes, scratch_bytes=order.limits.scratch_bytes, owner=user
             )
-        _Warden(order, control, reins, life).guard(fds, user, scratch or files.SCRATCH)
+        _Warden(order, control, reins, life, freezer).guard(fds, user, scratch or files.SCRATCH)
     except BaseException as error:
         _tell(control, {"error": f"{type(error).__name__}: {error}"})
     if scratch is not None:
@@ -85,18 +93,27 @@ def _open_to_all(path: str) -> bool:
 
 
 def _tell(channel: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-    """Say it if the other side is there and listens; a warden never waits for anyone."""
+    _answer(channel, json.dumps(message).encode(), fds)
+
+
+def _answer(channel: socket.socket, message: bytes, fds: Sequence[int] = ()) -> None:
+    """Say it if the other side is there and listens; a warden never waits for long."""
     with contextlib.suppress(OSError):
-        socket.send_fds(channel, [json.dumps(message).encode()], list(fds), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        messages.send(channel, message, _SENDING_S, fds)
 
 
 class _Warden:
-    def __init__(self, order: Order, control: socket.socket, reins: socket.socket, life: int) -> None:
+    def __init__(
+        self, order: Order, control: socket.socket, reins: socket.socket, life: int, freezer: Freezer | str
+    ) -> None:
         self.order = order
         self.control = control
         self.channels = {control.fileno(): control, reins.fileno(): reins}
+        self.inboxes = {channel: messages.Inbox() for channel in self.channels}
         self.life = life
         self.tree: tree.Tree = tree.DescendantTree() if order.mode == "bare" else tree.NamespaceTree()
+        self.freezer = freezer
+        self.stopper: Stopper
         self.poll = select.poll()
         self.tail = b""
         self.frozen = False
@@ -125,6 +142,7 @@ class _Warden:
             self.sampler = Sampler(self.inmate)
             self.cores = CoreWatch(self.inmate, counts=self.order.device == "cpu")  # a process on a GPU has many threads to ask
             self.out_of_memory_kills = _out_of_memory_kills()
+            self.stopper = self._choose_stopper()
             self._introduce(missing)
             os.write(go, b"g")
             os.close(go)
@@ -133,12 +151,21 @@ class _Warden:
             _tell(self.control, {"missing": missing, **told})
             tree.end(self.tree)
 
+    def _choose_stopper(self) -> Stopper:
+        if isinstance(self.freezer, str):
+            return BySignals(self.tree, self.freezer)
+        try:
+            self.freezer.take_in(self.inmate)
+        except OSError as error:
+            return BySignals(self.tree, f"no freezer: {error.strerror}")
+        return ByFreezer(self.freezer)
+
     def _introduce(self, missing: dict[str, str]) -> None:
         try:
             me = [os.pidfd_open(os.getpid())]
         except OSError:
             me = []
-        _tell(self.control, {"ready": True, "missing": missing}, me)
+        _tell(self.control, {"ready": True, "missing": missing, "stopped_by": self.stopper.name}, me)
         for descriptor in me:
             os.close(descriptor)
 
@@ -168,38 +195,46 @@ class _Warden:
         self._finish()
 
     def _obey(self, channel: socket.socket) -> None:
-        try:
-            command = channel.recv(256)
-        except OSError:
-            command = b""
+        command = self._receive(channel)
         if command == b"arm":
             command = self._await_at_once(channel)
-        self._carry_out(command, channel)
+        if command is not None:
+            self._carry_out(command, channel)
 
-    def _await_at_once(self, channel: socket.socket) -> bytes:
+    def _receive(self, channel: socket.socket, flags: int = 0) -> bytes | None:
+        """A command; empty when the channel is closed, None when more of it is to come. BlockingIOError only where `flags` ask for it."""
+        try:
+            packet = channel.recv(messages.PACKET + 1, flags)
+            return self.inboxes[channel.fileno()].take(packet) if packet else b""
+        except BlockingIOError:
+            raise
+        except (OSError, messages.Garbled):
+            return b""
+
+    def _await_at_once(self, channel: socket.socket) -> bytes | None:
         """Spin for the next command instead of sleeping: waking up takes longer, and less evenly, than what is being timed."""
         until = time.monotonic() + _ARMED_S
         while time.monotonic() < until:
             try:
-                return channel.recv(256, socket.MSG_DONTWAIT)
+                return self._receive(channel, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 continue
-            except OSError:
-                return b""
-        return b"idle"
+        return None
 
     def _carry_out(self, command: bytes, channel: socket.socket) -> None:
         if command == b"thaw":
-            self.tree.thaw()
+            self.stopper.start()
             self.cores.thawed()
             self.frozen = False
         elif command == b"freeze":
             spent = self.cores.look(self.tree.processes())
-            self.frozen = tree.freeze(self.tree)
+            self.frozen = self.stopper.stop()
             self.cores.at_rest(self.tree.processes())
-            reply = (b"ok " if self.frozen else b"busy ") + spent.to_bytes()
-            with contextlib.suppress(OSError):
-                channel.send(reply, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            _answer(channel, (b"ok " if self.frozen else b"busy ") + spent.to_bytes())
+        elif command == b"still":
+            _answer(channel, b"still" if self.frozen and self.cores.still(self.tree.processes()) else b"moved")
+        elif command.startswith(b"read-memory "):
+            _answer(channel, self._read_memory(command.partition(b" ")[2]))
         elif command in (b"all-cores", b"few-cores"):
             free_cores.allow([0, *free_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
         elif command == b"sample-start":
@@ -213,6 +248,14 @@ class _Warden:
             self.reason = "killed"
         elif not command:
             self.poll.unregister(channel.fileno())
+
+    def _read_memory(self, packed: bytes) -> bytes:
+        try:
+            if not self.frozen:
+                raise inspection.Unreadable("the cell is not stopped")
+            return b"ok " + inspection.read(self.inmate, inspection.unpack(packed))
+        except (inspection.Unreadable, struct.error) as error:
+            return b"unreadable " + str(error).encode()
 
     def _drain_output(self) -> bool:
         """One chunk at most, so that a flood of output does not delay a command. False: nothing more for now."""
