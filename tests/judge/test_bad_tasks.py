@@ -70,7 +70,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "returns an object": (changed(FORWARD, "return object()"), ["object"]),
     "takes an object": (changed(INPUTS, "return [object()]"), ["get_inputs()", "object"]),
     "cannot be pickled": (changed("return []", "return [lambda: 1]"), ["get_init_inputs() returns what cannot be sent"]),
-    "dropout that never ends": (changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, True)"), ["also in evaluation mode"]),
+    "dropout that never ends": (
+        changed(FORWARD, "return torch.nn.functional.dropout(x, 0.5, True)"),
+        ["also in evaluation mode"],
+    ),
     "random": (changed(FORWARD, "return x + torch.rand_like(x)"), ["differently to the same inputs"]),
     "keeps state": (changed(FORWARD, "self.calls += 1; return x + self.calls"), ["differently to the same inputs"]),
     "wants more than there is": (changed(INPUTS, "return [torch.empty(1 << 44)]"), ["memory", "smaller shapes"]),

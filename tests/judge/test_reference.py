@@ -50,5 +50,7 @@ def test_none_of_it_stays_as_it_was_built() -> None:
 
 def test_a_model_without_constants_leaves_nothing_to_guess() -> None:
     source = SOURCE.replace("self.norm = nn.BatchNorm1d(width)", "self.norm = nn.Identity()")
-    source = source.replace("torch.eye(width)", "torch.randn(width, width)").replace("torch.arange(width).float().log1p()", "torch.rand(width)")
+    source = source.replace("torch.eye(width)", "torch.randn(width, width)").replace(
+        "torch.arange(width).float().log1p()", "torch.rand(width)"
+    )
     assert Reference(source, "cpu", None).guessable == frozenset()

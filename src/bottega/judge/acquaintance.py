@@ -249,7 +249,7 @@ def _first_times(known: Acquaintance, reference: Reference, eager: Side, terms: 
         views = eager.output_views(turn.specs)
         sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
         if number == 1:
-            known.reuses_outputs = eager.kept_is_altered(terms.strides, terms.deadline())
+            known.reuses_outputs = eager.kept_is_altered(turn.specs, terms.strides, terms.deadline())
             if known.large:
                 eager.trim(terms.deadline())
     return times, tuple(max(column) for column in zip(*sizes))

@@ -1,9 +1,9 @@
 """Outputs of an earlier call that a side still holds: what it has handed out may not change by itself.
 
 A module that returns one buffer for ever saves what a fresh output costs, and spoils the results that its callers still use. So now
-and then a side is told to keep what a call returned, and random words of it are looked at again after later calls. On a CPU the
-supervisor reads them in the side's own memory while it is stopped, so that nobody can put them right in time. On a GPU the side is
-asked to hand the outputs over once more.
+and then a side is told to keep what a call returned, and it is looked at again after later calls. On a CPU the supervisor reads it in
+the side's own memory while it is stopped, so that nobody can put it right in time, and where the latest outputs differ from the kept
+ones: there a buffer that is used again cannot hide. On a GPU the side is asked to hand the outputs over once more.
 """
 
 from __future__ import annotations
@@ -17,47 +17,86 @@ from bottega.judge.layout import TensorSpec
 from bottega.judge.secret import places
 
 WORDS = 64
-"""Of eight bytes, looked at in each output."""
+"""Of eight bytes, looked at in each output: so many of those that differ, and as many anywhere."""
+LARGEST_COPY = 256 << 20
+SAMPLED = 1 << 17
+"""Words that are remembered of an output that is too large to be copied."""
 MOST_OUTPUTS = 32
 
 
 @dataclass
 class Kept:
-    """Words of the outputs of one call: where they lie and what they were."""
+    """The outputs of one call as they were handed over."""
 
-    specs: list[TensorSpec]
-    chosen: list[torch.Tensor] = field(default_factory=list)
-    """Offsets in bytes from the beginning of each output."""
+    sizes: list[int]
+    """Whole words of each output that is looked at."""
+    chosen: list[torch.Tensor | None] = field(default_factory=list)
+    """Which words are remembered; None for all."""
     words: list[torch.Tensor] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
     """Where each output begins in the side's own memory; empty where it cannot be read there."""
 
     @classmethod
     def of(cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int]) -> Kept:
-        """Look at outputs that were just handed over, in `base`."""
-        filled = [spec for spec in specs[:MOST_OUTPUTS] if spec.extent >= 8]
+        """Remember outputs that were just handed over, in `base`."""
+        looked_at = looked_at_of(specs)
         where = [address for spec, address in zip(specs[:MOST_OUTPUTS], addresses) if spec.extent >= 8]
-        kept = cls(filled, [8 * places(spec.extent // 8, WORDS) for spec in filled], [], where if all(where) else [])
-        kept.words = kept.read(base, filled)
+        kept = cls(
+            [spec.extent // 8 for spec in looked_at], addresses=where if len(where) == len(looked_at) and all(where) else []
+        )
+        for spec in looked_at:
+            size = spec.extent // 8
+            small = spec.extent <= LARGEST_COPY
+            kept.chosen.append(None if small else places(size, SAMPLED, base.device))
+            words = _words(base, spec)
+            kept.words.append(words.clone() if small else words[kept.chosen[-1]])
         return kept
 
-    def read(self, base: torch.Tensor, specs: Sequence[TensorSpec]) -> list[torch.Tensor]:
-        """The same words of the same outputs, wherever they were handed over this time."""
+    def equals(self, base: torch.Tensor, specs: Sequence[TensorSpec]) -> bool:
+        """Whether outputs that were handed over again, wherever in `base`, are what they were."""
+        again = looked_at_of(specs)
+        if [spec.extent // 8 for spec in again] != self.sizes:
+            return False
+        return all(
+            torch.equal(_words(base, spec) if chosen is None else _words(base, spec)[chosen], words)
+            for spec, chosen, words in zip(again, self.chosen, self.words)
+        )
+
+    def places_to_read(self, base: torch.Tensor, latest: Sequence[TensorSpec]) -> list[torch.Tensor]:
+        """For each output, which of its remembered words to read in the side's own memory: `latest` are the outputs of the last call."""
         found = []
-        for spec, chosen in zip(specs, self.chosen):
-            words = base[spec.offset : spec.offset + spec.extent // 8 * 8].view(torch.int64)
-            found.append(words[(chosen // 8).to(base.device)].cpu())
+        now = looked_at_of(latest)
+        for number, (words, chosen) in enumerate(zip(self.words, self.chosen)):
+            anywhere = places(words.numel(), WORDS)
+            if number < len(now) and now[number].extent // 8 == self.sizes[number]:
+                other = _words(base, now[number]) if chosen is None else _words(base, now[number])[chosen]
+                differ = (other != words).nonzero().view(-1)
+                if differ.numel():
+                    anywhere = torch.cat([anywhere, differ[places(differ.numel(), WORDS)].cpu()])
+            found.append(anywhere)
         return found
 
-    def regions(self) -> list[tuple[int, int]]:
-        """Address and length of each word in the side's own memory."""
+    def regions(self, read: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+        """Address and length of each of those words."""
         return [
-            (address + int(offset), 8) for address, chosen in zip(self.addresses, self.chosen) for offset in chosen.tolist()
+            (address + 8 * int(place), 8)
+            for address, chosen, which in zip(self.addresses, self.chosen, read)
+            for place in (which if chosen is None else chosen[which]).tolist()
         ]
 
-    def equals(self, words: Sequence[torch.Tensor]) -> bool:
-        return len(words) == len(self.words) and all(torch.equal(one, two) for one, two in zip(self.words, words))
+    def are(self, read: Sequence[torch.Tensor], found: Sequence[bytes]) -> bool:
+        """Whether these words, read in the side's memory, are what they were."""
+        known = [
+            int(word).to_bytes(8, "little", signed=True)
+            for words, which in zip(self.words, read)
+            for word in words[which].tolist()
+        ]
+        return list(found) == known
 
-    def equals_bytes(self, read: Sequence[bytes]) -> bool:
-        known = [int(word).to_bytes(8, "little", signed=True) for words in self.words for word in words.tolist()]
-        return list(read) == known
+
+def looked_at_of(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    return [spec for spec in specs[:MOST_OUTPUTS] if spec.extent >= 8]
+
+
+def _words(base: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    return base[spec.offset : spec.offset + spec.extent // 8 * 8].view(torch.int64)

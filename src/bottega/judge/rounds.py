@@ -79,7 +79,7 @@ def run_rounds(
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
         if not keep and candidate.kept is not None and (candidate.reads_memory or secrets.randbelow(2)):
-            if candidate.kept_is_altered(terms.strides, terms.deadline()):
+            if candidate.kept_is_altered(turns["candidate"].specs, terms.strides, terms.deadline()):
                 result.violations.append(REUSED)
                 return result
             if secrets.randbelow(LET_GO_ONE_IN) == 0:

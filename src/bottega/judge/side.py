@@ -336,20 +336,27 @@ class Side:
         assert self.outputs is not None
         self.output_views(specs)  # what lies outside is found here
         kept = Kept.of(self.outputs.base, specs, addresses if self.reads_memory and len(addresses) == len(specs) else [])
-        if kept.addresses:
-            read = self._read_memory(kept.regions())
-            if read is None or not kept.equals_bytes(read):
-                raise SideFailed("forged", text="the outputs do not lie where the candidate's process says")
+        if kept.addresses and not self._holds(kept, specs):
+            raise SideFailed("forged", text="the outputs do not lie where the candidate's process says")
         self.kept = kept
 
-    def kept_is_altered(self, strides: tuple[tuple[int, ...], ...], deadline: float) -> bool:
-        """Whether what a call returned that was kept is something else by now. On a GPU the side hands it over again for that, and lets it go."""
+    def _holds(self, kept: Kept, latest: list[TensorSpec]) -> bool:
+        assert self.outputs is not None
+        places = kept.places_to_read(self.outputs.base, latest)
+        try:
+            found = self.reins.read_memory(kept.regions(places))
+        except JudgeError:
+            raise SideFailed("died") from None
+        return found is not None and kept.are(places, found)
+
+    def kept_is_altered(self, latest: list[TensorSpec], strides: tuple[tuple[int, ...], ...], deadline: float) -> bool:
+        """Whether what was kept is something else by now, after a call whose outputs lie at `latest`. On a GPU the side hands it over again
+        for that, and lets it go."""
         kept = self.kept
         if kept is None:
             return False
         if kept.addresses:
-            read = self._read_memory(kept.regions())
-            return read is None or not kept.equals_bytes(read)
+            return not self._holds(kept, latest)
         assert self.outputs is not None
         self.kept, shift = None, ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)
@@ -357,9 +364,8 @@ class Side:
         try:
             specs = [TensorSpec.from_json(spec) for spec in reply["specs"]]
             self._must_lie_in_order(specs, shift)
-            filled = [spec for spec in specs if spec.extent >= 8][: len(kept.specs)]
-            same = [spec.extent for spec in filled] == [spec.extent for spec in kept.specs]
-            return not same or not kept.equals(kept.read(self.outputs.base, filled))
+            self.output_views(specs)
+            return not kept.equals(self.outputs.base, specs)
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
 
@@ -368,12 +374,6 @@ class Side:
         self.kept = None
         peak = self.ask({"do": "trim"}, deadline).get("peak")
         return peak if isinstance(peak, int) and 0 <= peak < 1 << 50 else 0
-
-    def _read_memory(self, regions: list[tuple[int, int]]) -> list[bytes] | None:
-        try:
-            return self.reins.read_memory(regions)
-        except JudgeError:
-            raise SideFailed("died") from None
 
     def _must_have_rested(self) -> None:
         """On a CPU, by the operating system's own count, nothing of the side ran since it was stopped."""

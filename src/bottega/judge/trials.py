@@ -102,7 +102,7 @@ def run_trial(
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
     _against_truth(trial, held, oracle, drawn, terms)
-    if before and candidate.kept_is_altered(terms.strides, terms.deadline()):
+    if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
         trial.violations.append(REUSED)
     if known.large and candidate.kept is None:
         candidate.trim(terms.deadline())
