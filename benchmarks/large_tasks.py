@@ -68,7 +68,9 @@ def main(
     levels: Annotated[str, typer.Option(help="Levels by comma.")] = "1,2,3",
     only: Annotated[str, typer.Option(help="Only tasks whose file name holds this text.")] = "",
     scale: Annotated[float, typer.Option(min=1e-9, max=1.0, help="Shrink inputs to about this share of their elements.")] = 1.0,
-    check: Annotated[bool, typer.Option("--check", help="Run each on fake tensors at its shapes, and say what it takes.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run each on fake tensors at its shapes, and say what it takes.")
+    ] = False,
     raw: Annotated[Path | None, typer.Option("--json", help="With --check: keep the bytes of every task in this file.")] = None,
 ) -> None:
     chosen = [each for each in tasks(_levels(levels)) if only in each.path]
@@ -148,7 +150,9 @@ class _Alive(TorchDispatchMode):
 
 
 def _size(tensors: list[Any]) -> int:
-    storages = {each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in tensors if isinstance(each, torch.Tensor)}
+    storages = {
+        each.untyped_storage()._cdata: each.untyped_storage().nbytes() for each in tensors if isinstance(each, torch.Tensor)
+    }
     return sum(storages.values())
 
 

@@ -92,7 +92,9 @@ class Row:
 
 def main(
     device: Device = "cpu",
-    largest_gb: Annotated[float, typer.Option(min=0.001, help="The largest I + O of the ladder; larger rungs are left out.")] = 12.8,
+    largest_gb: Annotated[
+        float, typer.Option(min=0.001, help="The largest I + O of the ladder; larger rungs are left out.")
+    ] = 12.8,
     sizes_gb: Annotated[str, typer.Option(help="I + O in GB by comma, instead of the ladder.")] = "",
     kinds: Annotated[str, typer.Option(help=f"By comma, some of {', '.join(KINDS)}.")] = ",".join(KINDS),
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further row after so long.")] = 480.0,
@@ -102,7 +104,9 @@ def main(
     if unknown := set(chosen) - set(KINDS):
         raise UsageError(f"--kinds: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}")
     try:
-        sizes = [float(each) for each in sizes_gb.split(",") if each.strip()] or [each for each in LADDER_GB if each <= largest_gb]
+        sizes = [float(each) for each in sizes_gb.split(",") if each.strip()] or [
+            each for each in LADDER_GB if each <= largest_gb
+        ]
     except ValueError:
         raise UsageError(f"--sizes-gb {sizes_gb}: give numbers by comma, such as 1,12.8") from None
     watched = watch_spawns()
@@ -182,7 +186,9 @@ class Sampler:
 
     def __enter__(self) -> Sampler:
         if self._index is not None and not memory_info(self._index)[0]:
-            raise UsageError("NVIDIA's management library (libnvidia-ml.so.1) does not answer here, and nothing else tells a device's memory")
+            raise UsageError(
+                "NVIDIA's management library (libnvidia-ml.so.1) does not answer here, and nothing else tells a device's memory"
+            )
         self._thread.start()
         return self
 
@@ -288,7 +294,18 @@ def _told(device: str, base: Row, rows: list[Row], left: int) -> None:
             [row.kind, f"{row.floor / GB:.3g}", f"{row.workspace / GB:.2f}", f"{row.peak / GB:.2f}", f"{row.peak / row.floor:.2f}",
              f"{beyond:.2f}", f"{row.bound / GB:.2f}{over}", parts or "not told", told or "-", row.outcome[:24]]
         )  # fmt: skip
-    columns = ("kind", "I + O", "W", "peak", "of I + O", "less contexts", "bound", "by process at the peak", "by the judge", "outcome")
+    columns = (
+        "kind",
+        "I + O",
+        "W",
+        "peak",
+        "of I + O",
+        "less contexts",
+        "bound",
+        "by process at the peak",
+        "by the judge",
+        "outcome",
+    )
     within = sum(row.peak <= row.bound for row in rows)
     remarks = [
         where(device),

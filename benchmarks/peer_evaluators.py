@@ -104,7 +104,9 @@ class Finding:
 def main(
     device: Device = "cpu",
     count: Annotated[int, typer.Option(min=1, help="Kernels of each group at most; attacks twice as many.")] = 12,
-    workers: Annotated[int, typer.Option(min=1, help="Of our judge, which times one at a time; the loop has the device alone.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Of our judge, which times one at a time; the loop has the device alone.")
+    ] = 1,
     seconds: Annotated[float, typer.Option(min=1, help="Begin no further kernel after so long, for each evaluator.")] = 240.0,
     timeout: Annotated[float, typer.Option(min=1, help="Of one kernel.")] = 60.0,
     quick: Annotated[bool, typer.Option("--quick/--full", help="Our judge's mode.")] = True,
@@ -125,7 +127,10 @@ def chosen_kernels(kind: str, count: int) -> list[Kernel]:
     """Group by group in turn, so that an evaluator that is stopped early has seen of each."""
     honest = [_of("honest", each) for each in spread(specimens(f"honest/{kind}"), count)]
     safe = [each for each in specimens(f"attacks/{kind}") if each.id in SAFE and not each.placeholders]
-    attacks = [_of("attack" if each.expect & ACCEPTED or "rejected" in each.expect else "wrong", each) for each in spread(safe, 2 * count)]
+    attacks = [
+        _of("attack" if each.expect & ACCEPTED or "rejected" in each.expect else "wrong", each)
+        for each in spread(safe, 2 * count)
+    ]
     template, steps = (CPP, STEPS["cpu"]) if kind == "cpu" else (CUDA, STEPS["cuda"])
     task = Task(filled(template, "Model", steps) + CONTRACT, name="passing_time", origin="known ratios")
     ratios = []
@@ -142,7 +147,9 @@ def spread(found: Sequence[Specimen], count: int) -> list[Specimen]:
     return [found[place * len(found) // min(count, len(found))] for place in range(min(count, len(found)))]
 
 
-def judged(kernels: list[Kernel], device: str, workers: int, seconds: float, timeout: float, quick: bool) -> tuple[list[Finding], float]:
+def judged(
+    kernels: list[Kernel], device: str, workers: int, seconds: float, timeout: float, quick: bool
+) -> tuple[list[Finding], float]:
     found: list[Finding] = []
     begun = time.monotonic()
     with Judge(device, workers=workers, quick=quick, timeout=timeout) as judge, ThreadPoolExecutor(workers) as pool:
@@ -154,7 +161,16 @@ def judged(kernels: list[Kernel], device: str, workers: int, seconds: float, tim
             try:
                 verdict = judge.judge(kernel.task, kernel.candidate, **kernel.options)
             except BottegaError as error:
-                return Finding(kernel.name, kernel.group, False, False, None, kernel.truth, time.monotonic() - started, f"no verdict: {error}")
+                return Finding(
+                    kernel.name,
+                    kernel.group,
+                    False,
+                    False,
+                    None,
+                    kernel.truth,
+                    time.monotonic() - started,
+                    f"no verdict: {error}",
+                )
             point = verdict.speedup["eager"].point if "eager" in verdict.speedup else None
             said = ", ".join([verdict.outcome.value, *(violation.name for violation in verdict.violations)])
             return Finding(
@@ -188,7 +204,9 @@ def plain_loop(kernels: list[Kernel], device: str, seconds: float, timeout: floa
             right = told.get("correct") is True
             faster = right and point is not None and point > FASTER_ABOVE
             said = "right" if right else str(told.get("error") or "wrong")
-            found.append(Finding(kernel.name, kernel.group, right, faster, point, kernel.truth, time.monotonic() - started, said))
+            found.append(
+                Finding(kernel.name, kernel.group, right, faster, point, kernel.truth, time.monotonic() - started, said)
+            )
             _progress("plain loop", found, len(kernels))
         took = time.monotonic() - begun
     return found, took
@@ -213,7 +231,11 @@ def in_a_sandbox(server: ForkServer, kernel: Kernel, kind: str, timeout: float) 
             return told if isinstance(told, dict) else {"error": "no report"}
         except (OSError, ValueError):
             last = [line for line in (ended.output if ended else "").splitlines() if line.strip()][-1:]
-            return {"error": "timeout" if ended is None or "TimeoutExpired" in (last or [""])[0] else f"died: {(last or [''])[0][:200]}"}
+            return {
+                "error": "timeout"
+                if ended is None or "TimeoutExpired" in (last or [""])[0]
+                else f"died: {(last or [''])[0][:200]}"
+            }
     finally:
         os.close(reading)
 
@@ -237,7 +259,11 @@ def _of(group: str, specimen: Specimen) -> Kernel:
 def _progress(who: str, found: list[Finding], count: int) -> None:
     last = found[-1]
     point = "" if last.point is None else f" {last.point:.3f}"
-    print(f"[{who} {len(found)}/{count}] {last.group} {last.kernel}: {last.said[:120]}{point} ({last.seconds:.1f} s)", file=sys.stderr, flush=True)
+    print(
+        f"[{who} {len(found)}/{count}] {last.group} {last.kernel}: {last.said[:120]}{point} ({last.seconds:.1f} s)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _told(device: str, by: dict[str, tuple[list[Finding], float]], count: int, workers: int, quick: bool) -> None:

@@ -53,7 +53,12 @@ def evaluate(task: str, candidate: str, device: str) -> dict[str, Any]:
             baseline, mine = (_mean_ms(model, inputs, device) for model in models)
     except Exception as error:
         return {"correct": False, "error": f"{type(error).__name__}: {error}"[:300]}
-    return {"correct": True, "baseline_ms": baseline, "candidate_ms": mine, "speedup": baseline / mine if mine else float("inf")}
+    return {
+        "correct": True,
+        "baseline_ms": baseline,
+        "candidate_ms": mine,
+        "speedup": baseline / mine if mine else float("inf"),
+    }
 
 
 def _run_text(source: str, name: str, names: dict[str, Any]) -> None:

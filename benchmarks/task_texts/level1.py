@@ -223,6 +223,8 @@ LOSSES: list[TaskText] = [
 def rows() -> list[TaskText]:
     """In an order that mixes families, so that any stretch of it is like the whole."""
     plain = [*ELEMENTWISE, *NORMS, *SCANS, *REDUCTIONS, *POOLS, *CONVOLUTIONS]
-    texts = [TaskText(name, 1, sizes, (shape,), forward, init, arguments) for name, sizes, shape, forward, init, arguments in plain]
+    texts = [
+        TaskText(name, 1, sizes, (shape,), forward, init, arguments) for name, sizes, shape, forward, init, arguments in plain
+    ]
     texts += [*PRODUCTS, *LOSSES]
     return [texts[place * 37 % len(texts)] for place in range(len(texts))]

@@ -202,7 +202,9 @@ def _text(line: str) -> TaskText:
         if made and made not in init:
             init.append(made)
         forward.append(f"x = {expression}")
-    arguments = ", ".join(name for name in ("in_features", "in_channels", "out_channels", "out_features") if f"{name}=" in head.sizes)
+    arguments = ", ".join(
+        name for name in ("in_features", "in_channels", "out_channels", "out_features") if f"{name}=" in head.sizes
+    )
     shapes = (head.shape,)
     name = "_".join((kind, *words))
     return TaskText(name, 2, head.sizes.format(*numbers), shapes, "\n".join([*forward, "return x"]), "\n".join(init), arguments)

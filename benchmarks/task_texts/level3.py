@@ -35,7 +35,10 @@ _IMAGE = "batch, 3, side, side"
 
 MLP = Network(
     "perceptron",
-    {"deep_narrow": "batch=4096/8 width=1024 layers=14 classes=1000", "shallow_wide": "batch=1536/8 width=12288 layers=2 classes=2048"},
+    {
+        "deep_narrow": "batch=4096/8 width=1024 layers=14 classes=1000",
+        "shallow_wide": "batch=1536/8 width=12288 layers=2 classes=2048",
+    },
     "batch, width",
     """
     blocks = []
@@ -404,7 +407,10 @@ LANGUAGE = Network(
 )
 VIT = Network(
     "image_transformer",
-    {"small": "batch=64/1 side=224/16 width=384 layers=6 classes=1000", "tiny": "batch=192/1 side=192/16 width=192 layers=8 classes=1000"},
+    {
+        "small": "batch=64/1 side=224/16 width=384 layers=6 classes=1000",
+        "tiny": "batch=192/1 side=192/16 width=192 layers=8 classes=1000",
+    },
     _IMAGE,
     """
     self.patches = nn.Conv2d(3, width, 16, stride=16)
@@ -548,7 +554,11 @@ PYRAMID = Network(
     return self.smooth[0](bottom), self.smooth[1](middle), self.smooth[2](top)
     """,
     "channels",
-    inputs=("batch, channels, side, side", "batch, channels * 2, side // 2, side // 2", "batch, channels * 4, side // 4, side // 4"),
+    inputs=(
+        "batch, channels, side, side",
+        "batch, channels * 2, side // 2, side // 2",
+        "batch, channels * 4, side // 4, side // 4",
+    ),
     takes="a, b, c",
 )
 DILATED = Network(

@@ -60,7 +60,9 @@ def test_the_command_writes_a_folder_that_loads(tmp_path: Path) -> None:
 
     app = typer.Typer()
     app.command()(large_tasks.main)
-    done = CliRunner().invoke(app, [str(tmp_path / "t"), "--levels", "1,3", "--only", "softmax", "--scale", "0.0001", "--check"])
+    done = CliRunner().invoke(
+        app, [str(tmp_path / "t"), "--levels", "1,3", "--only", "softmax", "--scale", "0.0001", "--check"]
+    )
     assert done.exit_code == 0, done.output
     loaded = load_tasks([tmp_path / "t"])
     assert not loaded.problems and {task.level for task in loaded.tasks} == {1}
