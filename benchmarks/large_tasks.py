@@ -1,13 +1,13 @@
-"""Writes 250 tasks in KernelBench's contract and layout that are like the public benchmark in kind and size, and copies of none of it.
+"""Writes 250 tasks in KernelBench's contract and layout, like the public benchmark in kind and size, and copies of none of it.
 
-Level 1: 100 single operators, a third of them on 4 to 8 GB with an output as large; level 2: 100 convolutions and products with two to
-five operators behind them; level 3: 50 networks. A whole run over them shows what a card of a given memory can judge:
+Level 1: 100 single operators, a third of them on 4 to 8 GB with an output as large; level 2: 100 convolutions and products with two
+to five operators behind them; level 3: 50 networks. A whole run over them shows what a card of a given memory can judge:
 
     PYTHONPATH=src python3 benchmarks/large_tasks.py large_tasks --check
     bottega bench large_tasks --backbone embedded --device cuda --quick
 
-`--check` runs every one of them on fake tensors at its true shapes (no memory is taken; a minute or two) and says how many bytes inputs (I),
-outputs (O) and the reference's own workspace (W: what is alive at its peak beyond inputs, parameters and outputs) take.
+`--check` runs each of them on fake tensors at its true shapes (no memory is taken; a minute or two) and says how many bytes inputs
+(I), outputs (O) and the reference's own workspace (W: alive at its peak beyond inputs, parameters and outputs) take.
 `--scale 0.001` shrinks shapes, for a dry run on a CPU.
 """
 

@@ -1,9 +1,10 @@
-"""Peak memory of one verdict, all its processes together, over the floor I + O (bytes of inputs and outputs), for a ladder of sizes.
+"""Peak memory of one verdict, all its processes together, over the floor I + O (bytes of inputs and outputs), by size.
 
-A judge is started for each row, so that no task that waits for candidates is counted, and judges one candidate: the task's own model. The aim is
-at most 4 (I + O) + W + 2 GiB, W being what the reference itself needs beyond inputs and outputs (parameters and intermediates, by fake tensors).
-A device's memory is read every few milliseconds through NVIDIA's management library by a thread of this process, which never touches the
-device; on a CPU it is what the kernel says of the process tree (shared pages by share). `contexts` is the peak of a verdict on next to nothing.
+A judge is started for each row, so that no task that waits for candidates is counted, and judges one candidate: the task's own model.
+The aim is at most 4 (I + O) + W + 2 GiB, W being what the reference itself needs beyond inputs and outputs (parameters and
+intermediates, by fake tensors). A device's memory is read every few milliseconds through NVIDIA's management library by a thread of
+this process, which never touches the device; on a CPU it is what the kernel says of the process tree (shared pages by share).
+`contexts` is the peak of a verdict on next to nothing.
 
     PYTHONPATH=src python3 benchmarks/memory.py --device cuda
     PYTHONPATH=src python3 benchmarks/memory.py --device cuda --sizes-gb 12.8,25.6 --kinds elementwise,norm
@@ -41,15 +42,31 @@ ROLES = ("referee", "eager", "candidate", "judge")
 CPU_PAUSE_S, GPU_PAUSE_S = 0.02, 0.003
 
 _HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\nclass Model(nn.Module):\n"
-_PLAIN = "    def forward(self, x):\n        return {0}\n\n\ndef get_inputs():\n    return [torch.randn({1})]\n\n\ndef get_init_inputs():\n    return []\n"
-_CONV = (
-    "    def __init__(self, channels):\n        super().__init__()\n        self.conv = nn.Conv2d(channels, channels, 3, padding=1)\n\n"
-    "    def forward(self, x):\n        return self.conv(x)\n\n\ndef get_inputs():\n    return [torch.randn({0}, 32, 128, 128)]\n\n\n"
-    "def get_init_inputs():\n    return [32]\n"
-)
+_NOTHING = "\n\n\ndef get_init_inputs():\n    return []\n"
+_PLAIN = "    def forward(self, x):\n        return {0}\n\n\ndef get_inputs():\n    return [torch.randn({1})]" + _NOTHING
+_CONV = """    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.randn({0}, 32, 128, 128)]
+
+
+def get_init_inputs():
+    return [32]
+"""
 _MATMUL = (
-    "    def forward(self, a, b):\n        return a @ b\n\n\ndef get_inputs():\n    return [torch.randn({0}, 1024), torch.randn(1024, 1024)]\n\n\n"
-    "def get_init_inputs():\n    return []\n"
+    """    def forward(self, a, b):
+        return a @ b
+
+
+def get_inputs():
+    return [torch.randn({0}, 1024), torch.randn(1024, 1024)]"""
+    + _NOTHING
 )
 KINDS: dict[str, Callable[[int], str]] = {
     "elementwise": lambda floor: _HEAD + _PLAIN.format("F.softplus(x)", f"{_rows(floor, 2 * 8192)}, 8192"),

@@ -1,8 +1,9 @@
 """The same kernels through our judge and through the plain loop that everyone uses: verdicts a minute, and what each gets wrong.
 
-Kernels: honest ones (`tests/honest`), attacks that are safe to run beside an evaluator (a list by name; each runs in a sandbox all the same, and the
-plain loop with it), and kernels of known speed. An attack is *called faster* by the judge when that is the outcome, by the loop when it passes its
-comparisons and the quotient of means is above 1.05. A known ratio is *missed* when the point is off by more than 3 %.
+Kernels: honest ones (`tests/honest`), attacks that are safe to run beside an evaluator (a list by name; each runs in a sandbox all the
+same, and the plain loop with it), and kernels of known speed. An attack is *called faster* by the judge when that is the outcome, by
+the loop when it passes its comparisons and the quotient of means is above 1.05. A known ratio is *missed* when the point is off by
+more than 3 %.
 
     PYTHONPATH=src python3 benchmarks/peer_evaluators.py --device cuda --workers 8
     PYTHONPATH=src python3 benchmarks/peer_evaluators.py --device cpu --count 3 --seconds 120

@@ -1,8 +1,8 @@
-"""The loop that evaluators of generated kernels commonly are, written from its description, as something to compare the judge with.
+"""The loop that evaluators of generated kernels commonly are, written from its description, to compare the judge with.
 
 One fresh process for a kernel: run both texts in it, build both models from the same seed, compare five times on random inputs with
-`torch.allclose` at 1e-2, then time a hundred runs of each on the same inputs after a warm-up, by device events (by the host's clock on a CPU),
-and divide the means. What it trusts, a candidate in the same process can change; that is what `peer_evaluators.py` shows.
+`torch.allclose` at 1e-2, then time a hundred runs of each on the same inputs after a warm-up, by device events (by the host's clock
+on a CPU), and divide the means. What it trusts, a candidate in the same process can change; `peer_evaluators.py` shows that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Of the kernels that are `faster` when judged alone: how many a run called `ambiguous`, because a model drew on the same device meanwhile?
+"""Of the kernels that are `faster` when judged alone: how many a run called `ambiguous`, since a model drew on the same device?
 
-Takes the folder of a finished `bottega bench` run, judges its `ambiguous` kernels again under the run's own terms, one at a time and with
-nothing else on the device, and prints the share; the aim is below 1 %. What the run called `faster` counts as faster alone; `--faster N` judges
-so many of those again too, to see that it is so.
+Takes the folder of a finished `bottega bench` run, judges its `ambiguous` kernels again under the run's own terms, one at a time and
+with nothing else on the device, and prints the share; the aim is below 1 %. What the run called `faster` counts as faster alone;
+`--faster N` judges so many of those again too, to see that it is so.
 
     bottega bench large_tasks --backbone embedded --device cuda --quick --out run
     PYTHONPATH=src python3 benchmarks/shared_device.py run --device cuda --faster 20

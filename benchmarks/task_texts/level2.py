@@ -23,17 +23,77 @@ class Head:
 
 _S2, _S3 = "in_channels, height, width", "in_channels, depth, height, width"
 HEADS = {
-    "linear": Head("batch={0}/8 in_features={1} out_features={2}", "batch, in_features", "Linear(in_features, out_features)", "out_features", 0),
-    "conv1d": Head("batch={0}/1 length={3}/64 in_channels={1} out_channels={2}", "batch, in_channels, length", "Conv1d(in_channels, out_channels, {4}, padding={4} // 2)", "out_channels", 1),
-    "conv2d": Head("batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}", f"batch, {_S2}", "Conv2d(in_channels, out_channels, {4}, padding={4} // 2)", "out_channels", 2),
-    "pointwise": Head("batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}", f"batch, {_S2}", "Conv2d(in_channels, out_channels, 1, bias=False)", "out_channels", 2),
-    "strided": Head("batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}", f"batch, {_S2}", "Conv2d(in_channels, out_channels, {4}, stride=2, padding={4} // 2)", "out_channels", 2),
-    "depthwise": Head("batch={0}/1 height={3}/16 width={3}/16 out_channels={1}", "batch, out_channels, height, width", "Conv2d(out_channels, out_channels, {2}, padding={2} // 2, groups=out_channels)", "out_channels", 2),
-    "upsample": Head("batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}", f"batch, {_S2}", "ConvTranspose2d(in_channels, out_channels, 4, stride=2, padding=1)", "out_channels", 2),
-    "transposed": Head("batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}", f"batch, {_S2}", "ConvTranspose2d(in_channels, out_channels, {4})", "out_channels", 2),
-    "conv3d": Head("batch={0}/1 depth={3}/4 height={4}/8 width={4}/8 in_channels={1} out_channels={2}", f"batch, {_S3}", "Conv3d(in_channels, out_channels, 3, padding=1)", "out_channels", 3),
-    "upsample3d": Head("batch={0}/1 depth={3}/4 height={4}/8 width={4}/8 in_channels={1} out_channels={2}", f"batch, {_S3}", "ConvTranspose3d(in_channels, out_channels, 3, stride=2, padding=1, output_padding=1)", "out_channels", 3),
-}  # fmt: skip
+    "linear": Head(
+        "batch={0}/8 in_features={1} out_features={2}",
+        "batch, in_features",
+        "Linear(in_features, out_features)",
+        "out_features",
+        0,
+    ),
+    "conv1d": Head(
+        "batch={0}/1 length={3}/64 in_channels={1} out_channels={2}",
+        "batch, in_channels, length",
+        "Conv1d(in_channels, out_channels, {4}, padding={4} // 2)",
+        "out_channels",
+        1,
+    ),
+    "conv2d": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}",
+        f"batch, {_S2}",
+        "Conv2d(in_channels, out_channels, {4}, padding={4} // 2)",
+        "out_channels",
+        2,
+    ),
+    "pointwise": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}",
+        f"batch, {_S2}",
+        "Conv2d(in_channels, out_channels, 1, bias=False)",
+        "out_channels",
+        2,
+    ),
+    "strided": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}",
+        f"batch, {_S2}",
+        "Conv2d(in_channels, out_channels, {4}, stride=2, padding={4} // 2)",
+        "out_channels",
+        2,
+    ),
+    "depthwise": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 out_channels={1}",
+        "batch, out_channels, height, width",
+        "Conv2d(out_channels, out_channels, {2}, padding={2} // 2, groups=out_channels)",
+        "out_channels",
+        2,
+    ),
+    "upsample": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}",
+        f"batch, {_S2}",
+        "ConvTranspose2d(in_channels, out_channels, 4, stride=2, padding=1)",
+        "out_channels",
+        2,
+    ),
+    "transposed": Head(
+        "batch={0}/1 height={3}/16 width={3}/16 in_channels={1} out_channels={2}",
+        f"batch, {_S2}",
+        "ConvTranspose2d(in_channels, out_channels, {4})",
+        "out_channels",
+        2,
+    ),
+    "conv3d": Head(
+        "batch={0}/1 depth={3}/4 height={4}/8 width={4}/8 in_channels={1} out_channels={2}",
+        f"batch, {_S3}",
+        "Conv3d(in_channels, out_channels, 3, padding=1)",
+        "out_channels",
+        3,
+    ),
+    "upsample3d": Head(
+        "batch={0}/1 depth={3}/4 height={4}/8 width={4}/8 in_channels={1} out_channels={2}",
+        f"batch, {_S3}",
+        "ConvTranspose3d(in_channels, out_channels, 3, stride=2, padding=1, output_padding=1)",
+        "out_channels",
+        3,
+    ),
+}
 
 PLAIN = {
     "relu": "torch.relu(x)",
@@ -74,11 +134,14 @@ MADE: dict[str, Callable[[Head], tuple[str, str]]] = {
     "batchnorm": lambda head: (f"self.bn = nn.BatchNorm{_N[head.space]}({head.channels})", "self.bn(x)"),
     "groupnorm": lambda head: (f"self.group_norm = nn.GroupNorm(8, {head.channels})", "self.group_norm(x)"),
     "layernorm": lambda head: (f"self.layer_norm = nn.LayerNorm({head.channels})", "self.layer_norm(x)"),
-    "instancenorm": lambda head: (f"self.instance_norm = nn.InstanceNorm{_N[head.space]}({head.channels})", "self.instance_norm(x)"),
+    "instancenorm": lambda head: (
+        f"self.instance_norm = nn.InstanceNorm{_N[head.space]}({head.channels})",
+        "self.instance_norm(x)",
+    ),
     "maxpool": lambda head: (f"self.max_pool = nn.MaxPool{_N[head.space]}(2)", "self.max_pool(x)"),
     "avgpool": lambda head: (f"self.avg_pool = nn.AvgPool{_N[head.space]}(2)", "self.avg_pool(x)"),
     "dropout": lambda head: ("self.dropout = nn.Dropout(0.15)", "self.dropout(x)"),
-}  # fmt: skip
+}
 """What needs a line in the constructor."""
 
 ROWS = """

@@ -59,7 +59,7 @@ def _written(text: TaskText, number: int, sizes: dict[str, int]) -> str:
     init_inputs = f"def get_init_inputs():\n    return [{given}]" + ("\n" if given else "  # nothing to configure\n")
     parts = [
         f'"""{told.capitalize()}."""\n' if hand == 3 else "",
-        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n" if _needs_functional(text) else "import torch\nimport torch.nn as nn\n",
+        "import torch\nimport torch.nn as nn\n" + ("import torch.nn.functional as F\n" if _needs_functional(text) else ""),
         f"# sizes as a service sees them\n{constants}" if upper else "",
         dedent(text.before).strip() + "\n" if text.before else "",
         _model(text, hand, told),
