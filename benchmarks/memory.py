@@ -199,7 +199,7 @@ class Sampler:
         self._watched = watched
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._start = memory_info(self._index)[1] if self._index is not None else 0
+        self._start = settled(self._index) if self._index is not None else 0
 
     def __enter__(self) -> Sampler:
         if self._index is not None and not memory_info(self._index)[0]:
@@ -242,6 +242,18 @@ class Sampler:
             if role:
                 found[role] += size_of(pid)
         return found
+
+
+def settled(index: int, patience: float = 5.0) -> int:
+    """Bytes in use once they no longer fall: contexts of the row before may still be ending."""
+    used, until = memory_info(index)[1], time.monotonic() + patience
+    while time.monotonic() < until:
+        time.sleep(0.5)
+        now = memory_info(index)[1]
+        if now >= used:
+            return now
+        used = now
+    return used
 
 
 def role_of(pid: int, parents: dict[int, int], roots: dict[int, str]) -> str:

@@ -26,6 +26,7 @@ TASKS = TESTS / "fixtures" / "tasks"
 ACCEPTED = frozenset({"faster", "same", "slower", "ambiguous"})
 OUTCOMES = ACCEPTED | {"incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid_task"}
 
+FOLDERS = ("attacks/", "honest/")
 SEED = "BOTTEGA_CORPUS_SEED"
 PARTS = 5
 """Every file comes round within so many days: less than a week of daily commits."""
@@ -138,7 +139,8 @@ def touched(root: Path = TESTS, most: int = MOST_OF_A_COMMIT) -> frozenset[Path]
         *_git(root, "diff", "--name-only", "--relative", "HEAD"),
         *_git(root, "ls-files", "--others", "--exclude-standard"),
     ]
-    within = sorted(_git(root, "diff", "--name-only", "--relative", "HEAD~1", "HEAD"), key=_drawn)
+    committed = _git(root, "diff", "--name-only", "--relative", "HEAD~1", "HEAD")
+    within = sorted((name for name in committed if name.startswith(FOLDERS)), key=_drawn)
     return frozenset(root / name for name in (*around, *within[:most]))
 
 

@@ -171,7 +171,7 @@ POOLS: list[Row] = [
         "self.pool = nn.AvgPool1d(6, stride=1, padding=2)",
         "",
     ),
-    ("average_pool_of_images", "batch=24/1 channels=80 height=640/8 width=640/8", _I, "F.avg_pool2d(x, 9)", "", ""),
+    ("average_pool_of_images", "batch=24/1 channels=80 height=640/16 width=640/16", _I, "F.avg_pool2d(x, 9)", "", ""),
     (
         "average_pool_of_volumes",
         "batch=10/1 channels=40 depth=96/8 height=128/8 width=160/8",

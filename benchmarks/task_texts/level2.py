@@ -237,7 +237,7 @@ upsample3d 24 32 24 12 56 : bias residual gain residual
 upsample3d 18 48 32 12 56 : instancenorm avgpool gelu sum
 upsample3d 30 32 16 14 56 : batchnorm centred
 upsample3d 24 40 24 12 56 : avgpool clamp softmax gain
-upsample3d 36 24 16 16 48 : scale batchnorm pooled
+upsample3d 36 24 16 16 48 : scale batchnorm relu
 upsample3d 18 40 32 14 56 : leaky gain leaky maxpool
 upsample3d 27 36 20 12 56 : clamp divide
 upsample3d 21 48 24 14 52 : silu groupnorm hardswish

@@ -35,7 +35,7 @@ RESIDUAL_BLOCK = Network(
 )
 RESIDUAL_NET = Network(
     "small_residual_network",
-    {"": "batch=64/1 side=192/32 classes=500"},
+    {"": "batch=64/2 side=192/32 classes=500"},
     _IMAGE,
     """
     self.stem = nn.Sequential(nn.Conv2d(3, 48, 5, stride=2, padding=2), nn.ReLU(), nn.MaxPool2d(2))

@@ -28,6 +28,7 @@ def repository(tmp_path: Path) -> Path:
     git(tmp_path, "commit", "-qm", "one")
     for number in range(20):
         (tmp_path / "tests" / "attacks" / f"new_{number}.py").write_text("1\n")
+        (tmp_path / "tests" / f"test_other_{number}.py").write_text("1\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "twenty more")
     return tmp_path / "tests"
@@ -69,7 +70,8 @@ def test_touched_files_are_those_of_the_tree_and_of_the_last_commit(repository: 
     (attacks / "untracked.py").write_text("1\n")
     found = touched(repository)
     assert {attacks / "old.py", attacks / "untracked.py"} <= found
-    assert len(found) == 2 + 16, "of the last commit's twenty no more than sixteen"
+    assert len(found) == 2 + 16, "of the last commit's twenty no more than sixteen, and no file that is not of the corpus"
+    assert all(path.parent == attacks for path in found)
     assert touched(repository, most=0) == {attacks / "old.py", attacks / "untracked.py"}
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from large_tasks import measured
-from memory import KINDS, Row, Sampler, parents_of_all, resident, role_of
+from memory import KINDS, Row, Sampler, parents_of_all, resident, role_of, settled
 
 from bottega.core.task import Task
 from bottega.judge.nvml import memory_by_process, memory_info
@@ -49,6 +49,13 @@ def test_a_childs_memory_is_seen_and_who_holds_it() -> None:
             time.sleep(0.02)
         child.communicate()
     assert sampler.peak.total > 190_000_000 and sampler.peak.parts["judge"] == sampler.peak.total
+
+
+def test_what_is_still_ending_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = iter([900, 500, 300, 300])
+    monkeypatch.setattr("memory.memory_info", lambda index: (1000, next(readings)))
+    monkeypatch.setattr("memory.time.sleep", lambda seconds: None)
+    assert settled(0) == 300
 
 
 @pytest.mark.gpu
