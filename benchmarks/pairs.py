@@ -23,8 +23,9 @@ _FOLDER = Path(__file__).parent / "candidates"
 _MARK = "variation 0"
 
 
-def builtin(name: str, device: str) -> Task:
-    return load_task(f"builtin:{name}", size="cpu" if device == "cpu" else "gpu")
+def builtin(name: str, size: str) -> Task:
+    """`size`: `cpu`, `gpu`, or a device, whose size it is."""
+    return load_task(f"builtin:{name}", size="cpu" if size == "cpu" else "gpu")
 
 
 def twin(task: Task) -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,26 @@ from bottega.judge.judge import Judge
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from corpus import PARTS, SEED, rotation
+
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[Judge]:
     with Judge("cpu", timeout=60, quick=True, memory_gb=6) as judge:
         yield judge
+
+
+def pytest_configure() -> None:
+    os.environ[SEED] = str(rotation())  # one number for all workers, also where midnight falls between them
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The header, also where `-q` leaves out pytest's own: whoever repeats a failure needs the number."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        turn = rotation()
+        reporter.write_line(f"corpus: part {turn % PARTS + 1} of {PARTS}; to repeat it: {SEED}={turn}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

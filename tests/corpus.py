@@ -5,7 +5,11 @@ The header stands in the candidate itself, so that a reader finds cheat, gain an
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +25,13 @@ TASKS = TESTS / "fixtures" / "tasks"
 
 ACCEPTED = frozenset({"faster", "same", "slower", "ambiguous"})
 OUTCOMES = ACCEPTED | {"incorrect", "compile_error", "runtime_error", "timeout", "rejected", "invalid_task"}
+
+FOLDERS = ("attacks/", "honest/")
+SEED = "BOTTEGA_CORPUS_SEED"
+PARTS = 5
+"""Every file comes round within so many days: less than a week of daily commits."""
+MOST_OF_A_COMMIT = 16
+"""A commit that brings many files must not make `make test` as long as `make test-all`; the rest come round."""
 
 _DOCSTRING = re.compile(r'\A\s*"""(.+?)"""', re.DOTALL)
 _HEADER = re.compile(r"^# (task|expect|violation|options): *(\S.*?) *$", re.MULTILINE)
@@ -107,8 +118,52 @@ def _value(text: str) -> int | float | str | bool:
     return text
 
 
-def a_fourth_is_quick(found: Sequence[Specimen]) -> list[Any]:
-    """The corpus for a parametrised test. A verdict takes seconds, so `make test` takes every fourth one by name and
-    `make test-all` takes them all."""
-    marks = (pytest.mark.slow if number % 4 else () for number in range(len(found)))
-    return [pytest.param(specimen, id=specimen.id, marks=mark) for specimen, mark in zip(found, marks)]
+def rotation() -> int:
+    """Which part of the corpus is due: the number of the day (UTC), so that parts follow each other, or BOTTEGA_CORPUS_SEED."""
+    chosen = os.environ.get(SEED, "")
+    if not chosen:
+        return int(time.time() // 86400)
+    if not re.fullmatch(r"\d+", chosen):
+        raise ValueError(f"{SEED} is {chosen!r}; give the whole number that the run to repeat has printed")
+    return int(chosen)
+
+
+def is_due(name: str, turn: int, parts: int = PARTS) -> bool:
+    """Whether this file's turn has come. By residue: whatever the number of files, each comes once in `parts` turns that follow each other."""
+    return int.from_bytes(_drawn(name)[:8]) % parts == turn % parts
+
+
+def touched(root: Path = TESTS, most: int = MOST_OF_A_COMMIT) -> frozenset[Path]:
+    """Files below `root` that differ from the last commit or are new, and up to `most` that the last commit changed. None without git."""
+    around = [
+        *_git(root, "diff", "--name-only", "--relative", "HEAD"),
+        *_git(root, "ls-files", "--others", "--exclude-standard"),
+    ]
+    committed = _git(root, "diff", "--name-only", "--relative", "HEAD~1", "HEAD")
+    within = sorted((name for name in committed if name.startswith(FOLDERS)), key=_drawn)
+    return frozenset(root / name for name in (*around, *within[:most]))
+
+
+def rotating(found: Sequence[Specimen]) -> list[Any]:
+    """The corpus for a parametrised test. A verdict takes seconds, so `make test` takes the part that is due today and what was
+    just touched, and `make test-all` takes them all."""
+    turn, fresh = rotation(), touched()
+    chosen = [is_due(name_of(specimen), turn) or specimen.path in fresh for specimen in found]
+    return [pytest.param(each, id=each.id, marks=() if now else pytest.mark.slow) for each, now in zip(found, chosen)]
+
+
+def name_of(specimen: Specimen) -> str:
+    """The same on every machine: folder and file."""
+    return specimen.path.relative_to(TESTS).as_posix()
+
+
+def _drawn(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
+def _git(folder: Path, *words: str) -> list[str]:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []

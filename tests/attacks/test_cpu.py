@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from corpus import Specimen, a_fourth_is_quick, specimens
+from corpus import Specimen, rotating, specimens
 
 ATTACKS = specimens("attacks/cpu")
 SHARED_PLACES = {Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"), Path(tempfile.gettempdir()), Path.home(), Path.cwd()}
@@ -17,7 +17,7 @@ def leftovers() -> list[Path]:
     return [path for place in SHARED_PLACES for path in place.glob("bottega-leftover-*")]
 
 
-@pytest.mark.parametrize("attack", a_fourth_is_quick(ATTACKS))
+@pytest.mark.parametrize("attack", rotating(ATTACKS))
 def test_attack_is_seen(judge, attack: Specimen) -> None:
     verdict = judge.judge(attack.task, attack.candidate(), **attack.options)
     names = {violation.name for violation in verdict.violations}

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from corpus import TESTS, Specimen, a_fourth_is_quick, load_task, read, specimens
+from corpus import TESTS, Specimen, load_task, read, rotating, specimens
 
 from bottega.core.candidate import Candidate
 
@@ -34,7 +34,7 @@ def assert_judge_is_well(judge) -> None:
     assert verdict.correct
 
 
-@pytest.mark.parametrize("hostile", a_fourth_is_quick(HOSTILE))
+@pytest.mark.parametrize("hostile", rotating(HOSTILE))
 @pytest.mark.timeout(120)
 def test_hostile_candidate(judge, hostile: Specimen, tmp_path: Path) -> None:
     canary = tmp_path / "canary"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from corpus import Specimen, a_fourth_is_quick, specimens
+from corpus import Specimen, rotating, specimens
 
 HONEST = specimens("honest/cpu")
 
 
-@pytest.mark.parametrize("honest", a_fourth_is_quick(HONEST))
+@pytest.mark.parametrize("honest", rotating(HONEST))
 def test_honest_kernel_is_accepted(judge, honest: Specimen) -> None:
     verdict = judge.judge(honest.task, honest.candidate(), **honest.options)
     seen = f"{verdict.outcome} {verdict.violations}: {verdict.diagnosis}"
