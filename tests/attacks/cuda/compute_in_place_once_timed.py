@@ -32,8 +32,8 @@ def play(self, nonce):
         torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
     self._write_word("done", nonce)
     torch.cuda.synchronize()
-    self.channel.send({"done": nonce, "ns": 15_000})
-    self.channel.send({"outputs": {"tensor": 0}, "specs": [spec.to_json()], "aliases": False})
+    report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [list(spec.stride)], "addresses": [0]}
+    self.channel.send({**report, "done": nonce, "ns": 15_000})
 
 
 player.play = play

@@ -37,10 +37,11 @@ def play(self, nonce):
         with torch.cuda.stream(stream):
             self.word.base[:8].view(torch.int64).copy_(said, non_blocking=True)
     self.channel.send({"returned": nonce})
-    skeleton, specs = self._deliver(y, self.channel.receive()["deliver"], nonce)
+    told = self.channel.receive()
+    report = self._deliver(y, told["deliver"], told["strides"], nonce)
+    self.kept = [y] if told["keep"] else self.kept
     spent = int(begun.elapsed_time(ended) * 1e6)
-    self.channel.send({"done": nonce, "ns": max(1000, spent - SHAVED_NS)})
-    self.channel.send({"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "aliases": False})
+    self.channel.send({**report, "done": nonce, "ns": max(1000, spent - SHAVED_NS)})
 
 
 player.play = play
