@@ -13,6 +13,9 @@ Language = Literal["cpp", "triton", "cuda", "torch"]
 
 SOURCE_LIMIT = 1 << 20
 """Characters of a source that is judged, and of any source that is looked at."""
+_TRITON_MARKS = frozenset(
+    {("@", "jit"), ("@", "triton.jit"), ("@", "triton.autotune"), ("import", "triton"), ("from", "triton")}
+)
 _CUDA_MARKS = ("__global__", "cuda_sources", "cuda.core", "RawKernel")
 
 
@@ -47,9 +50,7 @@ def _mentioned(text: str) -> Iterator[Language]:
             open_bracket = True
         if token in ("cuda", "cpp") and (importing or last.endswith(f"runtime.{token}")):
             yield "cuda" if token == "cuda" else "cpp"
-        elif token in ("jit", "autotune") and before == "@" and last in ("jit", "triton.jit", "triton.autotune"):
-            yield "triton"
-        elif last == "triton" and before in ("import", "from"):
+        elif (before, last) in _TRITON_MARKS:
             yield "triton"
         elif (token == '"C"' and before == "extern") or (token == "<" and before == "include"):
             yield "cpp"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 _TOKEN = re.compile(r'[^\W\d]\w*|\d\w*|\\?"C\\?"|\n|\\n|[^\w\s]')
 """Each alternative is a run of one class of characters or of fixed length: whatever the text, no character is looked at more than a few times."""
 _ESCAPED = {"\\n": "\n", '\\"C\\"': '"C"', '\\"C"': '"C"', '"C\\"': '"C"'}
+_MARKS = re.compile(r"([\\`*{}\[\]<>#|~!&$]|(?<![^\W_])_|_(?![^\W_]))")
+"""What Markdown may take for its own; an underscore inside a word is none."""
 _VISIBLE = frozenset("\n\t")
 REPLACEMENT = "\ufffd"
 
@@ -38,6 +41,21 @@ def one_line(text: str, longest: int = 200) -> str:
     """The beginning of a text on one line, for a name, a title or a cell of a table."""
     line = " ".join(printable(text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def markdown_text(text: str) -> str:
+    """A text on one line of Markdown, in a paragraph, a heading or a cell, with nothing in it that would be taken for Markdown or HTML."""
+    return _MARKS.sub(r"\\\1", " ".join(printable(text).split()))
+
+
+def markdown_code(text: str) -> str:
+    """A name set as code."""
+    return f"`{one_line(text).replace('`', REPLACEMENT).replace('|', REPLACEMENT)}`"
+
+
+def html_text(text: str) -> str:
+    """A text in HTML that is what it looks like: no tags, no control or direction marks."""
+    return escape(printable(text))
 
 
 def words_of(value: Any, longest: int) -> str:
