@@ -105,6 +105,7 @@ def get_acquainted(
         "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
         "reference_ms": known.alone_ms,
         "quickest_ms": min(times) / 1e6,
+        "inputs": [[dtype_name(tensor.dtype), list(tensor.shape)] for tensor in drawn.tensors],
         "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
         "mutates_inputs": sorted(known.mutates),
         **rates,

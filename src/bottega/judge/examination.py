@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
+from bottega.core.foreign_text import printable, words_of
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
 from bottega.judge.budget import Budget, Stages
@@ -22,7 +23,6 @@ from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants
 from bottega.judge.clocks import Pair, combine, is_shared
 from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
-from bottega.judge.diagnosis import printable
 from bottega.judge.inputs import Drawn
 from bottega.judge.lease import Lease
 from bottega.judge.reference import Reference
@@ -119,7 +119,7 @@ class Examination:
         reply = bench.load(self.side, self.source, "candidate", "ModelNew", end)
         if archive is not None and not archive.exists():
             self._harvest(archive, end)
-        mismatch = printable(str(reply.get("mismatch") or "")[:500])
+        mismatch = printable(words_of(reply.get("mismatch") or "", 500))
         bench.use_state("seeded" if mismatch else "loaded", end)
         self.found["parameters"], self.found["mismatch"] = bench.state, mismatch
         self.side.attach(*bench.buffers(), end)
@@ -232,8 +232,7 @@ class Examination:
         if self.bench.device != "cpu":
             self.side.play(self.bench.reference.draw(), terms)
             reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
-            rows = [row for row in reply.get("kernels", []) if isinstance(row, list) and len(row) == 3]
-            return gpu_coverage(rows, self.source, claimed)
+            return gpu_coverage(reply.get("kernels"), self.source, claimed)
         samples: dict[str, Any] = {"by_file": {}}
         coverage = cpu_coverage(samples, claimed)
         for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):
