@@ -98,7 +98,10 @@ def bench_command(
         str, _in(WRITING, "--selection", help="Who picks skills: selector (the backbone), bm25 (the search alone), none.")
     ] = "selector",
     proved_only: Annotated[bool, _in(WRITING, "--proved-only", help="Offer admitted skills only, not proposed ones.")] = False,
-    seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
+    seed: Annotated[
+        int | None,
+        _in(WRITING, "--seed", help="Of drawing answers: 0. Repeats what --verify judged again; chance decides if left out."),
+    ] = None,
     at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
     temperature: Annotated[
         float | None,
@@ -242,7 +245,7 @@ def bench_command(
             style=prompt_style(backbone, style),
             redraws=redraw_count(prompt_style(backbone, style), redraws),
             prompts=str(prompts.resolve()) if prompts is not None else "",
-            seed=seed,
+            seed=seed or 0,
         )
     settings = BenchSettings(
         tuple(tasks), judging, writing, name, _levels(levels), only, limit, "" if candidates is None else str(candidates)
@@ -294,7 +297,14 @@ def _tell(finished: Finished, as_json: bool) -> None:
 
 
 def _verified(
-    record: Path, devices: tuple[str, ...], share: float, count: int | None, seed: int, workers: int, quiet: bool, as_json: bool
+    record: Path,
+    devices: tuple[str, ...],
+    share: float,
+    count: int | None,
+    seed: int | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     def watch(one: Any) -> None:
         if not quiet:
