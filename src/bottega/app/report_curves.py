@@ -66,12 +66,13 @@ def drawn(panel: Panel | Chart, number: int) -> str:
         height = panel.height if isinstance(panel, Chart) else HEIGHT
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
-        title = axes.set_title(printable(panel.title), loc="left", fontsize=10, fontweight="bold")
+        title = axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
         axes.grid(True, color="#0002", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
         panel.paint(axes) if isinstance(panel, Chart) else _curves(axes, panel)
         for foreign in (title, *(text for legend in figure.findobj(Legend) for text in legend.get_texts())):
-            foreign.set_parse_math(False)  # names come from outside, and may hold a dollar
+            foreign.set_parse_math(False)  # names come from outside, and may hold a dollar, or what no SVG may hold
+            foreign.set_text(printable(foreign.get_text()))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()
