@@ -24,6 +24,8 @@ GENERATED = {
     "byte_order_mark": "\ufeffimport torch\nraise ValueError('imported, at least')\n",
     "deeply_nested": "x = " + "(" * 5000 + ")" * 5000,
     "one_long_line": "x = 0  # " + "y" * 3_000_000,
+    "a_line_of_imports": "# " + "from bottega.runtime import x " * 34_000,
+    "a_line_of_kernels": "# " + "__global__ " * 95_000,
     "endless_expression": "x = " + "-" * 100_000 + "1",
 }
 

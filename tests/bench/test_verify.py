@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from episodes.decay import answer, kernel
 from bottega.bench.attempt import Attempt
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, LEADERBOARD, TASKS, read_run
-from bottega.bench.verify import Checked, compared, drawn_from, kernels_of
+from bottega.bench.verify import Checked, compared, drawn_from, kernels_of, verify
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
@@ -63,6 +65,20 @@ def test_a_part_is_drawn_at_random_and_the_same_for_a_seed() -> None:
     for share, count in ((0.0, None), (1.5, None), (0.1, 0)):
         with pytest.raises(UsageError):
             drawn_from(every, share, count, 0)
+
+
+def test_nobody_knows_before_what_is_judged_again(folder: Path, monkeypatch: Any) -> None:
+    """A choice that the record's writer could foretell would leave the forged kernels out."""
+
+    async def unjudged(run: Any, drawn: Any, *more: Any) -> list[Checked]:
+        return [replace(BLANK, candidate=attempt.candidate) for attempt in drawn]
+
+    monkeypatch.setattr("bottega.bench.verify._checked", unjudged)  # which are drawn is the question, not what is found
+    seeds = {asyncio.run(verify(folder, ["cpu"], count=1)).seed for _ in range(3)}
+    assert len(seeds) == 3, "chance decides"
+    one, two = (asyncio.run(verify(folder, ["cpu"], count=1, seed=7)) for _ in range(2))
+    assert one.seed == two.seed == 7 and one.to_json()["seed"] == 7
+    assert [each.candidate for each in one.checked] == [each.candidate for each in two.checked]
 
 
 @pytest.fixture

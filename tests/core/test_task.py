@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bottega.core.candidate import SOURCE_LIMIT
 from bottega.core.errors import TaskError
 from bottega.core.task import Task
 
@@ -98,3 +99,19 @@ def test_validate_knows_every_way_to_bind_a_name(source: str) -> None:
 def test_label_prefers_the_origin() -> None:
     assert Task(SOURCE, name="mine").label == "mine"
     assert Task(SOURCE, name="mine", origin="over/there.py").label == "over/there.py"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = " + "1 + " * 2000 + "1",
+        "x = 0x" + "f" * 20_000,
+        "x = " + "(" * 5000,
+        "x = " + "9" * 10_000,
+        "#" * (SOURCE_LIMIT + 1),
+    ],
+    ids=["a long sum", "a long number", "nested", "a long decimal number", "too large"],
+)
+def test_text_that_python_itself_cannot_handle_is_no_task(source: str) -> None:
+    with pytest.raises(TaskError, match="x"):
+        _ = Task(source, name="x").id

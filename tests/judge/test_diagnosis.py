@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.judge.coverage import gpu_coverage
 from bottega.judge.decide import decide
 from bottega.judge.diagnosis import ADVICE, LINES, first_errors, printable
 from bottega.judge.settings import Settings
@@ -166,3 +168,92 @@ def test_a_diagnosis_is_bounded() -> None:
     assert len(diagnosis(failure={"kind": "died"}, ending={"signal": 6, "output": "z" * 10**6})) < 20_000
     assert len(diagnosis(**wrong("w" * 10**6))) < 20_000
     assert len(diagnosis(failure={"kind": "forged", "text": "w" * 10**6})) < 20_000
+
+
+FACTS = {"inputs": [["float32", [16, 64]], ["int64", [16]]], "outputs": [["float32", [16, 64]]]}
+
+
+def test_a_wrong_output_comes_with_math_mode_data_types_and_tolerance() -> None:
+    found = wrong("on plain inputs: the output is wrong: at [0, 3] expected 1, got 1.1; every element is off by little")
+    found["trials"][0]["errors"] = [{"relative": 0.1, "reference_relative": 1e-7, "worst_element": 0.0471, "limit": 5e-5}]
+    told = diagnosis(**found, facts=FACTS, oracle="fp64")
+    assert "Math mode: fp32 with TF32 off; inputs float32 [16, 64], int64 [16]; outputs float32 [16, 64]." in told
+    assert "float32 may differ from fp64 by 5e-05 in the root mean square and by 0.0003 of its size" in told
+    assert "8 times what the reference differs" in told and "Its worst element differs by 0.047." in told
+    lower = diagnosis(**found, facts=FACTS, oracle="reference", settings=Settings(precision="bf16"))
+    assert "autocast to bf16 allowed" in lower and "from the reference's own output by 0.02" in lower
+    assert len(told) < 1200, "a prompt shows no more of it"
+
+
+def test_an_output_of_another_shape_or_type_needs_no_tolerance() -> None:
+    told = diagnosis(**wrong("the output has data type float16; the reference's has float32"), facts=FACTS)
+    assert "outputs float32 [16, 64]." in told and "may differ" not in told
+    whole = {"inputs": [["float32", [n]] for n in range(9)], "outputs": [["int64", [1]], ["bool", [1]]]}
+    told = diagnosis(**wrong("output 0 is wrong: at [0] expected 1, got 2"), facts=whole)
+    assert "float32 [3] and 5 more" in told and "int64 must be equal. bool must be equal." in told
+
+
+CUDA = (
+    "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be asynchronously reported at some other API call\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+)
+TRITON = (
+    "at 12:4:\n"
+    + "".join(f"    line_{n} = {n}\n" for n in range(30))
+    + "    y = tl.foo(x)\n        ^\nmodule has no attribute foo"
+)
+NINJA = "Error building extension 'mine': [1/2] c++ -MMD\nFAILED: main.o\nc++ -MMD -DX\nmain.cpp:5:3: error: 'y' was not declared\n    5 |   y;"
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "absent"),
+    [
+        (CUDA, "an illegal memory access", "debugging"),
+        (TRITON, "module has no attribute foo", "line_3 "),
+        (NINJA, "main.cpp:5:3: error: 'y' was not declared\n    5 |   y;", "FAILED"),
+        (
+            "a.o: in function f:\nx\ny\nz.cpp:(.text+0x5): undefined reference to `g'\n",
+            "undefined reference to `g'",
+            "in function",
+        ),
+        ("ptxas error   : Entry function 'k' uses too much shared data (0x18000 bytes)", "too much shared data", "\n"),
+    ],
+    ids=["cuda", "triton", "ninja", "linker", "ptxas"],
+)
+def test_the_first_native_error_is_told_and_not_what_is_around_it(text: str, first: str, absent: str) -> None:
+    told = first_errors(text)
+    assert first in told and absent not in told
+    assert not text.startswith("at ") or told.startswith("at 12:4:")
+
+
+def test_what_it_began_with_is_told() -> None:
+    failure = {
+        "kind": "failure",
+        "stage": "forward",
+        "type": "ValueError",
+        "text": "failed",
+        "first": f"AcceleratorError: {CUDA}",
+    }
+    told = diagnosis(failure=failure)
+    assert "ValueError: failed\nIt began with AcceleratorError: CUDA error: an illegal memory access was encountered" in told
+    assert "debugging" not in told
+
+
+def test_a_verdict_stays_small_whatever_is_reported() -> None:
+    long, nest = "[bold]\x1b" * 10**5, [[[]]] * 10**5
+    examination = {
+        "trials": [],
+        "stages": {},
+        "facts": FACTS,
+        "violations": [["late_write", long]] * 1000 + [["input_mutated", nest]],
+        "notes": [long] * 1000,
+        "parameters": "seeded",
+        "mismatch": long,
+        "problem": long,
+        "coverage": gpu_coverage(
+            [[f"k{n}<{long}>", 1.0, 1.0] for n in range(200)], " ".join(f"k{n}" for n in range(200)), ()
+        ).to_json(),
+    }
+    verdict = decide(TASK, Candidate.from_source("class ModelNew: pass"), Settings(), examination)
+    text = json.dumps(verdict.to_json())
+    assert len(text) < 100_000 and "\\u001b" not in text

@@ -260,3 +260,12 @@ def test_a_forged_spec_never_leaves_the_arena(spec: list) -> None:
     else:
         base = side.outputs.base.data_ptr()
         assert base <= view.data_ptr() <= base + 8192 - view.numel() * view.itemsize
+
+
+def test_a_skeleton_that_is_nested_too_deeply_is_malformed_and_never_printed() -> None:
+    nest: list = []
+    for _ in range(100_000):
+        nest = [nest]
+    assert not same_shape({"dict": [[nest, {"tensor": 0}]]}, {"dict": [["a", {"tensor": 0}]]})
+    assert sketch({"value": nest}) == "a list"
+    assert sketch({"dict": [[nest, {"value": nest}]]}) == "{: a list}"

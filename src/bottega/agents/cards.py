@@ -23,7 +23,7 @@ LISTS = ("tags", "languages", "devices", "failures")
 _WRAPPERS = ("skills", "cards", "proposals", "new_skills")
 _LANGUAGES = {"c++": "cpp", "c": "cpp", "python": "triton"}
 
-_KEY = re.compile(rf"[-*#> \t]*\**({'|'.join((*TEXTS, *LISTS, *CONDITIONS))})\**[ \t]*:\**(.*)", re.I)
+_KEY = re.compile(rf"[-*#> \t]*({'|'.join((*TEXTS, *LISTS, *CONDITIONS))})\**[ \t]*:\**(.*)", re.I)
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
 
 

@@ -25,7 +25,7 @@ FEWEST_LAYERS = 2
 HEAVY = ("conv", "linear(", "matmul(", "mm(", "bmm(", "einsum(")
 EXCHANGED = ("Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "Linear", "BatchNorm2d", "GroupNorm")
 """Kinds of layers that the shelf has. Where a kernel of ours does not pay, they go to the library by themselves."""
-_OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]+\.weight\b")
+_OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]{1,200}\.weight\b")
 _LOOP = re.compile(r"(?<=for layer in self\.)\w+(?:\(\))?(?=:\n +if type\(layer\) is nn\.)")
 _SWAP = re.compile(r"^( +)(?:el)?if type\(layer\) is nn\.(\w+):\n\1 {4}layer\.__class__ = \w+$(?!\n\1 )", re.MULTILINE)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 import signal
 import sys
@@ -17,6 +16,7 @@ from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temper
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
+from bottega.app.terminal import json_line, say
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
@@ -98,7 +98,10 @@ def bench_command(
         str, _in(WRITING, "--selection", help="Who picks skills: selector (the backbone), bm25 (the search alone), none.")
     ] = "selector",
     proved_only: Annotated[bool, _in(WRITING, "--proved-only", help="Offer admitted skills only, not proposed ones.")] = False,
-    seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
+    seed: Annotated[
+        int | None,
+        _in(WRITING, "--seed", help="Of drawing answers: 0. Repeats what --verify judged again; chance decides if left out."),
+    ] = None,
     at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
     temperature: Annotated[
         float | None,
@@ -242,7 +245,7 @@ def bench_command(
             style=prompt_style(backbone, style),
             redraws=redraw_count(prompt_style(backbone, style), redraws),
             prompts=str(prompts.resolve()) if prompts is not None else "",
-            seed=seed,
+            seed=seed or 0,
         )
     settings = BenchSettings(
         tuple(tasks), judging, writing, name, _levels(levels), only, limit, "" if candidates is None else str(candidates)
@@ -259,7 +262,7 @@ def bench_command(
 
     finished = asyncio.run(_interruptible(sit(wish, speaker, display.say, display.hear), display))
     if finished is None:
-        typer.echo(f"bottega: interrupted; the same command with --out {shlex.quote(str(wish.folder))} goes on", err=True)
+        say(f"bottega: interrupted; the same command with --out {shlex.quote(str(wish.folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
     _tell(finished, as_json)
     raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
@@ -290,23 +293,30 @@ def _tell(finished: Finished, as_json: bool) -> None:
     from bottega.bench.leaderboard import record_of
 
     told = {"folder": str(finished.run.folder), "whole": finished.whole, "ended": finished.ended, **record_of(finished.run)}
-    sys.stdout.write(json.dumps(strict(told), ensure_ascii=False) + "\n")
+    sys.stdout.write(json_line(strict(told)) + "\n")
 
 
 def _verified(
-    record: Path, devices: tuple[str, ...], share: float, count: int | None, seed: int, workers: int, quiet: bool, as_json: bool
+    record: Path,
+    devices: tuple[str, ...],
+    share: float,
+    count: int | None,
+    seed: int | None,
+    workers: int,
+    quiet: bool,
+    as_json: bool,
 ) -> int:
     def watch(one: Any) -> None:
         if not quiet:
-            typer.echo(checked_line(one), err=True)
+            say(checked_line(one), err=True)
 
     work = verify(record, devices, share=share, count=count, seed=seed, workers=workers, watch=watch)
     found = asyncio.run(_interruptible(work, Quiet()))
     if found is None:
-        typer.echo("bottega: interrupted; nothing was concluded", err=True)
+        say("bottega: interrupted; nothing was concluded", err=True)
         return INTERRUPTED
     if as_json:
-        sys.stdout.write(json.dumps(strict(found.to_json()), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_line(strict(found.to_json())) + "\n")
     else:
         show_verification(found)
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE

@@ -7,7 +7,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -15,6 +14,7 @@ from rich.text import Text
 from bottega.app.bench_figures import counted, share, speed
 from bottega.app.optimize_display import clock
 from bottega.app.skills_tables import console_for
+from bottega.app.terminal import Terminal
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.metrics import Group, Summary, baselines_of, summary
 from bottega.bench.running import Begun, Kept, Noted
@@ -112,7 +112,7 @@ def told(attempt: Attempt, baseline: str) -> str:
 
 
 def show(finished: Finished, summaries: Sequence[Summary]) -> None:
-    console = Console()
+    console = Terminal()
     for found in summaries:
         table = figures(found)
         console_for(table).print(table)
@@ -163,16 +163,16 @@ def checked_line(one: Checked) -> str:
 
 
 def show_verification(found: Verification) -> None:
-    console = Console()
+    console = Terminal()
     for one in found.checked:
         for name, then, now in one.intervals:
             line = f"  {one.task}, against {name}: {then.low:.3f} to {then.high:.3f} then, {now.low:.3f} to {now.high:.3f} now"
             _say(console, line)
-    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again")
+    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, drawn with --seed {found.seed}")
     for reason in found.reasons:
         _say(console, f"! {reason}", "red")
-    console.print(escape(found.conclusion), style=COLOURS.get(found.conclusion, "bold yellow"), highlight=False)
+    console.print(found.conclusion, style=COLOURS.get(found.conclusion, "bold yellow"))
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    console.print(text, style=style, soft_wrap=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from bottega.app.report_page import Page
 from bottega.app.skills_tables import console_for
+from bottega.app.terminal import Terminal
 from bottega.bench.bootstrap import Estimate
 
 NONE = "–"
@@ -56,23 +55,23 @@ def sure_sign(estimate: Estimate, neutral: float) -> bool:
 
 def print_page(page: Page) -> None:
     """A page on a terminal: what stands in its Markdown, in the terminal's own tables."""
-    plain = Console()
-    plain.print(f"[bold]{escape(page.title)}[/]", highlight=False)
+    plain = Terminal()
+    plain.print(page.title, style="bold")
     for warning in page.warnings:
-        plain.print(f"[bold yellow]! {escape(warning)}[/]", highlight=False, soft_wrap=not plain.is_terminal)
+        plain.print(f"! {warning}", style="bold yellow", soft_wrap=not plain.is_terminal)
     for name, told in page.facts:
-        plain.print(f"{escape(name)}: {escape(told)}", highlight=False, soft_wrap=not plain.is_terminal)
+        plain.print(f"{name}: {told}", soft_wrap=not plain.is_terminal)
     for rows in (*page.tables, *page.later):
-        table = Table(title=escape(rows.title), title_justify="left")
+        table = Table(title=rows.title, title_justify="left")
         for place, column in enumerate(rows.columns):
-            table.add_column(escape(column), overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)
+            table.add_column(column, overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)
         for row in rows.rows:
-            table.add_row(*map(escape, row))
+            table.add_row(*row)
         if rows.told:
-            table.caption, table.caption_justify = escape(rows.told), "left"
+            table.caption, table.caption_justify = rows.told, "left"
         console_for(table).print(table)
     for note in page.notes:
-        plain.print(escape(note), highlight=False, soft_wrap=not plain.is_terminal)
+        plain.print(note, soft_wrap=not plain.is_terminal)
 
 
 def counted(counts: Iterable[tuple[str, int]]) -> str:

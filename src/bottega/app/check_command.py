@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from bottega.app.judging import show, strict
+from bottega.app.terminal import Terminal, json_line, say
+from bottega.core.foreign_text import printable
 from bottega.core.verdict import Outcome
 from bottega.episodes.deliver.check import compared, open_result
 from bottega.judge.judge import Judge
@@ -39,8 +40,8 @@ def check_command(
     opened = open_result(folder)
     result, device = opened.result, device or opened.result.device
     with Judge(device, baselines=tuple(result.baselines), precision=result.precision, training=result.training) as judge:
-        console = Console(stderr=True)
-        with console.status(f"judging {folder} on {device} …") if console.is_terminal else console.capture():
+        console = Terminal(stderr=True)
+        with console.status(Text(printable(f"judging {folder} on {device} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(opened.subject.task, opened.candidate)
     finding = compared(opened, verdict, device)
     if as_json:
@@ -51,12 +52,12 @@ def check_command(
             "claim": result.model_dump()["claim"],
             "verdict": verdict.to_json(),
         }
-        sys.stdout.write(json.dumps(strict(told), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_line(strict(told)) + "\n")
     else:
         show(verdict, str(folder))
         for line in opened.changed:
-            typer.echo(f"tampered: {line} since the claim was made")
-        typer.echo(f"{'HOLDS' if finding.holds else 'DOES NOT HOLD'}: {finding.words}")
+            say(f"tampered: {line} since the claim was made")
+        say(f"{'HOLDS' if finding.holds else 'DOES NOT HOLD'}: {finding.words}")
     if verdict.outcome is Outcome.INVALID_TASK:
         raise typer.Exit(UNUSABLE)
     raise typer.Exit(HOLDS if finding.holds else DOES_NOT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from bottega import __version__
 from bottega.app.groups import Groups
 from bottega.app.judging import demo_command, judge_command
+from bottega.app.terminal import say, write_source
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
 
@@ -42,13 +42,13 @@ def export_command(
     except (ValueError, UnicodeDecodeError) as error:
         raise UsageError(f"{candidate}: {error}") from None
     if output is None:
-        sys.stdout.write(text)
+        write_source(text)
     else:
         try:
             output.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{output}: cannot be written: {error.strerror}") from None
-        typer.echo(f"wrote {output}")
+        say(f"wrote {output}")
 
 
 @app.command("version")
@@ -56,7 +56,7 @@ def version_command() -> None:
     """Print the version of Bottega and of its judge."""
     from bottega.judge.fingerprint import JUDGE_VERSION
 
-    typer.echo(f"bottega {__version__}, judge {JUDGE_VERSION}")
+    say(f"bottega {__version__}, judge {JUDGE_VERSION}")
 
 
 def _print_version(asked: bool) -> None:
@@ -77,10 +77,10 @@ def main() -> None:
     try:
         app()
     except BottegaError as error:
-        typer.echo(f"bottega: {error}", err=True)
+        say(f"bottega: {error}", err=True)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        typer.echo("bottega: interrupted", err=True)
+        say("bottega: interrupted", err=True)
         raise SystemExit(130) from None
 
 

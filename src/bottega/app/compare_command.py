@@ -11,6 +11,7 @@ from bottega.app.bench_figures import print_page
 from bottega.app.compare_page import compare_page
 from bottega.app.report_page import markdown
 from bottega.app.skills_tables import print_json
+from bottega.app.terminal import say
 from bottega.bench.bootstrap import RESAMPLES, SEED
 from bottega.bench.compare import compare
 from bottega.bench.metrics import summary
@@ -50,7 +51,7 @@ def compare_command(
         return
     summaries = [summary(run, baseline, resamples=resamples, seed=seed) for run in read]
     page = compare_page(short_names(runs), read, summaries, found, most)
-    typer.echo(markdown(page), nl=False) if text else print_page(page)
+    say(markdown(page), nl=False) if text else print_page(page)
 
 
 def short_names(folders: list[Path]) -> list[str]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from bottega.app.data_display import trusted_words, watching
@@ -21,6 +20,7 @@ from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
 from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
 from bottega.app.judging import strict
+from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage, teach_stage
@@ -195,7 +195,7 @@ def build_command(
             raise UsageError("name the tasks to teach: files, folders, a data set, builtin, or kernelbench:level1")
         subjects, problems = load_subjects(tasks, device, level or ())
         for problem in problems:
-            typer.echo(f"bottega: {problem}", err=True)
+            say(f"bottega: {problem}", err=True)
         subjects = subjects[: limit or len(subjects)]
         progress = Progress()
         facts = {"command": command, "tasks": tasks}
@@ -229,7 +229,7 @@ def build_command(
         if not as_json:
             _show_card(card)
         for fault in outcome.faults:
-            typer.echo(f"bottega: a bug, please report it: {fault}", err=True)
+            say(f"bottega: a bug, please report it: {fault}", err=True)
     if as_json:
         sys.stdout.write(json.dumps(strict(told)) + "\n")
     raise typer.Exit(1 if told.get("unreadable") else 0)
@@ -258,10 +258,10 @@ def show_command(
             name: row[name]
             for name in ("id", "kind", "task_name", "language", "techniques", "outcome", "speedup", "tokens", "split")
         }
-        typer.echo("  ".join(f"{name}={value}" for name, value in facts.items()))
+        say("  ".join(f"{name}={value}" for name, value in facts.items()))
         for message in row["messages"]:
-            typer.echo(f"\n--- {message['role']} ---\n{message['content']}")
-        typer.echo("")
+            say(f"\n--- {message['role']} ---\n{message['content']}")
+        say("")
     if not shown:
         raise UsageError(f"{folder}: no example {f'of the kind {kind!r} ' if kind else ''}is there")
 
@@ -287,7 +287,7 @@ def card_command(folder: Folder, as_json: Annotated[bool, typer.Option("--json",
     sys.stdout.write(json.dumps(card) + "\n" if as_json else text_of(card))
     changed = changed_files(folder, card)
     for name in changed:
-        typer.echo(f"bottega: {folder / name}: is gone, or is not what the card says", err=True)
+        say(f"bottega: {folder / name}: is gone, or is not what the card says", err=True)
     raise typer.Exit(1 if changed else 0)
 
 
@@ -320,7 +320,7 @@ def techniques_command(
     table = Table("language", "technique", "when")
     for name, technique in rows:
         table.add_row(name, technique.name, technique.when)
-    Console().print(table)
+    Terminal().print(table)
 
 
 def seeds_of(text: str) -> tuple[int, ...]:
@@ -361,30 +361,30 @@ def _say_sketches(quiet: bool) -> Tell:
         nonlocal said
         if not quiet and time.monotonic() - said >= SKETCHES_EVERY_S:
             said = time.monotonic()
-            typer.echo(f"{done} of {of} tasks sketched", err=True)
+            say(f"{done} of {of} tasks sketched", err=True)
 
     return tell
 
 
 def _say_judged(progress: Progress) -> None:
     for trouble in progress.troubles[:20]:
-        typer.echo(f"bottega: {trouble}", err=True)
+        say(f"bottega: {trouble}", err=True)
     if len(progress.troubles) > 20:
-        typer.echo(f"bottega: and {len(progress.troubles) - 20} more like these", err=True)
+        say(f"bottega: and {len(progress.troubles) - 20} more like these", err=True)
     outcomes = ", ".join(f"{number} {name}" for name, number in progress.outcomes.most_common())
-    typer.echo(
+    say(
         f"{progress.tasks_done} of {progress.tasks} tasks, {progress.courses} courses ({progress.refused} refused, {progress.failed} "
         f"failed), {progress.judged} kernels judged now and {progress.known} before: {outcomes or 'none'}",
         err=True,
     )
     for line in trusted_words(progress):
-        typer.echo(line, err=True)
+        say(line, err=True)
     if progress.time_up:
-        typer.echo(f"the time is up: {progress.left} tasks are left to the next run of the same command", err=True)
+        say(f"the time is up: {progress.left} tasks are left to the next run of the same command", err=True)
 
 
 def _show_card(card: dict[str, Any]) -> None:
-    console = Console()
+    console = Terminal()
     counts = Table("", "examples", title=f"{card['examples']} examples: {card['splits']}", title_justify="left")
     for axis in ("role", "kind", "language", "level", "outcome"):
         for name, number in card["counts"][axis].items():
@@ -403,4 +403,4 @@ def _show_card(card: dict[str, Any]) -> None:
         )
     console.print(table)
     for reason, number in card["left_out"].items():
-        console.print(f"left out: {number} {reason}", markup=False, highlight=False)
+        console.print(f"left out: {number} {reason}")

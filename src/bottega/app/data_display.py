@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from bottega.app.terminal import Terminal
 from bottega.learn.cold_start.judge_stage import Progress
 from bottega.learn.cold_start.trusted.audit import Audit
 
@@ -18,11 +18,17 @@ OFTEN_S = 0.2
 
 @contextmanager
 def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if quiet or not console.is_terminal:
         yield
         return
-    columns = (TextColumn("tasks"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        TextColumn("tasks"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     with Bar(*columns, console=console, transient=True) as bar:
         line = bar.add_task("", total=None)
         drawn = 0.0

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from bottega.app.optimize_command import chosen_language
+from bottega.app.terminal import say
 from bottega.core.candidate import Language
 from bottega.core.draft import Drafts
 from bottega.core.errors import UsageError
@@ -65,7 +66,7 @@ def drafts_command(
         raise UsageError(f"{out}: is not empty; give another --out")
     loaded = load_tasks(tasks, size="cpu" if device == "cpu" else "gpu")
     for problem in loaded.problems:
-        typer.echo(f"bottega: {problem.message}", err=True)
+        say(f"bottega: {problem.message}", err=True)
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
@@ -76,7 +77,7 @@ def drafts_command(
     kept = [(task, one) for task, one in zip(every, drawn) if one.drafts]
     for task, one in zip(every, drawn):
         if one.refused:
-            typer.echo(f"{task.name}: no draft: {' '.join(one.refused.split())}", err=True)
+            say(f"{task.name}: no draft: {' '.join(one.refused.split())}", err=True)
     if not kept:
         raise UsageError("the builder understood none of these tasks")
     out.mkdir(parents=True, exist_ok=True)
@@ -86,8 +87,8 @@ def drafts_command(
         for number, draft in enumerate(one.drafts):
             write(out / f"{stem}.{number}.py", draft.source)
     kernels = sum(len(one.drafts) for _, one in kept)
-    typer.echo(f"{kernels} kernels by {kept[0][1].author} for {len(kept)} of {len(every)} tasks are in {out}")
-    typer.echo(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} --name builder")
+    say(f"{kernels} kernels by {kept[0][1].author} for {len(kept)} of {len(every)} tasks are in {out}")
+    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} --name builder")
 
 
 async def _drawn(room: Classrooms, tasks: Sequence[Task], language: Language, count: int) -> list[Drafts]:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 from bottega.learn.cold_start.example import KINDS
 from bottega.learn.cold_start.joining import joined, write_joined
@@ -45,10 +46,10 @@ def join_command(
     tasks = load_tasks(without or [], size=size).tasks
     whole = joined(folders, tasks, dict(map(_counted, times or [])))
     card = write_joined(whole, folders, out, shlex.join(["bottega", *sys.argv[1:]]))
-    typer.echo(f"{card['examples']} examples of {len(folders)} folders: {card['splits']}, {card['tokens']['total']} tokens")
+    say(f"{card['examples']} examples of {len(folders)} folders: {card['splits']}, {card['tokens']['total']} tokens")
     for reason, number in card["left_out"].items():
-        typer.echo(f"left out: {number} {reason}")
-    typer.echo(f"wrote {out}")
+        say(f"left out: {number} {reason}")
+    say(f"wrote {out}")
 
 
 def _counted(text: str) -> tuple[str, int]:

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
+from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
+from bottega.core.foreign_text import one_line, printable
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task
@@ -63,8 +65,12 @@ def judge_command(
         timeout=timeout,
         training={"train": True, "eval": False}.get(mode),
     ) as judge:
-        console = Console(stderr=True)
-        with console.status(f"judging {candidate.name} on {device} …") if console.is_terminal else console.capture():
+        console = Terminal(stderr=True)
+        with (
+            console.status(Text(printable(f"judging {candidate.name} on {device} …")))
+            if console.is_terminal
+            else console.capture()
+        ):
             verdict = judge.judge(loaded, wanted)
     if as_json:
         sys.stdout.write(json.dumps(strict(verdict.to_json())) + "\n")
@@ -72,7 +78,7 @@ def judge_command(
         show(verdict, str(candidate))
     if verdict.outcome is Outcome.INVALID_TASK:
         if as_json:
-            typer.echo(f"bottega: {verdict.diagnosis}", err=True)
+            say(f"bottega: {verdict.diagnosis}", err=True)
         raise typer.Exit(2)
     raise typer.Exit(0 if verdict.outcome.accepted else 1)
 
@@ -83,13 +89,13 @@ def demo_command(device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N."
     task = load_task(folder / "task.py")
     with Judge(device) as judge:
         for name in ("honest", "cheat"):
-            typer.echo(f"judging {name}.py on {device} …")
+            say(f"judging {name}.py on {device} …")
             candidate = read_candidate(folder / f"{name}.py")
             verdict = judge.judge(task, candidate)
             show(verdict, f"{name}.py")
             expected = name == "honest"
             if verdict.outcome.accepted is not expected:
-                typer.echo(f"bottega: the demo's {name} kernel got an unexpected verdict: {verdict.outcome}", err=True)
+                say(f"bottega: the demo's {name} kernel got an unexpected verdict: {verdict.outcome}", err=True)
                 raise typer.Exit(1)
 
 
@@ -115,10 +121,10 @@ def strict(value: Any) -> Any:
 
 
 def show(verdict: Verdict, title: str) -> None:
-    console = Console()
+    console = Terminal()
     colour = COLOURS.get(verdict.outcome, "red")
     table = Table.grid(padding=(0, 2))
-    table.add_row("outcome", f"[bold {colour}]{verdict.outcome}[/]")
+    table.add_row("outcome", Text(verdict.outcome, f"bold {colour}"))
     table.add_row("correct", "yes" if verdict.correct else "no")
     for name, speedup in verdict.speedup.items():
         table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {speedup.low:.3f} to {speedup.high:.3f})")
@@ -129,12 +135,12 @@ def show(verdict: Verdict, title: str) -> None:
     if verdict.coverage.get("share") is not None:
         table.add_row("own kernels", f"{verdict.coverage['share']:.0%} of the work")
     for violation in verdict.violations:
-        table.add_row("violation", f"[red]{violation.name}[/]")
+        table.add_row("violation", Text(violation.name, "red"))
     for note in verdict.notes:
         table.add_row("note", note)
     missing = verdict.sandbox.get("missing") or {}
     for part, reason in missing.items():
-        table.add_row("sandbox", f"[yellow]no {part}[/]: {reason}")
-    console.print(Panel(table, title=title, title_align="left", border_style=colour))
+        table.add_row("sandbox", Text.assemble((f"no {part}", "yellow"), f": {reason}"))
+    console.print(Panel(table, title=Text(one_line(title)), title_align="left", border_style=colour))
     if verdict.diagnosis:
-        console.print(verdict.diagnosis, markup=False, highlight=False)
+        console.print(verdict.diagnosis)

@@ -8,6 +8,10 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.panel import Panel
+from rich.text import Text
+
+from bottega.app.terminal import Terminal
+from bottega.core.foreign_text import one_line
 
 SPARKS = "▁▂▃▄▅▆▇█"
 
@@ -48,7 +52,7 @@ class Plain(Quiet):
             self.say(line)
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, soft_wrap=True)
 
 
 class Panelled(Quiet):
@@ -67,14 +71,14 @@ class Panelled(Quiet):
         self.progress.hear(event)
 
     def say(self, text: str) -> None:
-        self.live.console.print(text, markup=False, highlight=False)
+        self.live.console.print(text)
 
     def render(self) -> RenderableType:
-        return Panel(self.progress.render(), title=self.title, title_align="left")
+        return Panel(self.progress.render(), title=Text(one_line(self.title)), title_align="left")
 
 
 def display_for(progress: Progress, title: str, quiet: bool) -> Quiet:
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if quiet:
         return Quiet()
     terminal = console.is_terminal and not console.is_dumb_terminal

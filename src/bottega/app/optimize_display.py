@@ -13,7 +13,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from bottega.app.terminal import Terminal
 from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
+from bottega.core.foreign_text import one_line
 from bottega.core.verdict import Outcome
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import Caps
@@ -140,7 +142,7 @@ class Plain(Quiet):
             self.say(line + best)
 
     def say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, soft_wrap=True)
 
 
 class Panelled(Quiet):
@@ -161,7 +163,7 @@ class Panelled(Quiet):
         self.progress.hear(event)
 
     def say(self, text: str) -> None:
-        self.live.console.print(text, markup=False, highlight=False)
+        self.live.console.print(text)
 
     def render(self) -> RenderableType:
         progress = self.progress
@@ -174,11 +176,11 @@ class Panelled(Quiet):
             grid.add_row(name, Text(value))
         for line in progress.lines:
             grid.add_row("", Text(line, "dim", overflow="ellipsis", no_wrap=True))
-        return Panel(grid, title=f"{self.title}: {progress.stage}", title_align="left")
+        return Panel(grid, title=Text(one_line(f"{self.title}: {progress.stage}")), title_align="left")
 
 
 def display_for(caps: Caps, baseline: str, title: str, quiet: bool) -> Display:
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if quiet:
         return Quiet()
     progress = Progress(caps, baseline)

@@ -11,6 +11,7 @@ import typer
 from bottega.app.report_bench import bench_page
 from bottega.app.report_page import Page, html, markdown
 from bottega.app.report_training import training_page
+from bottega.app.terminal import say
 from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
 from bottega.episodes.deliver.files import write
@@ -51,13 +52,13 @@ def report_command(
         raise UsageError(f"{run}: is a run of kind {kind!r}, which cannot be drawn; kinds are {', '.join(KINDS)}")
     page = KINDS[kind](run)
     if text:
-        typer.echo(markdown(page), nl=False)
+        say(markdown(page), nl=False)
         return
     place = output or run / "report.html"
     if place.suffix == ".md":
         write(place, markdown(page))
-        typer.echo(f"wrote {place}")
+        say(f"wrote {place}")
         return
     write(place, html(page))
     write(place.with_suffix(".md"), markdown(page))
-    typer.echo(f"wrote {place} and {place.with_suffix('.md')}")
+    say(f"wrote {place} and {place.with_suffix('.md')}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bottega.core.errors import UsageError
+from bottega.core.foreign_text import printable
 
 COLOURS = ("#0b6bcb", "#c5500a", "#2e8540", "#8a3ab9", "#b3261e", "#5f6b7a", "#0f8b8d")
 """Told apart in print and by people who do not see all colours; dashes help beyond that."""
@@ -56,6 +57,7 @@ def drawn(panel: Panel | Chart, number: int) -> str:
     try:
         import matplotlib
         from matplotlib.figure import Figure
+        from matplotlib.legend import Legend
     except ImportError:
         raise UsageError("a report with charts needs matplotlib: pip install 'bottega[report]'") from None
     with matplotlib.rc_context(
@@ -64,10 +66,13 @@ def drawn(panel: Panel | Chart, number: int) -> str:
         height = panel.height if isinstance(panel, Chart) else HEIGHT
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
-        axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
+        title = axes.set_title(panel.title, loc="left", fontsize=10, fontweight="bold")
         axes.grid(True, color="#0002", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
         panel.paint(axes) if isinstance(panel, Chart) else _curves(axes, panel)
+        for foreign in (title, *(text for legend in figure.findobj(Legend) for text in legend.get_texts())):
+            foreign.set_parse_math(False)  # names come from outside, and may hold a dollar, or what no SVG may hold
+            foreign.set_text(printable(foreign.get_text()))
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     svg = text.getvalue()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 from bottega.app.learning_display import spark
 from bottega.app.report_curves import Chart, Panel, drawn
+from bottega.core.foreign_text import html_text, markdown_text
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --bad: #b3261e; }
@@ -33,6 +33,7 @@ h2 { break-after: avoid; } tr { break-inside: avoid; }
 @media print { body { max-width: none; font-size: 11px; } figcaption { font-size: 10px; } .charts { grid-template-columns: 1fr 1fr; } }
 """
 INTERVAL = re.compile(r"(\S+(?: points)?) (\([^()]+ to [^()]+\),?)(.*)")
+LONGEST_INTERVAL = 120
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Nothing in it runs, and nothing is fetched."""
 
@@ -63,50 +64,54 @@ class Page:
 
 
 def html(page: Page) -> str:
-    parts = [f"<h1>{escape(page.title)}</h1>", *(f'<p class="bad">{escape(text)}</p>' for text in page.warnings)]
-    parts.append("<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in page.facts) + "</dl>")
+    parts = [f"<h1>{html_text(page.title)}</h1>", *(f'<p class="bad">{html_text(text)}</p>' for text in page.warnings)]
+    parts.append(
+        "<dl>" + "".join(f"<dt>{html_text(name)}</dt><dd>{html_text(text)}</dd>" for name, text in page.facts) + "</dl>"
+    )
     for table in page.tables:
-        parts.append(f"<h2>{escape(table.title)}</h2>" + _table(table))
+        parts.append(f"<h2>{html_text(table.title)}</h2>" + _table(table))
     figures = [
-        f"<figure>{drawn(panel, number)}<figcaption>{escape(panel.told)}</figcaption></figure>"
+        f"<figure>{drawn(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
     parts.append(
-        f'<h2>{escape(page.heading)}</h2><div class="charts">{"".join(figures)}</div>'
+        f'<h2>{html_text(page.heading)}</h2><div class="charts">{"".join(figures)}</div>'
         if figures
-        else f"<p>{escape(page.empty)}</p>"
+        else f"<p>{html_text(page.empty)}</p>"
     )
-    parts += [f"<h2>{escape(table.title)}</h2>" + _table(table) for table in page.later]
+    parts += [f"<h2>{html_text(table.title)}</h2>" + _table(table) for table in page.later]
     if page.notes:
-        parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{escape(note)}</li>" for note in page.notes) + "</ul>")
+        parts.append("<h2>Notes</h2><ul>" + "".join(f"<li>{html_text(note)}</li>" for note in page.notes) + "</ul>")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
-        f"<title>{escape(page.title)}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{html_text(POLICY)}">'
+        f"<title>{html_text(page.title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body></html>\n"
     )
 
 
 def _table(table: Rows) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    head = "".join(f"<th>{html_text(column)}</th>" for column in table.columns)
     rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    told = f"<p>{escape(table.told)}</p>" if table.told else ""
+    told = f"<p>{html_text(table.told)}</p>" if table.told else ""
     return f'{told}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _cell(text: str) -> str:
     """An interval is set apart from its point, so that a narrow screen can put it below."""
-    found = INTERVAL.fullmatch(text)
+    found = INTERVAL.fullmatch(text) if len(text) <= LONGEST_INTERVAL else None
     if found is None:
-        return escape(text)
-    rest = f" <span>{escape(found[3].strip())}</span>" if found[3] else ""
-    return f"{escape(found[1])} <span>{escape(found[2])}</span>{rest}"
+        return html_text(text)
+    rest = f" <span>{html_text(found[3].strip())}</span>" if found[3] else ""
+    return f"{html_text(found[1])} <span>{html_text(found[2])}</span>{rest}"
 
 
 def markdown(page: Page) -> str:
-    lines = [f"# {_plain(page.title)}", ""]
-    lines += [f"> **{_plain(text)}**\n" for text in page.warnings]
-    lines += [f"- {_plain(name)}: {_plain(text)}" for name, text in page.facts]
+    lines = [f"# {markdown_text(page.title)}", ""]
+    lines += [f"> **{markdown_text(text)}**\n" for text in page.warnings]
+    lines += [f"- {markdown_text(name)}: {markdown_text(text)}" for name, text in page.facts]
     for table in page.tables:
         lines += _section(table)
     curves = [
@@ -121,20 +126,15 @@ def markdown(page: Page) -> str:
     for table in page.later:
         lines += _section(table)
     if page.notes:
-        lines += ["", "## Notes", "", *(f"- {_plain(note)}" for note in page.notes)]
+        lines += ["", "## Notes", "", *(f"- {markdown_text(note)}" for note in page.notes)]
     return "\n".join(lines) + "\n"
 
 
 def _section(table: Rows) -> list[str]:
-    told = [_plain(table.told), ""] if table.told else []
-    return ["", f"## {_plain(table.title)}", "", *told, *_rows(table.columns, table.rows)]
+    told = [markdown_text(table.told), ""] if table.told else []
+    return ["", f"## {markdown_text(table.title)}", "", *told, *_rows(table.columns, table.rows)]
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     found = [columns, ["---"] * len(columns), *rows]
-    return ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in found]
-
-
-def _plain(text: str) -> str:
-    """One line that no cell and no list is broken by, and in which nothing is taken for HTML."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in found]

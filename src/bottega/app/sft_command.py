@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 
 STOPPED = 130
@@ -66,12 +67,10 @@ def sft_command(
     with display_for(Lesson(), f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = sft(settings, source.resolve(), out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
-        typer.echo(
-            f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True
-        )
+        say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
         raise typer.Exit(STOPPED)
     told = f", held-out loss {finished.held_out['nll']:.4f}" if "nll" in finished.held_out else ""
-    typer.echo(f"{finished.steps} steps{told}; the model is in {finished.model}")
+    say(f"{finished.steps} steps{told}; the model is in {finished.model}")
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import typer
 
 from bottega.app import skills_tables
 from bottega.app.skills_proving import verify_command
+from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, State
 from bottega.skills.agent_skills import export_folders
@@ -47,11 +48,9 @@ def add_command(
                 skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
-            typer.echo(f"{done} {added.name}, {added.state}, library version {opened.version}")
+            say(f"{done} {added.name}, {added.state}, library version {opened.version}")
             for twins in known:
-                typer.echo(
-                    f"  {twins.likeness:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
-                )
+                say(f"  {twins.likeness:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one")
 
 
 def import_command(
@@ -81,14 +80,14 @@ def import_command(
         if as_json:
             skills_tables.print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})
         else:
-            typer.echo(
+            say(
                 f"{len(added.added)} added, {len(added.renamed)} of them under another name, {len(added.already_there)} there already, "
                 f"{len(added.skipped)} skipped, {len(refused)} refused, {trials} trials; library version {opened.version}"
             )
             for old, new in added.renamed.items():
-                typer.echo(f"  {old} is now {new}: another card has its name")
+                say(f"  {old} is now {new}: another card has its name")
     for message in refused:
-        typer.echo(f"bottega: {source}: {message}", err=True)
+        say(f"bottega: {source}: {message}", err=True)
     raise typer.Exit(1 if refused else 0)
 
 
@@ -113,13 +112,13 @@ def export_command(
         cards = [opened.get(name, at) for name in names] if names else opened.cards(State(state) if state else None, at)
         if output is None:
             for line in export_lines(opened, cards):
-                typer.echo(line, nl=False)
+                write_source(line)
         elif agent_skills:
             export_folders(opened, cards, output)
-            typer.echo(f"wrote {len(cards)} skills to {output}")
+            say(f"wrote {len(cards)} skills to {output}")
         else:
             export_file(opened, cards, output)
-            typer.echo(f"wrote {len(cards)} cards to {output}")
+            say(f"wrote {len(cards)} cards to {output}")
 
 
 def merge_command(
@@ -143,10 +142,10 @@ def merge_command(
         if as_json:
             skills_tables.print_json([twins.__dict__ for twins in merged])
         elif not merged:
-            typer.echo(f"no two cards are {least:.0%} alike")
+            say(f"no two cards are {least:.0%} alike")
         for twins in merged if not as_json else ():
             done = "merged into" if names or every else f"is {twins.likeness:.0%} like"
-            typer.echo(f"{twins.drop} {done} {twins.keep}")
+            say(f"{twins.drop} {done} {twins.keep}")
 
 
 def retire_command(
@@ -170,9 +169,9 @@ def retire_command(
         if as_json:
             skills_tables.print_json([{"name": card, "reason": why} for card, why in gone])
         for card, why in gone if not as_json else ():
-            typer.echo(f"{'would retire' if dry_run else 'retired'} {card}: {why}")
+            say(f"{'would retire' if dry_run else 'retired'} {card}: {why}")
         if not gone and not as_json:
-            typer.echo("no card is tired")
+            say("no card is tired")
 
 
 def restore_command(
@@ -187,7 +186,7 @@ def restore_command(
         if as_json:
             skills_tables.print_json(card.to_json())
         else:
-            typer.echo(f"restored {name}, {card.state}: prove it with `bottega skills verify {name}`")
+            say(f"restored {name}, {card.state}: prove it with `bottega skills verify {name}`")
 
 
 def recover_command(library: Place = None, as_json: AsJson = False) -> None:
@@ -200,10 +199,10 @@ def recover_command(library: Place = None, as_json: AsJson = False) -> None:
     if as_json:
         skills_tables.print_json(facts)
         return
-    typer.echo(f"{facts['cards']} cards are in {folder} again; the damaged file is {report.kept_as}")
+    say(f"{facts['cards']} cards are in {folder} again; the damaged file is {report.kept_as}")
     for table, lost in report.lost.items():
         if lost != 0:
-            typer.echo(f"  {'an unknown number of' if lost is None else lost} rows of {table} could not be read")
+            say(f"  {'an unknown number of' if lost is None else lost} rows of {table} could not be read")
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_changes, skills_tables
+from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 from bottega.core.skill import State
 from bottega.skills.home import open_library
@@ -104,7 +105,7 @@ def search_command(
         else:
             elsewhere = opened.search(query, 1, Filter(EVERY_STATE), at)
             hint = "; cards in other states match: --state all" if elsewhere else ""
-            typer.echo(f"no {state if state != 'all' else ''} card matches{hint}".replace("  ", " "))
+            say(f"no {state if state != 'all' else ''} card matches{hint}".replace("  ", " "))
 
 
 @app.command("stats")
@@ -124,11 +125,11 @@ def stats_command(
             rows = [skills_tables.tally_json(tally) for tally in tallies]
             skills_tables.print_json({"version": opened.version, "cards": counts, "use": rows})
             return
-        typer.echo(f"{opened.folder}, version {opened.version}: " + ", ".join(f"{n} {state}" for state, n in counts.items()))
+        say(f"{opened.folder}, version {opened.version}: " + ", ".join(f"{n} {state}" for state, n in counts.items()))
         if tallies:
             skills_tables.print_tallies(tallies)
         else:
-            typer.echo("no episode has used a card yet")
+            say("no episode has used a card yet")
 
 
 def wanted_state(text: str | None) -> State | None:

@@ -18,6 +18,7 @@ import typer
 from bottega.agents.prompts import Prompts
 from bottega.app import skills_tables
 from bottega.app.asking import prompt_style
+from bottega.app.terminal import say
 from bottega.backbone.choose import open_backbone
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, LibraryError, UsageError
@@ -80,9 +81,9 @@ def verify_command(
         finished = len(opened.evidence.attempts(proof.id))
         concluded = opened.evidence.has(f"{proof.id}/{tasks[0].id}")
         if concluded and not as_json:
-            typer.echo("this proof was concluded before: it is told again and moves nothing; another --seed makes a new one")
+            say("this proof was concluded before: it is told again and moves nothing; another --seed makes a new one")
         elif finished and not as_json:
-            typer.echo(f"going on: {finished} attempts of this proof are there already")
+            say(f"going on: {finished} attempts of this proof are there already")
         with ExitStack() as stack:
             judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
             pool = stack.enter_context(ThreadPoolExecutor(workers))
@@ -98,7 +99,7 @@ def verify_command(
         facts = {"decision": decision.step, "reason": decision.reason, "gain": gain, "rounds": decision.rounds, "state": state}
         skills_tables.print_json({"name": name, "proof": proof.id, "concluded_before": concluded, **facts})
     else:
-        typer.echo(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
+        say(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
     raise typer.Exit(0 if decision.step == "admit" else 1)
 
 
@@ -164,4 +165,4 @@ class Workbench:
 
 
 def _show(decision: Decision) -> None:
-    typer.echo(f"round {decision.rounds}: {decision.step}: {decision.reason}")
+    say(f"round {decision.rounds}: {decision.step}: {decision.reason}")

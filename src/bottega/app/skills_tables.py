@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -10,10 +9,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from bottega.app.judging import strict
+from bottega.app.terminal import Terminal, json_line
 from bottega.core.skill import Skill, State
 from bottega.core.trial import Trial
 from bottega.skills.agent_skills import markdown
@@ -26,20 +26,20 @@ COLOURS = {State.ADMITTED: "green", State.PROPOSED: "yellow", State.RETIRED: "di
 
 def print_json(value: Any) -> None:
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    sys.stdout.write(json.dumps(strict(value), ensure_ascii=plain) + "\n")
+    sys.stdout.write(json_line(strict(value), ascii_only=plain) + "\n")
 
 
 def print_cards(skills: Sequence[Skill], title: str) -> None:
-    table = names_whole("name", "state", "languages", "scope", "intent", title=escape(title))
+    table = names_whole("name", "state", "languages", "scope", "intent", title=title)
     for skill in skills:
-        table.add_row(skill.name, coloured(skill.state), " ".join(skill.languages), skill.scope, escape(skill.intent))
+        table.add_row(skill.name, coloured(skill.state), " ".join(skill.languages), skill.scope, skill.intent)
     console_for(table).print(table)
 
 
 def print_hits(hits: Sequence[Hit]) -> None:
     table = names_whole("score", "name", "state", "languages", "intent")
     for hit in hits:
-        languages, intent = " ".join(hit.skill.languages), escape(hit.skill.intent)
+        languages, intent = " ".join(hit.skill.languages), hit.skill.intent
         table.add_row(f"{hit.score:.2f}", hit.skill.name, coloured(hit.skill.state), languages, intent)
     console_for(table).print(table)
 
@@ -54,33 +54,31 @@ def names_whole(*headers: str, title: str | None = None) -> Table:
 
 def console_for(table: Table) -> Console:
     """As wide as the terminal; as wide as the table where a program reads, which wants one line for each card."""
-    console = Console()
+    console = Terminal()
     if not console.is_terminal:
-        console.width = max(console.width, Console(width=10_000).measure(table).maximum)
+        console.width = max(console.width, Terminal(width=10_000).measure(table).maximum)
     return console
 
 
 def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], history: Sequence[Entry]) -> None:
-    console = Console()
-    console.print(f"{coloured(skill.state)}, version {skill.version}: {escape(skill.reason or 'no reason given')}")
-    console.print(escape(f"from {skill.provenance.origin} {skill.provenance.source}"), highlight=False)
-    console.print(
-        f"{skill.scope} · {' '.join(skill.tags)} · {' '.join(skill.languages)} · {' '.join(skill.devices)}", highlight=False
-    )
-    console.print(Markdown(markdown(skill, trials)))
+    console = Terminal()
+    console.print(coloured(skill.state) + f", version {skill.version}: {skill.reason or 'no reason given'}")
+    console.print(f"from {skill.provenance.origin} {skill.provenance.source}")
+    console.print(f"{skill.scope} · {' '.join(skill.tags)} · {' '.join(skill.languages)} · {' '.join(skill.devices)}")
+    console.print(Markdown(markdown(skill, trials), hyperlinks=False))
     if tallies:
         print_tallies(tallies)
     if len(history) > 1:
         for entry in history:
             state = f"{entry.skill.state} {entry.skill.reason}"
-            console.print(escape(f"library version {entry.valid_from}: text {entry.skill.version}, {state}"))
+            console.print(f"library version {entry.valid_from}: text {entry.skill.version}, {state}")
 
 
 def print_tallies(tallies: Sequence[Tally]) -> None:
     table = names_whole("name", "family", "device", "retrieved", "selected", "compared", "uplift")
     for tally in tallies:
         counts = (str(tally.retrieved), str(tally.selected), str(tally.compared))
-        table.add_row(*map(escape, (tally.skill, tally.family, tally.device)), *counts, uplift(tally))
+        table.add_row(tally.skill, tally.family, tally.device, *counts, uplift(tally))
     console_for(table).print(table)
 
 
@@ -95,5 +93,5 @@ def tally_json(tally: Tally) -> dict[str, Any]:
     return {**tally.__dict__, "uplift_factor": None if tally.uplift is None else math.exp(tally.uplift)}
 
 
-def coloured(state: State) -> str:
-    return f"[{COLOURS[state]}]{state}[/]"
+def coloured(state: State) -> Text:
+    return Text(state, COLOURS[state])

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from bottega.app.judging import strict
+from bottega.app.terminal import Terminal, say
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
@@ -113,9 +113,9 @@ def synth_command(
         longest,
         _digest(originals),
     ).checked()
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -139,7 +139,7 @@ def synth_command(
                         plan, out, examiner, workers=workers, benchmark=away, originals=originals, table=table, watch=watch
                     )
         except KeyboardInterrupt:
-            typer.echo(f"bottega: interrupted; what was examined is kept in {out}, the same command goes on", err=True)
+            say(f"bottega: interrupted; what was examined is kept in {out}, the same command goes on", err=True)
             raise typer.Exit(130) from None
     if as_json:
         sys.stdout.write(json.dumps(strict({"out": str(out), **summary.to_json()})) + "\n")
@@ -165,7 +165,7 @@ def _tasks(option: str, references: list[str], device: str, levels: tuple[int, .
         return ()
     loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu")
     for problem in loaded.problems:
-        typer.echo(f"bottega: {problem.message}; it is left out", err=True)
+        say(f"bottega: {problem.message}; it is left out", err=True)
     tasks = tuple(task for task in loaded.tasks if levels is None or task.level is None or task.level in levels)
     if not tasks:
         wanted = f" of level {', '.join(map(str, levels))}" if levels and loaded.tasks else ""
@@ -195,5 +195,5 @@ def show_summary(summary: Summary, out: Path) -> None:
         table.add_row("does not run here", f"{name}: {words}")
     for index, words in summary.lost.items():
         table.add_row("not examined", f"{index}: {words}")
-    Console().print(table)
-    typer.echo(f"wrote {out}")
+    Terminal().print(table)
+    say(f"wrote {out}")

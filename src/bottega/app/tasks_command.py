@@ -7,11 +7,11 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from bottega.app.judging import strict
 from bottega.app.synth_command import synth_command
+from bottega.app.terminal import Terminal, say, write_source
 from bottega.core.errors import TaskError, UsageError
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
@@ -43,7 +43,7 @@ def list_command(
         table = Table("level", "name", "id", "families")
         for task in loaded.tasks:
             table.add_row(str(task.level or ""), task.name, task.id, " ".join(task.tags))
-        Console().print(table)
+        Terminal().print(table)
     _report_problems(loaded.problems)
 
 
@@ -53,7 +53,7 @@ def show_command(
     size: Annotated[str, typer.Option(help="Size of built-in tasks: cpu or gpu.")] = "cpu",
 ) -> None:
     """Print the source of a task."""
-    sys.stdout.write(load_task(reference, size=size).source)
+    write_source(load_task(reference, size=size).source)
 
 
 @app.command("check")
@@ -84,7 +84,7 @@ def check_command(
     if not loaded.tasks:
         raise UsageError("no task could be loaded")
     if not as_json:
-        typer.echo(f"{len(loaded.tasks) - unfit} of {len(loaded.tasks)} tasks are fit to be judged on {device}")
+        say(f"{len(loaded.tasks) - unfit} of {len(loaded.tasks)} tasks are fit to be judged on {device}")
     raise typer.Exit(1 if unfit or loaded.problems else 0)
 
 
@@ -95,11 +95,11 @@ def _show_report(number: int, total: int, name: str, report: dict[str, Any], as_
         return
     milliseconds = report["facts"].get("reference_ms")
     took = f"{milliseconds:.3g} ms" if milliseconds is not None else ""
-    typer.echo(f"[{number}/{total}] {'fit  ' if report['fit'] else 'UNFIT'} {name}  {took}")
+    say(f"[{number}/{total}] {'fit  ' if report['fit'] else 'UNFIT'} {name}  {took}")
     for problem in report["problems"]:
-        typer.echo(f"        {problem['name']}: {problem['detail']}")
+        say(f"        {problem['name']}: {problem['detail']}")
 
 
 def _report_problems(problems: Any) -> None:
     for problem in problems:
-        typer.echo(f"bottega: {problem.message}", err=True)
+        say(f"bottega: {problem.message}", err=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 
 STOPPED = 130
@@ -58,10 +59,10 @@ def train_command(
     with display_for(Training(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
-        typer.echo(
+        say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
             err=True,
         )
         raise typer.Exit(STOPPED)
     told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
-    typer.echo(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")
+    say(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 import hashlib
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from bottega.core.foreign_text import tokens
+
 Language = Literal["cpp", "triton", "cuda", "torch"]
 
-_TRITON = re.compile(r"@\s*triton\s*\.\s*(jit|autotune)|@\s*jit\b|import\s+triton|from\s+triton\b")
-_CUDA = re.compile(r"__global__|cuda_sources|cuda\.core|RawKernel|bottega\.runtime\s+import[^\n]*\bcuda\b|runtime\.cuda\b")
-_CPP = re.compile(r"extern\s+\"C\"|cpp_sources|bottega\.runtime\s+import[^\n]*\bcpp\b|runtime\.cpp\b|#include\s*<")
+SOURCE_LIMIT = 1 << 20
+"""Characters of a source that is judged, and of any source that is looked at."""
+_TRITON_MARKS = frozenset(
+    {("@", "jit"), ("@", "triton.jit"), ("@", "triton.autotune"), ("import", "triton"), ("from", "triton")}
+)
+_CUDA_MARKS = ("__global__", "cuda_sources", "cuda.core", "RawKernel")
 
 
 def detect_language(source: str) -> Language:
     """A hint from the text alone: it picks the tool chain and the wording of a diagnosis, never a verdict."""
-    if _CUDA.search(source):
+    text = source[:SOURCE_LIMIT]
+    if any(mark in text for mark in _CUDA_MARKS):
         return "cuda"
-    if _TRITON.search(source):
-        return "triton"
-    if _CPP.search(source):
-        return "cpp"
-    return "torch"
+    found: set[str] = {"cpp"} if "cpp_sources" in text else set()
+    for language in _mentioned(text):
+        if language == "cuda":
+            return "cuda"
+        found.add(language)
+    return "triton" if "triton" in found else "cpp" if "cpp" in found else "torch"
+
+
+def _mentioned(text: str) -> Iterator[Language]:
+    """Languages that decorators, imports and declarations speak of, in one pass."""
+    before, last = "", ""
+    """What stands directly before a token; a name with dots is one."""
+    importing, open_bracket = False, False
+    for token in tokens(text):
+        if (token == "." or last.endswith(".")) and len(last) < 80:
+            last += token
+        else:
+            before, last = last, token
+        if token == "import":
+            importing, open_bracket = before == "bottega.runtime", False
+        elif token == ")" or (token == "\n" and not open_bracket):
+            importing = False
+        elif token == "(":
+            open_bracket = True
+        if token in ("cuda", "cpp") and (importing or last.endswith(f"runtime.{token}")):
+            yield "cuda" if token == "cuda" else "cpp"
+        elif (before, last) in _TRITON_MARKS:
+            yield "triton"
+        elif (token == '"C"' and before == "extern") or (token == "<" and before == "include"):
+            yield "cpp"
 
 
 @dataclass(frozen=True)

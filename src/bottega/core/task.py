@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from bottega.core.candidate import SOURCE_LIMIT
 from bottega.core.errors import TaskError
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
@@ -49,6 +50,8 @@ class Task:
 
 
 def parsed(source: str, label: str) -> ast.Module:
+    if len(source) > SOURCE_LIMIT:
+        raise TaskError(f"{label}: the task file is larger than {SOURCE_LIMIT >> 10} KiB; draw large data in get_inputs()")
     if not source.strip():
         raise TaskError(f"{label}: the task file is empty")
     try:
@@ -85,4 +88,7 @@ def normalised(source: str, label: str = "task") -> str:
             first = node.body[0] if node.body else None
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
                 node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree)
+    try:
+        return ast.unparse(tree)
+    except (ValueError, RecursionError, MemoryError) as error:  # a number of a million digits, a sum of a thousand terms
+        raise TaskError(f"{label}: the task cannot be read: {error}; write it with shorter expressions") from None

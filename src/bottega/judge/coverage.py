@@ -10,8 +10,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
+
+from bottega.core.candidate import SOURCE_LIMIT
+from bottega.core.foreign_text import is_name, one_line, tokens
 
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
@@ -34,11 +39,16 @@ _LIBRARY_KERNEL = re.compile(
     r"^(void )?(sm\d+|ampere|volta|turing|hopper|maxwell|blackwell)_|gemmSN|gemv2|splitK|dot_kernel|reduce_1Block|fft|flash_fwd|fmha|"
     r"triton_(poi|per|red|tem|mm|for|split)_|Memcpy|Memset|memcpy|memset|ncclKernel|nccl"
 )
-_OWN_NAMES = {
-    "triton": re.compile(r"@triton\.(?:jit|autotune|heuristics)[^\n]*\n(?:[^\n]*\n){0,80}?\s*def\s+(\w+)"),
-    "cuda": re.compile(r"__global__(?:[^;{(]|__launch_bounds__\s*\([^)]*\))*?\b(?!__launch_bounds__)(\w+)\s*\("),
-    "cpp": re.compile(r"extern\s+\"C\"\s*(?:\{[^}]*?)?[\w\s*]*?\b(\w+)\s*\("),
-}
+_ATTRIBUTES = frozenset({"__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__declspec", "alignas"})
+"""Words of a declaration that have brackets of their own, before the kernel's name."""
+_NO_DECLARATION = frozenset(";.,=\"'`")
+"""Signs that stand between no mark and its function: the mark was only spoken of."""
+MOST_NAMES = 64
+LONGEST_NAME = 120
+LONGEST_KERNEL = 600
+"""Characters of a kernel's full name, template arguments and all."""
+MOST_ROWS = 4096
+"""Kernels of a profile that are looked at; the player ranks them, and no honest module has as many."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +80,63 @@ class Coverage:
 
 
 def claimed_kernels(source: str, language: str) -> tuple[str, ...]:
-    """Names of kernels that the text defines, whether or not they ever run."""
-    names: list[str] = []
-    for kind, expression in _OWN_NAMES.items():
-        if language in (kind, "cuda"):
-            names.extend(expression.findall(source))
-    if language == "triton":
-        names.extend(re.findall(r"@(?:triton\.)?jit[^\n]*\n\s*def\s+(\w+)", source))
-    return tuple(dict.fromkeys(names))
+    """Names of kernels that the text defines, whether or not they ever run. Read token by token, see `core/foreign_text.py`."""
+    text = source[:SOURCE_LIMIT]
+    found: list[Iterator[str]] = []
+    if language in ("triton", "cuda") and "jit" in text:
+        found.append(_decorated(text))
+    if language == "cuda" and "__global__" in text:
+        found.append(_declared(text, "__global__", before=""))
+    if language in ("cpp", "cuda") and "extern" in text:
+        found.append(_declared(text, '"C"', before="extern"))
+    names = dict.fromkeys(name[:LONGEST_NAME] for each in found for name in islice(each, MOST_NAMES))
+    return tuple(islice(names, MOST_NAMES))
+
+
+def _decorated(text: str) -> Iterator[str]:
+    """Functions behind a decorator of Triton's. A decorator is the first thing on its line."""
+    decorator = ""
+    waiting = False
+    last = "\n"
+    for token in tokens(text):
+        if token == "@" and last in ("\n", '"', "'"):
+            decorator = "@"
+        elif decorator:
+            decorator += token
+            waiting = waiting or decorator in ("@jit", "@triton.jit", "@triton.autotune", "@triton.heuristics")
+            decorator = decorator if token in ("triton", ".") and len(decorator) < 10 else ""
+        elif waiting and last == "def" and is_name(token):
+            yield token
+            waiting = False
+        last = token
+
+
+def _declared(text: str, mark: str, before: str) -> Iterator[str]:
+    """Functions whose declaration begins with `mark`: the first name behind it that has brackets."""
+    seeking = block = False
+    depth = 0
+    """Of brackets that belong to an attribute."""
+    last = ""
+    for token in tokens(text):
+        if token == "\n":
+            continue
+        if token == mark and before in ("", last):
+            seeking, block, depth = True, False, 0
+        elif not seeking:
+            pass
+        elif depth and token not in ("{", "}", ";"):
+            depth += (token == "(") - (token == ")")
+        elif token == "(" and last in _ATTRIBUTES:
+            depth = 1
+        elif token == "(":
+            if is_name(last) and last != "void":
+                yield last
+            seeking = False
+        elif token == "{" and last == mark:
+            block = True
+        elif token in ("{", "}") or (token in _NO_DECLARATION and not block):
+            seeking = False
+        last = token
 
 
 def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
@@ -92,7 +151,7 @@ def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:
             own += count
         elif kind == "library":
             library += count
-        label = "own kernels" if kind == "own" else str(path).rsplit("/", 1)[-1]
+        label = "own kernels" if kind == "own" else one_line(str(path).rsplit("/", 1)[-1], LONGEST_NAME)
         by_name[label] = by_name.get(label, 0) + count
     total = sum(by_name.values())
     ranked = sorted(by_name.items(), key=lambda item: -item[1])[:6]
@@ -131,23 +190,28 @@ def file_kind(path: str, code_bytes: int = 0) -> str:
     return "library" if _LIBRARY_FILE.search(path) else "neutral"
 
 
-def gpu_coverage(kernels: list[list[Any]], source: str, claimed: tuple[str, ...]) -> Coverage:
-    """`kernels` are rows of name, microseconds a call, launches a call, as the profiler saw them."""
+def gpu_coverage(kernels: Any, source: str, claimed: tuple[str, ...]) -> Coverage:
+    """`kernels` are rows of name, microseconds a call, launches a call, as the profiler saw them; or whatever a hostile process sends."""
     own_us = total_us = 0.0
-    own: list[str] = []
-    words = set(re.findall(r"\w+", source))
-    rows = [row for row in kernels if _is_profile_row(row)]
+    own: dict[str, None] = {}
+    words = set(re.findall(r"\w+", source[:SOURCE_LIMIT]))
+    rows = [
+        (row[0][:LONGEST_KERNEL], *row[1:])
+        for row in (kernels[:MOST_ROWS] if isinstance(kernels, list) else [])
+        if _is_profile_row(row)
+    ]
     for name, microseconds, launches in rows:
         if re.match(r"Mem(cpy|set)", name):
             continue
         total_us += float(microseconds)
         if kernel_is_own(name, words):
             own_us += max(0.0, float(microseconds) - LAUNCH_FLOOR_US * float(launches))
-            own.append(base_name(name))
+            own[base_name(name)] = None
     hottest = tuple((base_name(name), round(float(us), 2)) for name, us, _ in rows[:6])
     if total_us <= 0:
         return Coverage(None, "not measured: the profiler saw no kernel", claimed, None, hottest)
-    return Coverage(round(min(1.0, own_us / total_us), 4), "profiler, by kernel name", tuple(dict.fromkeys(own)), None, hottest)
+    share = round(min(1.0, own_us / total_us), 4)
+    return Coverage(share, "profiler, by kernel name", tuple(islice(own, MOST_NAMES)), None, hottest)
 
 
 def _is_profile_row(row: Any) -> bool:
@@ -166,4 +230,4 @@ def base_name(name: str) -> str:
     """`void scale<float>(float*, int)` becomes `scale`; a Triton name stays as it is."""
     text = re.sub(r"^(void|static|__global__)\s+", "", name)
     text = re.split(r"[<(]", text, maxsplit=1)[0].strip()
-    return text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1][:120]
+    return one_line(text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1], LONGEST_NAME)

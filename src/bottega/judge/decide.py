@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from bottega.core.candidate import Candidate
+from bottega.core.foreign_text import one_line, printable, words_of
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
@@ -14,6 +15,12 @@ from bottega.judge.settings import Settings
 from bottega.judge.statistics import speed_outcome
 
 Examination = dict[str, Any]
+
+MOST_VIOLATIONS = 24
+LONGEST_DETAIL = 600
+MOST_NOTES = 24
+LONGEST_NOTE = 800
+"""A verdict stays small whatever a candidate does: it is kept in logs by the thousand, and read by models."""
 
 FORGERY = (
     "protocol_forged",
@@ -32,11 +39,11 @@ def decide(
     task: Task, candidate: Candidate, settings: Settings, found: Examination, ending: dict[str, Any] | None = None
 ) -> Verdict:
     """`found` is the referee's report; `ending` says how the candidate's process ended, when it did so by itself."""
-    violations = [Violation(str(name), str(detail)) for name, detail in found.get("violations", [])]
+    violations = [Violation(str(name), _told(detail)) for name, detail in found.get("violations", [])[:MOST_VIOLATIONS]]
     failure = found.get("failure")
     problem = str(found.get("problem") or "")
     if failure and failure.get("kind") == "forged":
-        violations.append(Violation("protocol_forged", str(failure.get("text", ""))))
+        violations.append(Violation("protocol_forged", _told(failure.get("text"))))
     if found.get("precision_suspect"):
         violations.append(Violation("precision_downgrade", "errors of the size that arithmetic in a lower precision makes"))
     violations += _coverage_violations(candidate, settings, found)
@@ -152,7 +159,9 @@ def _error(found: Examination, tried: list[dict[str, Any]]) -> dict[str, Any]:
 def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list[str]:
     notes: list[str] = list(found.get("notes", []))
     if found.get("parameters") == "seeded":
-        notes.append(f"parameters: the names differ ({found.get('mismatch')}), so both models were built from one secret seed")
+        notes.append(
+            f"parameters: the names differ ({words_of(found.get('mismatch'), 500)}), so both models were built from one secret seed"
+        )
     elif found.get("parameters") == "loaded":
         notes.append("parameters: the reference's state was loaded strictly")
     if not settings.timed and candidate.language != "triton":
@@ -183,7 +192,12 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")
     if found.get("conditions", {}).get("throttled"):
         notes.append("timing: the GPU was throttling")
-    return notes
+    return [printable(note[:LONGEST_NOTE]) for note in notes[:MOST_NOTES]]
+
+
+def _told(detail: Any) -> str:
+    """What was seen, as a verdict may repeat it."""
+    return one_line(words_of(detail, LONGEST_DETAIL), LONGEST_DETAIL)
 
 
 def _finite(value: float) -> float | None:

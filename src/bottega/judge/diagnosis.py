@@ -5,12 +5,27 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from bottega.core.candidate import Candidate
+from bottega.core.candidate import SOURCE_LIMIT, Candidate
+from bottega.core.foreign_text import printable, tokens, words_of
 from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.precision import tolerance
 from bottega.judge.settings import Settings
 
 LINES = 12
+TRITON_LINES = 4
 LONGEST_PART = 4000
+LONGEST = 12_000
+LONGEST_READ = 20_000
+"""Characters of a compiler's or a process's words that are looked at; whoever sends them cuts them shorter."""
+MOST_TENSORS = 4
+MODES = {
+    "fp32": "fp32 with TF32 off",
+    "tf32": "fp32 with TF32 allowed",
+    "fp16": "fp32 with autocast to fp16 allowed",
+    "bf16": "fp32 with autocast to bf16 allowed",
+}
+_ERROR = re.compile(r"\berror\b|Error:|undefined (?:reference|symbol)")
+_HALF = frozenset({"__half", "float16", "bfloat16", "half"})
 
 ADVICE = {
     "input_mutated": "Do not write to the inputs; allocate an output.",
@@ -38,19 +53,46 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
     elif verdict.outcome is Outcome.TIMEOUT:
         parts.append(f"It did not finish within {settings.timeout:g} s ({_stage_text(failure)}).")
     elif verdict.outcome in (Outcome.INCORRECT, Outcome.REJECTED) and found.get("problem"):
-        parts.append(_sentence(str(found["problem"])))
+        parts.append(_sentence(words_of(found["problem"], LONGEST_PART)))
+        parts.append(_terms(settings, found))
         parts.extend(_hints(candidate, found))
     for violation in verdict.violations:
         advice = ADVICE.get(violation.name, "")
         parts.append(f"{violation.name}: {violation.detail}. {advice}".strip())
     if verdict.outcome.accepted:
         parts.append(_speed_text(verdict, settings))
-    return printable("\n".join(part[:LONGEST_PART] for part in parts if part))
+    return printable("\n".join(part[:LONGEST_PART] for part in parts if part)[:LONGEST])
 
 
-def printable(text: str) -> str:
-    """Text of a foreign process without what would move a terminal's cursor or break an encoder."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+def _terms(settings: Settings, found: dict[str, Any]) -> str:
+    """What the outputs were held against: the mode of arithmetic, the data types, and how far off an output may be."""
+    facts = found.get("facts", {})
+    outputs = facts.get("outputs")
+    if not outputs:
+        return ""
+    mode = MODES[settings.precision]
+    inputs = f"inputs {_tensors(facts['inputs'])}; " if facts.get("inputs") else ""
+    told = f"Math mode: {mode}; {inputs}outputs {_tensors(outputs)}."
+    if "is wrong" not in str(found["problem"]):
+        return told  # of another shape, type or structure: no number came into it
+    oracle = "the reference's own output" if found.get("oracle") == "reference" else "fp64"
+    for dtype in list(dict.fromkeys(str(row[0]) for row in outputs))[:3]:
+        if dtype.startswith(("float", "bfloat", "complex")):
+            limit = tolerance(dtype, settings.precision)
+            told += (
+                f" {dtype} may differ from {oracle} by {limit.overall:g} in the root mean square and by {limit.element:g} of its size plus "
+                f"the root mean square in one element, or by {limit.slack:g} times what the reference differs."
+            )
+        else:
+            told += f" {dtype} must be equal."
+    worst = [row["worst_element"] for trial in found.get("trials", []) for row in trial["errors"] if row.get("worst_element")]
+    return told + (f" Its worst element differs by {max(worst):.2g}." if worst else "")
+
+
+def _tensors(rows: list[Any]) -> str:
+    """`float32 [16, 1024], int64 [16]`"""
+    told = ", ".join(f"{dtype} {list(shape)}" for dtype, shape in rows[:MOST_TENSORS])
+    return told + (f" and {len(rows) - MOST_TENSORS} more" if len(rows) > MOST_TENSORS else "")
 
 
 def _failure_text(failure: dict[str, Any], ending: dict[str, Any]) -> str:
@@ -62,29 +104,42 @@ def _failure_text(failure: dict[str, Any], ending: dict[str, Any]) -> str:
         "state": "loading the parameters",
         "forward": "calling forward",
     }
-    stage = stages.get(str(failure.get("stage")), str(failure.get("stage", "")))
-    kind, text = str(failure.get("type", "error"))[:80], str(failure.get("text", ""))
+    stage = words_of(failure.get("stage"), 40)
+    stage = stages.get(stage, stage)
+    kind = words_of(failure.get("type"), 80) or "error"
     head = f"While {stage}: {kind}: " if stage else f"{kind}: "
+    first = words_of(failure.get("first"), LONGEST_PART)
+    began = f"\nIt began with {first_errors(first)}" if first else ""
     told = failure.get("where")
-    where = [str(line)[:300] for line in told][-3:] if isinstance(told, list) else []
+    where = [words_of(line, 300) for line in told[-3:]] if isinstance(told, list) else []
     tail = ("\n  at " + "\n  at ".join(where)) if where else ""
-    return head + first_errors(text) + tail
+    return head + first_errors(words_of(failure.get("text"), 2 * LONGEST_PART)) + began + tail
 
 
 def first_errors(text: str) -> str:
-    """The compiler's first errors rather than its last words; short texts as they are."""
-    lines = [line.rstrip()[:240] for line in text.splitlines() if line.strip()]
-    if len(lines) <= LINES:
-        return "\n".join(lines)
-    marked = [number for number, line in enumerate(lines) if re.search(r"\berror\b|Error:", line)]
+    """The first errors that a compiler or a driver named, each with what it shows of its line, rather than its last words."""
+    lines = [line.rstrip()[:240] for line in text[:LONGEST_READ].splitlines() if line.strip()]
+    if lines and "CUDA error" in lines[0]:
+        return lines[0]  # the rest is advice for people at a debugger
+    if lines and _is_place(lines[0]):
+        return "\n".join([lines[0], *lines[1:][-TRITON_LINES:]])  # Triton: the function up to the place, then the reason
+    marked = [number for number, line in enumerate(lines) if _ERROR.search(line)]
     if not marked:
-        return "\n".join([*lines[: LINES - 4], "…", *lines[-3:]])
+        return "\n".join(lines if len(lines) <= LINES else [*lines[: LINES - 4], "…", *lines[-3:]])
+    if len(lines) <= LINES and marked[0] <= 1:
+        return "\n".join(lines)
     chosen: list[str] = []
     for number in marked:
         chosen.extend(line for line in lines[number : number + 3] if line not in chosen)
         if len(chosen) >= LINES:
             break
     return "\n".join(chosen[:LINES])
+
+
+def _is_place(line: str) -> bool:
+    """`at 12:4:`, as Triton begins to tell what it cannot compile."""
+    words = line.strip().removeprefix("at ").removesuffix(":").split(":")
+    return line.startswith("at ") and len(words) == 2 and all(word.isdigit() for word in words)
 
 
 def _ending_text(ending: dict[str, Any]) -> str:
@@ -105,7 +160,7 @@ def _ending_text(ending: dict[str, Any]) -> str:
         told = f"Its process exited by itself with code {ending['code']}."
     else:
         told = "Its process ended before it answered."
-    output = str(ending.get("output") or "").strip()
+    output = words_of(ending.get("output"), LONGEST_READ).strip()
     return told + (f"\nIts last output:\n{first_errors(output[-3000:])}" if output else "")
 
 
@@ -114,23 +169,20 @@ def _stage_text(failure: dict[str, Any]) -> str:
 
 
 def _hints(candidate: Candidate, found: dict[str, Any]) -> list[str]:
-    """Static looks at the text, as hints only."""
+    """Static looks at the text, as hints only. Each looks for fixed words once: the text is a stranger's and may be long."""
     hints: list[str] = []
-    problem = str(found.get("problem", ""))
+    problem, text = words_of(found.get("problem"), LONGEST_PART), candidate.source[:SOURCE_LIMIT]
     if found.get("parameters") == "seeded":
         hints.append(
-            f"The parameter names differ from the reference's ({found.get('mismatch')}): with its names, its values would be loaded; "
-            "without them the constructor must draw the same random numbers in the same order."
+            f"The parameter names differ from the reference's ({words_of(found.get('mismatch'), 500)}): with its names, its values would be "
+            "loaded; without them the constructor must draw the same random numbers in the same order."
         )
-    if (
-        "every element" not in problem
-        and re.search(r"\b(__half|float16|bfloat16|half)\b", candidate.source)
-        and "precision" in problem
-    ):
+    if "every element" not in problem and "precision" in problem and not _HALF.isdisjoint(tokens(text)):
         hints.append("The text mentions half precision.")
-    if candidate.language == "triton" and "tail" in problem and "mask" not in candidate.source:
+    if candidate.language == "triton" and "tail" in problem and "mask" not in text:
         hints.append("No mask is used in the Triton loads and stores.")
-    if re.search(r"def __init__[\s\S]*?(?=\n    def )", candidate.source) and "cached" in candidate.source:
+    constructor = text.find("def __init__")
+    if constructor >= 0 and "cached" in text and text.find("\n    def ", constructor) >= 0:
         hints.append("Parameters are loaded after construction: values derived from them in __init__ are stale.")
     return hints
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 
 from bottega.core.errors import JudgeError
+from bottega.core.foreign_text import printable, words_of
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
 from bottega.judge.budget import Budget, Stages
@@ -23,7 +24,6 @@ from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants
 from bottega.judge.clocks import Pair, combine, is_shared
 from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceCare
-from bottega.judge.diagnosis import printable
 from bottega.judge.inputs import Drawn
 from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
@@ -135,7 +135,7 @@ class Examination:
         reply = bench.load(self.side, self.source, "candidate", "ModelNew", end)
         if archive is not None and not archive.exists():
             self._harvest(archive, end)
-        mismatch = printable(str(reply.get("mismatch") or "")[:500])
+        mismatch = printable(words_of(reply.get("mismatch") or "", 500))
         if mismatch and bench.reference.guessable:
             names = ", ".join(sorted(bench.reference.guessable)[:4])
             told = f"{mismatch}; {names} begin with values that anybody knows, so the reference's must be taken"
@@ -266,8 +266,7 @@ class Examination:
         if self.bench.device != "cpu":
             self.side.play(self.bench.draw(), terms)
             reply = self.side.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
-            rows = [row for row in reply.get("kernels", []) if isinstance(row, list) and len(row) == 3]
-            return gpu_coverage(rows, self.source, claimed)
+            return gpu_coverage(reply.get("kernels"), self.source, claimed)
         samples: dict[str, Any] = {"by_file": {}}
         coverage = cpu_coverage(samples, claimed)
         for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any
 
-from bottega.core.candidate import Candidate
+from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.errors import JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
@@ -27,7 +27,6 @@ from bottega.judge.machine import Machine, start_machine
 from bottega.judge.session import ENDING_SECONDS, Player, Session, session_key
 from bottega.judge.settings import Settings
 
-SOURCE_LIMIT = 1 << 20
 SPARE_SESSIONS = 4
 """Tasks that stay up beside those being judged."""
 

@@ -185,7 +185,9 @@ def same_shape(left: Any, right: Any, depth: int = 0) -> bool:
 
 def _entries(content: Any) -> dict[str, Any] | None:
     """The entries of a dictionary's skeleton by their printed keys; None when it is malformed."""
-    if not isinstance(content, list) or any(not isinstance(pair, list) or len(pair) != 2 for pair in content):
+    if not isinstance(content, list) or any(
+        not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str | int) for pair in content
+    ):
         return None
     return {str(key): item for key, item in content}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from bottega.core.foreign_text import shown, words_of
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.inputs import Drawn
@@ -151,7 +152,7 @@ def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) 
         return [], f"the structure of the outputs differs: expected {sketch(expected.skeleton)}, got {sketch(got.skeleton)}"
     for wanted, value in zip(plain_values(expected.skeleton), plain_values(got.skeleton)):
         if not plain_equal(wanted, value):
-            return [], f"a returned value differs: expected {repr(wanted)[:100]}, got {repr(value)[:100]}"
+            return [], f"a returned value differs: expected {shown(wanted)}, got {shown(value)}"
     if len(got.specs) != len(expected.specs):
         return [], f"expected {len(expected.specs)} tensors, got {len(got.specs)}"
     readable: list[TensorSpec] = []
@@ -236,7 +237,7 @@ def sketch(skeleton: Any, depth: int = 0) -> str:
         if kind in ("tuple", "list"):
             return f"{kind}({', '.join(sketch(item, depth + 1) for item in content[:6])}{', …' if len(content) > 6 else ''})"
         if kind == "dict":
-            return "{" + ", ".join(f"{str(key)[:40]}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"
-        return repr(content)[:40]
+            return "{" + ", ".join(f"{words_of(key, 40)}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"
+        return shown(content, 40)
     except (AttributeError, ValueError, TypeError):
         return "something malformed"

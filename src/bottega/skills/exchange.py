@@ -26,7 +26,7 @@ from bottega.skills.door import admit_data, made_readable
 from bottega.skills.library import Added, Library, OnConflict
 
 DAVINCI_FIELDS = frozenset(("name", "description", "content"))
-_FENCE = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```[^\n]{0,200}\n(.*?)```", re.DOTALL)
 _UNSTATED = "not stated by its source; check before use"
 _TRIALS = TypeAdapter(list[Trial], config=ConfigDict(extra="forbid", allow_inf_nan=False))
 """Evidence as outside data: numbers that are none would only show when somebody reads the card."""

@@ -33,7 +33,7 @@ _FOLDED = bytes.maketrans(ascii_uppercase.encode() + b"123456789", ascii_lowerca
 """Small letters, and one digit for all."""
 _WORD = re.compile(rb"[a-z]+|0(?!0)|[^\sa-z0]")
 _PROSE = re.compile(rb"[a-z]+")
-_COMMENT = re.compile(r"//[^\n]*|#(?!\s*(?:include|pragma|define))[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"//[^\n]*|#(?!\s*(?:include|pragma|define))[^\n]*|/\*(?:.*?\*/|.*)", re.DOTALL)
 
 Shingles = NDArray[np.uint64]
 Signature = NDArray[np.uint32]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from html import escape
 
+from bottega.core.foreign_text import html_text
 from bottega.episodes.deliver.report import GUARD
 from bottega.episodes.deliver.story import Chapter, Story
 
@@ -36,10 +36,10 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def html(story: Story) -> str:
     title = f"{story.title}: {'a faster kernel' if story.found else 'no faster kernel was found'}"
     sections = [
-        f"<h1>{escape(title)}</h1>",
-        *(f'<p class="big">{escape(text)} <small>against {escape(name)}</small></p>' for name, text in story.speedups),
+        f"<h1>{html_text(title)}</h1>",
+        *(f'<p class="big">{html_text(text)} <small>against {html_text(name)}</small></p>' for name, text in story.speedups),
         *([] if story.found else ['<p class="big none">No kernel was surely faster than the module as it is.</p>']),
-        *([f"<p>The kernel was written by {escape(story.author)}.</p>"] if story.found else []),
+        *([f"<p>The kernel was written by {html_text(story.author)}.</p>"] if story.found else []),
         _facts(story),
         *(_section("Use it", _use(story)) if story.found else []),
         *(_section("Check it again", _code(story.check, "words")) if story.found else []),
@@ -51,15 +51,15 @@ def html(story: Story) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{html_text(POLICY)}">'
+        f"<title>{html_text(title)}</title><style>{STYLE}</style></head>\n<body>\n"
         + "\n".join(filter(None, sections))
         + "\n</body></html>\n"
     )
 
 
 def _section(title: str, *parts: str) -> list[str]:
-    return [f"<h2>{escape(title)}</h2>", *parts]
+    return [f"<h2>{html_text(title)}</h2>", *parts]
 
 
 def _facts(story: Story) -> str:
@@ -78,7 +78,7 @@ def _facts(story: Story) -> str:
 
 def _use(story: Story) -> str:
     if story.refused:
-        return f"<p>{escape(story.load)}(original) refuses: {escape(story.refused)}</p>"
+        return f"<p>{html_text(story.load)}(original) refuses: {html_text(story.refused)}</p>"
     return _code(f"import optimized\n\nmodule = optimized.{story.load}(original)") + f"<p>{GUARD.format(story.guard_us)}</p>"
 
 
@@ -101,7 +101,7 @@ def _chart(story: Story) -> str:
         dots.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{6 if best else 4}" fill="{colour}"><title>{number}: {point:.2f}×</title></circle>'
         )
-    text = f'<text x="20" y="{level - 4:.1f}" font-size="11" fill="currentColor">1× {escape(story.baseline)}</text>'
+    text = f'<text x="20" y="{level - 4:.1f}" font-size="11" fill="currentColor">1× {html_text(story.baseline)}</text>'
     line = f'<line x1="20" x2="580" y1="{level:.1f}" y2="{level:.1f}" stroke="currentColor" stroke-dasharray="4 4"/>'
     return f'<svg viewBox="0 0 600 150" role="img" aria-label="speedup of each attempt">{line}{text}{"".join(dots)}</svg>'
 
@@ -110,8 +110,8 @@ def _table(story: Story) -> str:
     if not story.chapters:
         return "<p>No attempt was made.</p>"
     rows = [
-        f"<tr><td>{chapter.number}</td><td>{escape(chapter.node)}</td><td>{escape(chapter.author)}</td>"
-        f'<td class="{_class(chapter)}">{escape(chapter.outcome)}</td><td>{escape(chapter.speedup)}</td>'
+        f"<tr><td>{chapter.number}</td><td>{html_text(chapter.node)}</td><td>{html_text(chapter.author)}</td>"
+        f'<td class="{_class(chapter)}">{html_text(chapter.outcome)}</td><td>{html_text(chapter.speedup)}</td>'
         f'<td class="wide">{chapter.tokens}</td><td class="wide">{chapter.seconds:.1f}</td></tr>'
         for chapter in story.chapters
     ]
@@ -125,18 +125,18 @@ def _table(story: Story) -> str:
 def _chapter(chapter: Chapter) -> str:
     came = f" from {chapter.parent}" if chapter.parent else ""
     title = f"{chapter.number}. {chapter.node} by {chapter.author}{came}: {chapter.outcome} {chapter.speedup}"
-    parts = [f"<p>skills: {escape(', '.join(chapter.skills))}</p>"] if chapter.skills else []
-    parts += [f"<p>{escape(chapter.summary)}</p>"] if chapter.summary else []
+    parts = [f"<p>skills: {html_text(', '.join(chapter.skills))}</p>"] if chapter.skills else []
+    parts += [f"<p>{html_text(chapter.summary)}</p>"] if chapter.summary else []
     parts += [_code(chapter.diagnosis, "words")] if chapter.diagnosis else []
     parts += [_diff(chapter.changed) if chapter.is_diff else _code(chapter.changed)] if chapter.changed else []
-    return f'<details{" open" if chapter.best else ""}><summary class="{_class(chapter)}">{escape(title)}</summary>{"".join(parts)}</details>'
+    return f'<details{" open" if chapter.best else ""}><summary class="{_class(chapter)}">{html_text(title)}</summary>{"".join(parts)}</details>'
 
 
 def _diff(text: str) -> str:
     lines = []
     for line in text.splitlines():
         kind = {"+": "add", "-": "cut"}.get(line[:1], "")
-        lines.append(f'<span class="{kind}">{escape(line)}</span>' if kind else escape(line))
+        lines.append(f'<span class="{kind}">{html_text(line)}</span>' if kind else html_text(line))
     return f"<pre>{chr(10).join(lines)}</pre>"
 
 
@@ -145,13 +145,15 @@ def _class(chapter: Chapter) -> str:
 
 
 def _code(text: str, kind: str = "code") -> str:
-    return f'<pre class="{kind}">{escape(text)}</pre>'
+    return f'<pre class="{kind}">{html_text(text)}</pre>'
 
 
 def _list(rows: tuple[tuple[str, str], ...]) -> str:
-    return "<ul>" + "".join(f"<li>{escape(name)}: {escape(text)}</li>" for name, text in rows) + "</ul>"
+    return "<ul>" + "".join(f"<li>{html_text(name)}: {html_text(text)}</li>" for name, text in rows) + "</ul>"
 
 
 def _definitions(rows: object) -> str:
     assert isinstance(rows, list | tuple)
-    return "<dl>" + "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd>" for name, value in rows) + "</dl>"
+    return (
+        "<dl>" + "".join(f"<dt>{html_text(str(name))}</dt><dd>{html_text(str(value))}</dd>" for name, value in rows) + "</dl>"
+    )

@@ -15,6 +15,7 @@ from typing import Any
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError
+from bottega.core.foreign_text import one_line
 from bottega.core.task import top_level_names
 from bottega.runtime.export import export_source
 
@@ -67,7 +68,7 @@ def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delive
     if "ModelNew" not in taken:
         raise ValueError("the kernel's file binds no ModelNew at its top level")
     load, wrapper, drop_in = (_free(name, taken) for name in ("load", "Optimized", "_bottega_drop_in"))
-    header = HEADER.format(label=_one_line(label), needs=_NEEDS[candidate.language], module="optimized", load=load)
+    header = HEADER.format(label=one_line(label, 80), needs=_NEEDS[candidate.language], module="optimized", load=load)
     tail = TAIL.format(drop_in=drop_in, text=drop_in_text(), wrapper=wrapper, load=load, facts=_literal(facts))
     text = header + kernel.removeprefix("\ufeff").rstrip("\n") + "\n" + tail
     ast.parse(text)
@@ -125,10 +126,6 @@ def _free(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_module"
     return name
-
-
-def _one_line(label: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in label)[:80]
 
 
 def _literal(facts: dict[str, Any]) -> str:

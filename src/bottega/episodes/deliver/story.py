@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.core.event import Drafted, Event, RunStarted, Summarised
+from bottega.core.foreign_text import printable
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import THE_MODEL, Attempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
 from bottega.episodes.deliver.final import Settled
@@ -137,7 +138,7 @@ def _backbone(started: Sequence[RunStarted]) -> str:
 
 def clean(text: str) -> str:
     """Foreign text that a reader can trust to be what it looks like: no control or direction marks."""
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text.replace("\r\n", "\n"))
+    return printable(text.replace("\r\n", "\n"))
 
 
 def _chapter(attempt: Attempt, sources: dict[str, str], names: dict[int, tuple[str, ...]], baseline: str, best: str) -> Chapter:

@@ -24,7 +24,7 @@ HISTORY = 3
 Cell = tuple[int, int, str]
 _MEANS = {
     "blocked": r"shared|smem|BLOCK|tile|block",
-    "vectorised": r"float4|float2|simd|__m\d+|tl\.load\(.*eviction|vec",
+    "vectorised": r"float4|float2|simd|__m\d+|eviction|vec",
     "atomic": r"atomic",
     "two-stage": r"partial|workspace|scratch|stage",
 }

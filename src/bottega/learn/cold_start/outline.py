@@ -29,7 +29,7 @@ _HALF = np.uint64(32)
 _draw = np.random.default_rng(20260705)
 _A = _draw.integers(0, 1 << 63, (PERMUTATIONS, 1), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 _B = _draw.integers(0, 1 << 63, (PERMUTATIONS, 1), dtype=np.uint64)
-_NATIVE = re.compile(r"//[^\n]*|/\*.*?\*/|[A-Za-z_]\w*|\d[\w.]*|[^\s\w]", re.S)
+_NATIVE = re.compile(r"//[^\n]*|/\*(?:.*?\*/|.*)|[A-Za-z_]\w*|\d[\w.]*|[^\s\w]", re.S)
 _KEPT = frozenset(
     """for if else while return float double int int64_t half void const auto exp expf sqrt sqrtf rsqrtf tanh tanhf log logf fmaxf max min
     pragma omp simd parallel reduction collapse schedule static dynamic blockIdx threadIdx blockDim __syncthreads __shared__

@@ -13,8 +13,8 @@ ENTRY, TASKS_ENTRY = "ModelNew", "Model"
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[ \t]*(?:pragma|include)\b[^\n]*", re.S | re.M)
-_KERNEL = re.compile(r'(?:extern\s+"C"|\b__global__)[^(){};]*\(')
+_COMMENT = re.compile(r"//[^\n]*|/\*(?:.*?\*/|.*)|^[ \t]*#[ \t]*(?:pragma|include)\b[^\n]*", re.S | re.M)
+_KERNEL = re.compile(r'(?:extern\s+"C"|\b__global__)[^(){};]{0,600}\(')
 _TYPE = r"(?:float|double|int|long|char|bool|auto|half|void|size_t|ptrdiff_t|u?int\d+_t|__\w+|float[234]|half2|const|vec)"
 _NOT_A_TYPE = r"(?:return|else|case|goto|new|delete|throw|using|namespace|typename|operator|extern|if|while|do|and|or|not)"
 _DECLARED = re.compile(

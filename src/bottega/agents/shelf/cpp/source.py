@@ -16,7 +16,7 @@ from bottega.agents.shelf.cpp.vectors import LOAD, SIX, VECTOR
 
 _DEFINED = re.compile(r"\b(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*(?:const\s*)?\{")
 """A function with its body, whatever its type."""
-_ENUMERATED = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
+_ENUMERATED = re.compile(r"\benum\b[^{;]{0,200}\{([^}]{0,2000})\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(
     r"//[^\n]*|/\*(?:.*?\*/|.*)|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?"  # what is no code, closed or not: every text is read once
@@ -24,7 +24,7 @@ _WORD = re.compile(
     re.S,
 )
 _NAMED = re.compile(r"static inline \w+ (\w+)\(")
-_INCLUDE = re.compile(r"[ \t]*#[ \t]*include[ \t]*<([\w./]+)>[ \t]*")
+_INCLUDE = re.compile(r"(?<![ \t])[ \t]*#[ \t]*include[ \t]*<([\w./]+)>[ \t]*")
 _BEFORE_A_USE = ("return", "else", "do", "case", "throw", "const", "constexpr", "static", "inline", "volatile", "typename",
                  "sizeof", "new", "and", "or", "not")  # fmt: skip
 """Words that may stand before a name without declaring it; any other word before it is a type, or `define`."""

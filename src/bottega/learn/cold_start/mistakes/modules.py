@@ -13,8 +13,10 @@ ALL = ("cpp", "cuda", "triton")
 
 def _constructor(source: str) -> list[tuple[int, int]]:
     """The line of `ModelNew.__init__`."""
-    match = re.search(r"class ModelNew\b[\s\S]*?def __init__\([^)]*\)", source)
-    return [match.span()] if match else []
+    named = re.search(r"class ModelNew\b", source)
+    method = source.find("def __init__(", named.end()) if named else -1
+    end = source.find(")", method) if method >= 0 else -1
+    return [(named.start(), end + 1)] if named and end >= 0 else []
 
 
 def _renamed_parameter(source: str, draw: random.Random) -> str | None:

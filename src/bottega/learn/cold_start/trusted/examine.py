@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from bottega.core.candidate import Candidate
+from bottega.core.foreign_text import printable
 from bottega.judge.coverage import Coverage, claimed_kernels, gpu_coverage
 from bottega.judge.cupti import ProfilerMissing, kernel_times
-from bottega.judge.diagnosis import printable
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn
 from bottega.judge.layout import unflatten
