@@ -173,6 +173,8 @@ def of_reference(side: Side, call: Callable[[], T]) -> T:
                 f"the reference needs more memory than the {side.device} device has left; use smaller shapes"
             ) from None
         reasons = {"timeout": "takes longer than the task timeout", "died": "kills its process (out of memory, or a crash)"}
+        if failure.detail.get("type") == "Unsupported":
+            raise InvalidTask(f"the model returns {' '.join(text.split())[:400]}") from None
         told = reasons.get(failure.kind) or f"raises {failure.detail.get('type', '')}: {text}"
         raise InvalidTask(f"{side.name} baseline: the reference {' '.join(told.split())[:400]}") from None
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from bottega.judge.compare import root_mean_square
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.reference import Reference
 
@@ -50,7 +50,7 @@ class Examiner:
     def run(self, drawn: Drawn) -> list[torch.Tensor]:
         with torch.no_grad():
             inputs = [tensor.clone() for tensor in drawn.tensors]
-            return [output.detach().clone() for output in flatten(self.model(*unflatten(drawn.skeleton, inputs)))[1]]
+            return [output.detach().clone() for output in flatten(drawn.call(self.model, inputs))[1]]
 
     def repeated_ms(self, changes_inputs: bool) -> float:
         """The quickest of many calls on a CPU, one right after the other."""
@@ -60,9 +60,9 @@ class Examiner:
             for _ in range(REPEATED_CALLS):
                 if changes_inputs:
                     tensors = [tensor.clone() for tensor in self.first.tensors]
-                arguments = unflatten(self.first.skeleton, tensors)
+                arguments, keywords = unflatten(self.first.skeleton, tensors)
                 begun = time.perf_counter()
-                self.model(*arguments)
+                self.model(*arguments, **keywords)
                 ended = time.perf_counter()
                 quickest = min(quickest, 1e3 * (ended - begun))
                 if ended > enough:
@@ -104,7 +104,7 @@ class Examiner:
         found: list[tuple[str, str]] = []
         for position in range(len(self.first.tensors)):
             tensors = list(self.first.tensors)
-            if tensors[position].shape != self.second.tensors[position].shape or torch.equal(
+            if tensors[position].shape != self.second.tensors[position].shape or same_bytes(
                 tensors[position], self.second.tensors[position]
             ):
                 continue
@@ -139,6 +139,8 @@ def distance(one: torch.Tensor, two: torch.Tensor) -> float:
     """Relative root mean square difference; for integers and booleans the share of elements that differ."""
     if not (one.is_floating_point() or one.is_complex()):
         return float((one != two).double().mean()) if one.numel() else 0.0
+    if one.dtype.itemsize == 1:  # torch does not reckon in eight bits
+        one, two = one.float(), two.float()
     scale = max(root_mean_square(one), root_mean_square(two))
     return root_mean_square(one - two) / scale if scale else 0.0
 

@@ -6,12 +6,19 @@ import importlib.util
 import io
 import linecache
 import os
+import pickle
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
+
+from bottega.judge.arguments import Arguments
+
+TASK_MODULE = "task"
+"""The name under which a task's own source is imported."""
 
 
 def import_source(source: str, name: str) -> ModuleType:
@@ -30,6 +37,26 @@ def import_source(source: str, name: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def read_initial(data: bytes, module: ModuleType) -> Arguments:
+    """The pickled arguments of a constructor. What the task's own file defines, a configuration class say, is looked up in `module`: a
+    candidate's arguments are then of the candidate's own classes."""
+    reader = _InitialReader(io.BytesIO(data))
+    reader.module = module
+    return cast(Arguments, reader.load())
+
+
+class _InitialReader(pickle.Unpickler):
+    module: ModuleType
+
+    def find_class(self, module_name: str, name: str) -> Any:
+        if module_name != TASK_MODULE:
+            return super().find_class(module_name, name)
+        try:
+            return reduce(getattr, name.split("."), self.module)
+        except AttributeError:
+            raise NameError(f"the file defines no {name}, which get_init_inputs() gives to the constructor") from None
 
 
 def load_state(module: torch.nn.Module, state: bytes) -> str:

@@ -27,7 +27,8 @@ from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
-from bottega.judge.loading import autocast, import_source, load_state, set_precision
+from bottega.judge.loading import autocast, import_source, load_state, read_initial, set_precision
+from bottega.judge.precision import NUMBERS
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 from bottega.judge.wire import SPINS, Channel, Departed, read_payload, word
 
@@ -95,6 +96,7 @@ class Player:
         self.module: Any = None
         self.source_path = ""
         self.arguments: tuple[Any, ...] = ()
+        self.keywords: dict[str, Any] = {}
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
         self.word: Arena | None = None
@@ -148,7 +150,8 @@ class Player:
         if factory is None:
             raise StageFailed("import", NameError(f"the file defines no {payload['class_name']}"))
         torch.manual_seed(payload["seed"])
-        built = self._stage("construct", lambda: factory(*payload["initial"]))
+        initial = self._stage("construct", read_initial, payload["initial"], module)
+        built = self._stage("construct", lambda: factory(*initial.positional, **initial.keywords))
         if not isinstance(built, torch.nn.Module):
             raise StageFailed("construct", TypeError(f"{payload['class_name']} is not a torch.nn.Module"))
         mismatch = self._stage("state", load_state, built, payload["state"])
@@ -166,7 +169,7 @@ class Player:
 
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs, *third = self.channel.claim_descriptors(3 if "word" in message else 2)
-        self.arguments = ()
+        self.arguments, self.keywords = (), {}
         for arena in (self.inputs, self.outputs, self.word):
             if arena is not None:
                 arena.close()
@@ -182,7 +185,7 @@ class Player:
         """Make the views through which the next call will see its inputs."""
         assert self.inputs is not None
         tensors = [TensorSpec.from_json(spec).view(self.inputs.base) for spec in message["specs"]]
-        self.arguments = unflatten(message["skeleton"], tensors)
+        self.arguments, self.keywords = unflatten(message["skeleton"], tensors)
         return {"prepared": True}
 
     def restore(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +205,7 @@ class Player:
     def survey(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run once without delivering anything: how much room the outputs need."""
         with torch.no_grad(), self.autocast:
-            tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments))[1])
+            tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments, **self.keywords), NUMBERS)[1])
         return {"bytes": lay_out(tensors)[1], "tensors": len(tensors)}
 
     def play(self, nonce: int) -> None:
@@ -216,7 +219,7 @@ class Player:
             with torch.no_grad(), self.autocast:
                 self.compiling.begin(nonce)
                 clock.start()
-                result = self.module(*self.arguments)
+                result = self.module(*self.arguments, **self.keywords)
                 clock.stop()
                 self.compiling.end()
                 early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
@@ -252,7 +255,7 @@ class Player:
         def run() -> None:
             with torch.no_grad(), self.autocast:
                 for _ in range(calls):
-                    self.module(*self.arguments)
+                    self.module(*self.arguments, **self.keywords)
 
         try:
             times = kernel_times(run, torch.cuda.synchronize, calls)
@@ -269,7 +272,7 @@ class Player:
 
     def _deliver(self, result: Any, shift: int, nonce: int) -> tuple[Any, list[TensorSpec]]:
         assert self.outputs is not None
-        skeleton, tensors = flatten(result)
+        skeleton, tensors = flatten(result, NUMBERS)
         tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
         specs, end = lay_out(tensors, shift)
         fits = end <= self.outputs.capacity  # else it is more than the reference returns: the shapes or data types tell

@@ -13,14 +13,16 @@ import io
 import pickle
 import secrets
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import torch
 
+from bottega.judge.arguments import read_arguments
 from bottega.judge.inputs import Drawn, InputSource
 from bottega.judge.invalid import InvalidTask, out_of_memory
-from bottega.judge.layout import flatten, unflatten
-from bottega.judge.loading import import_source, set_precision
+from bottega.judge.layout import flatten
+from bottega.judge.loading import TASK_MODULE, import_source, set_precision
+from bottega.judge.precision import widest
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""
@@ -42,10 +44,9 @@ class Reference:
         self.training = training
         set_precision("fp32")
         try:
-            module = import_source(source, "task")
+            module = import_source(source, TASK_MODULE)
             self.model_class = module.Model
-            self.initial = list(_sequence(module.get_init_inputs()))
-            self.inputs = InputSource(module.get_inputs, device)
+            self.initial = read_arguments(module.get_init_inputs(), self.model_class)
         except BaseException as error:
             raise InvalidTask(f"the task cannot be imported: {one_line(error)}") from error
         try:
@@ -55,22 +56,27 @@ class Reference:
         self.seed = secrets.randbits(31)
         torch.manual_seed(self.seed)
         try:
-            self.model = self.model_class(*pickle.loads(self.initial_pickle))
+            self.model = self._build()
         except BaseException as error:
             raise InvalidTask(f"Model(*get_init_inputs()) raises {one_line(error)}") from error
         if not isinstance(self.model, torch.nn.Module):
             raise InvalidTask("Model is not a torch.nn.Module")
+        self.inputs = InputSource(module.get_inputs, device, self.model.forward)
         if training is not None:
             self.model.train(training)
         self.seeded_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
         torch.manual_seed(secrets.randbits(62))
-        self.random_state = randomised(self.model_class(*pickle.loads(self.initial_pickle)))
+        self.random_state = randomised(self._build())
         self.oracle_kind = "fp64"
         self.rows: int | None = None
         """Batch entries the oracle takes at a time; None for all."""
         self._oracle: torch.nn.Module | None = None
         self._oracle_state: str | None = None
+
+    def _build(self) -> torch.nn.Module:
+        initial = pickle.loads(self.initial_pickle)
+        return cast(torch.nn.Module, self.model_class(*initial.positional, **initial.keywords))
 
     def state(self, kind: str) -> dict[str, torch.Tensor]:
         return self.random_state if kind == "loaded" else self.seeded_state
@@ -120,12 +126,12 @@ class Reference:
         for start in range(0, batch, step) if self.rows else (0,):
             rows = slice(start, start + step) if self.rows else slice(None)
             mine = [t[rows] if self.rows else t for t in drawn.tensors]
-            mine = [t.to(where).double() if t.is_floating_point() else t.to(where, copy=True) for t in mine]
+            mine = [t.to(where, widest(t.dtype), copy=True) for t in mine]
             with torch.no_grad():
-                result = model(*unflatten(drawn.skeleton, mine))
-            outputs = flatten(result)[1]
+                result = drawn.call(model, mine)
+            outputs = flatten(result, torch.float64)[1]
             for output, expected in zip(outputs, reference):
-                if expected.is_floating_point() and output.dtype != torch.float64:
+                if output.dtype != widest(expected.dtype):
                     raise TypeError("the model computes in its own data type")
             piece = Piece(rows, [o.detach().to(self.device) for o in outputs], [t.to(self.device) for t in mine])
             if self.rows:
@@ -143,7 +149,7 @@ class Reference:
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._oracle is None:
-            self._oracle = copy.deepcopy(self.model).to(where).double()
+            self._oracle = copy.deepcopy(self.model).to(where)._apply(lambda tensor: tensor.to(widest(tensor.dtype)))
             self._oracle_state = None
         # Loaded anew for every use: a model may keep statistics, and each call starts from the same state.
         self._oracle.load_state_dict(self.state(state), strict=True)
@@ -172,7 +178,7 @@ class Reference:
         model.load_state_dict(self.state(state), strict=True)
         try:
             with torch.no_grad():
-                alone = flatten(model(*unflatten(drawn.skeleton, [t[row : row + 1].clone() for t in drawn.tensors])))[1]
+                alone = flatten(drawn.call(model, [t[row : row + 1].clone() for t in drawn.tensors]), torch.float64)[1]
         except (RuntimeError, ValueError):
             return False
         return all(
@@ -209,7 +215,3 @@ def release(device: str) -> None:
     gc.collect()
     if device != "cpu":
         torch.cuda.empty_cache()
-
-
-def _sequence(values: Any) -> Any:
-    return values if isinstance(values, list | tuple) else (values,)

@@ -24,7 +24,6 @@ from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.diagnosis import printable
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn
-from bottega.judge.layout import unflatten
 from bottega.judge.loading import import_source, load_state, set_precision
 from bottega.judge.side import SideFailed
 from bottega.judge.trials import run_trial
@@ -168,7 +167,7 @@ def call(side: OwnSide, drawn: Drawn, copied: bool) -> Any:
     """One call without a look at what comes out. Inputs are copied only where a call changes them."""
     tensors = [tensor.clone() for tensor in drawn.tensors] if copied else drawn.tensors
     with torch.no_grad(), side.context:
-        return side.module(*unflatten(drawn.skeleton, tensors))
+        return drawn.call(side.module, tensors)
 
 
 def _imported(source: str, folder: Path) -> Any:

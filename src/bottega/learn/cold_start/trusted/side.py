@@ -14,7 +14,8 @@ import torch
 
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn, same_bytes
-from bottega.judge.layout import TensorSpec, flatten, is_dense, lay_out, unflatten
+from bottega.judge.layout import TensorSpec, flatten, is_dense, lay_out
+from bottega.judge.precision import NUMBERS
 from bottega.judge.side import SideFailed, Turn
 from bottega.judge.terms import Terms
 from bottega.learn.cold_start.trusted.unwritten import Unwritten
@@ -42,9 +43,9 @@ class OwnSide:
         watching: AbstractContextManager[Any] = Unwritten() if self.name == "candidate" else nullcontext()
         try:
             with torch.no_grad(), self.context, watching:
-                result = self.module(*unflatten(drawn.skeleton, self.inputs))
+                result = drawn.call(self.module, self.inputs)
             self.wait()
-            skeleton, tensors = flatten(result)
+            skeleton, tensors = flatten(result, NUMBERS)
             specs = lay_out(tensors)[0]
             aliases = _aliases(tensors, self.inputs)
             self.outputs = [_readable(tensor, self.device) for tensor in tensors]
