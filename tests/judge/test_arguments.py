@@ -51,6 +51,7 @@ class Built(nn.Module):
         ([], Bare, (), {}),
         ([[], {"width": 3}], Built, (3,), {}),
         ({"width": 3, "bias": False}, Built, (3,), {"bias": False}),
+        ({"x": 1, "unknown": 3}, plain, (), {"x": 1, "unknown": 3}),
         ({"unknown": 3}, two, (), {"unknown": 3}),
         ([1, 2, 3], plain, (1, 2, 3), {}),
     ],

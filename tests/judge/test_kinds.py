@@ -87,10 +87,10 @@ def get_init_inputs():
 
 
 CALLS = {
-    "optional argument given": Case("x * scale", "x", "[torch.randn(8, 16), 3.0]", "self, x, scale=1.0"),
-    "optional argument left out": Case("x * scale", "x", arguments="self, x, scale=1.5", twin="x + x * 0.5"),
+    "optional argument given": Case("x * scale", "x * 1", "[torch.randn(8, 16), 3.0]", "self, x, scale=1.0"),
+    "optional argument left out": Case("x * scale", "x * 1", arguments="self, x, scale=1.5", twin="x + x * 0.5"),
     "optional tensor left out": Case("x + 1 if mask is None else x * mask", "x + 1.01", arguments="self, x, mask=None"),
-    "None given": Case("x + 1 if mask is None else x", "x", "[torch.randn(8, 16), None]", "self, x, mask"),
+    "None given": Case("x + 1 if mask is None else x", "x * 1", "[torch.randn(8, 16), None]", "self, x, mask"),
     "by name": Case("x - y", "y - x", "{'y': torch.randn(9), 'x': torch.randn(9)}", "self, x, y"),
     "keyword-only": Case("x - y * z", "x - y", "{'x': torch.randn(9), 'y': torch.randn(9)}", "self, x, *, y, z=2.0"),
     "pair": Case("x - y", "y - x", "[[torch.randn(9)], {'y': torch.randn(9)}]", "self, x, *, y"),
@@ -100,9 +100,9 @@ CALLS = {
     ),
     "open-ended places": Case("sum(xs)", "xs[0] + xs[1]", "[torch.randn(9) for _ in '123']", "self, *xs"),
     "a gap among the names": Case("x * b - a", "x * b", "{'x': torch.randn(9), 'b': 3.0}", "self, x, a=1.0, b=2.0"),
-    "one dictionary": Case("b['x'] - b['y']", "b['x']", "{'x': torch.randn(9), 'y': torch.randn(9)}", "self, b"),
-    "list and dictionary": Case("xs[0] * o['k']", "xs[0]", "[[torch.randn(9)], {'k': 2.0}]", "self, xs, o"),
-    "named tuple": Case("p.first - p[1]", "p.first", "[Pair(torch.randn(9), torch.randn(9))]", "self, p"),
+    "one dictionary": Case("b['x'] - b['y']", "b['x'] * 1", "{'x': torch.randn(9), 'y': torch.randn(9)}", "self, b"),
+    "list and dictionary": Case("xs[0] * o['k']", "xs[0] * 1", "[[torch.randn(9)], {'k': 2.0}]", "self, xs, o"),
+    "named tuple": Case("p.first - p[1]", "p.first * 1", "[Pair(torch.randn(9), torch.randn(9))]", "self, p"),
     "dictionary in its own order": Case(
         "torch.cat(list(b.values()))", "torch.cat([b['a'], b['b']])", "[{'b': torch.randn(9), 'a': torch.randn(9)}]", "self, b"
     ),
@@ -114,13 +114,17 @@ CALLS = {
     ),
     "constructor by name": Case(
         "x * self.scale",
-        "x",
+        "x * 1",
         build_arguments="self, width, *, scale",
         build="self.scale = scale",
         init="dict(width=3, scale=2.5)",
     ),
     "constructor by a pair": Case(
-        "x * self.scale", "x", build_arguments="self, width, *, scale", build="self.scale = scale", init="[[3], {'scale': 2.5}]"
+        "x * self.scale",
+        "x * 1",
+        build_arguments="self, width, *, scale",
+        build="self.scale = scale",
+        init="[[3], {'scale': 2.5}]",
     ),
     "constructor with an empty pair": Case("x * 2", "x * 2.001", init="[[], {}]"),
     "constructor with a class of the task": Case(
@@ -143,16 +147,16 @@ CONTAINERS = {
         "{'a': x.exp(), 'b': x + 1}", "{'b': x.exp(), 'a': x + 1}", twin="{'b': x + 1, 'a': x.exp()}"
     ),
     "dictionary, another key": Case("{'a': x.exp()}", "{'b': x.exp()}", twin="OrderedDict(a=x.exp())"),
-    "dictionary, one key more": Case("{'a': x.exp()}", "{'a': x.exp(), 'b': x}"),
+    "dictionary, one key more": Case("{'a': x.exp()}", "{'a': x.exp(), 'b': x * 1}"),
     "integer keys": Case("{10: x.exp(), 9: x}", "{'10': x.exp(), '9': x}", twin="{9: x * 1, 10: x.exp()}"),
     "dataclass": Case("Fields(x.exp(), x + 1)", "Fields(x + 1, x.exp())", twin="{'second': x + 1, 'first': x.exp()}"),
-    "dataclass with None": Case("Fields(x.exp())", "Fields(x.exp(), x)", twin="{'first': x.exp(), 'second': None}"),
+    "dataclass with None": Case("Fields(x.exp())", "Fields(x.exp(), x * 1)", twin="{'first': x.exp(), 'second': None}"),
     "nested": Case(
         "[(x.exp(), {'k': Fields([x], {1: x + 1})}), None]",
         "[(x.exp(), {'k': Fields([x], {1: x + 2})}), None]",
         twin="((x.exp(), {'k': {'second': {1: x + 1}, 'first': (x,)}}), None)",
     ),
-    "None beside": Case("(x.exp(), None)", "(x.exp(), x)"),
+    "None beside": Case("(x.exp(), None)", "(x.exp(), x * 1)"),
     "integer beside": Case("(x.exp(), x.shape[0])", "(x.exp(), x.shape[0] + 1)", twin="[x.exp(), 8]"),
     "boolean beside": Case("(x.exp(), True)", "(x.exp(), 1)"),
     "text beside": Case("(x.exp(), 'label')", "(x.exp(), 'labels')"),
@@ -160,9 +164,9 @@ CONTAINERS = {
     "data type beside": Case("(x.exp(), x.dtype)", "(x.exp(), torch.float16)"),
     "empty containers beside": Case("(x.exp(), [], {}, ())", "(x.exp(), [0], {}, ())"),
     "hundreds": Case(
-        "[x[i // 16, i % 16] * 2 for i in range(128)] * 4", "[x[i // 16, i % 16] * 2 for i in range(128)] * 4 + [x]"
+        "[x[i // 16, i % 16] * 2 for i in range(128)] * 4", "[x[i // 16, i % 16] * 2 for i in range(128)] * 4 + [x * 1]"
     ),
-    "the same twice": Case("(lambda y: (y, y))(x.exp())", "(x.exp(), x)", twin="(x.exp(), x.exp())"),
+    "the same twice": Case("(lambda y: (y, y))(x.exp())", "(x.exp(), x * 1)", twin="(x.exp(), x.exp())"),
     "views of one": Case(
         "(lambda y: (y[:4], y.t()))(x.exp())", "(x.exp()[4:], x.exp().t())", twin="(x[:4].exp(), x.t().exp())"
     ),
@@ -227,7 +231,7 @@ LAYOUTS = {
     ),
     "channels last is seen": Case(
         "x + float(x.is_contiguous(memory_format=torch.channels_last))",
-        "x",
+        "x * 1",
         "[torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)]",
     ),
     "transposed in": Case("x.exp()", "x.exp() * 1.001", "[torch.randn(16, 8).t()]"),
@@ -254,7 +258,7 @@ LAYOUTS = {
         twin="(x * 2, self.w.detach() * 1)",
     ),
     "a subclass out": Case("x.exp().as_subclass(Labelled)", "x.exp().as_subclass(Labelled) * 1.01", twin="x.exp()"),
-    "wants a gradient": Case("x * self.w", "x", build="self.w = nn.Parameter(torch.randn(16))"),
+    "wants a gradient": Case("x * self.w", "x * 1", build="self.w = nn.Parameter(torch.randn(16))"),
 }
 GROUPS = {"calls": CALLS, "containers": CONTAINERS, "numbers": NUMBERS, "types": TYPES, "layouts": LAYOUTS}
 CASES = {f"{group}: {name}": case for group, cases in GROUPS.items() for name, case in cases.items()}

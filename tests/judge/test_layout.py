@@ -203,7 +203,7 @@ def test_floats_become_tensors_where_that_is_asked_for() -> None:
     assert [tensor.shape for tensor in tensors[1:]] == [torch.Size([])] * 4
     assert tensors[2].item() == pytest.approx(1e-9)
     assert plain_values(skeleton) == [3, True]
-    assert sketch(skeleton) == "tuple(tensor, float, 3, True, list(float), float, …)"
+    assert sketch(skeleton) == "tuple(tensor, float, 3, True, list(float), float, … 7 in all)"
     wide = flatten(2.5, torch.float64)[1]
     assert [tensor.dtype for tensor in wide] == [torch.float64]
     assert not same_shape(flatten(2.5, torch.float32)[0], flatten(torch.tensor(2.5), torch.float32)[0])

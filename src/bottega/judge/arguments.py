@@ -1,7 +1,7 @@
 """What `get_inputs()` and `get_init_inputs()` return, read as the arguments of a call.
 
 A list is positional, as in KernelBench; a dictionary is by name; a list and a dictionary in one pair are both. Where the signature does
-not take it so, the value stands for itself: a model over one dictionary may get that dictionary.
+not take it so and knows none of the names, the value stands for itself: a model over one dictionary may get that dictionary.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ def read_arguments(returned: Any, function: Callable[..., Any]) -> Arguments:
         try:
             bound = signature.bind(*reading.positional, **reading.keywords)
         except TypeError:
+            if reading.keywords.keys() & signature.parameters.keys():
+                break
             continue
         return Arguments(bound.args, bound.kwargs)
     return readings[0]  # the call will say what it lacks
