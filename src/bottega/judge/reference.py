@@ -56,7 +56,7 @@ class Reference:
         self.seed = secrets.randbits(31)
         torch.manual_seed(self.seed)
         try:
-            self.model = self._build()
+            self.model = self.build()
         except BaseException as error:
             raise InvalidTask(f"Model(*get_init_inputs()) raises {one_line(error)}") from error
         if not isinstance(self.model, torch.nn.Module):
@@ -67,14 +67,15 @@ class Reference:
         self.seeded_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
         torch.manual_seed(secrets.randbits(62))
-        self.random_state = randomised(self._build())
+        self.random_state = randomised(self.build())
         self.oracle_kind = "fp64"
         self.rows: int | None = None
         """Batch entries the oracle takes at a time; None for all."""
         self._oracle: torch.nn.Module | None = None
         self._oracle_state: str | None = None
 
-    def _build(self) -> torch.nn.Module:
+    def build(self) -> torch.nn.Module:
+        """The model anew, with arguments of its own."""
         initial = pickle.loads(self.initial_pickle)
         return cast(torch.nn.Module, self.model_class(*initial.positional, **initial.keywords))
 

@@ -209,7 +209,9 @@ def sketch(skeleton: Any, depth: int = 0) -> str:
             return "float"
         if kind in SEQUENCES:
             items = items_of(kind, content[:6]) or ()
-            told = ", ".join(sketch(item, depth + 1) for item in items) + (f", … {len(content)} in all" if len(content) > 6 else "")
+            told = ", ".join(sketch(item, depth + 1) for item in items) + (
+                f", … {len(content)} in all" if len(content) > 6 else ""
+            )
             return f"{'list' if kind == 'list' else 'tuple'}({told})"
         if kind in MAPPINGS:
             return "{" + ", ".join(f"{str(key)[:40]}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"

@@ -7,7 +7,6 @@ it means, in the words that models learn to read.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import time
 from collections import Counter
@@ -24,7 +23,7 @@ from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.diagnosis import printable
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn
-from bottega.judge.loading import import_source, load_state, set_precision
+from bottega.judge.loading import import_source, load_state, read_initial, set_precision
 from bottega.judge.side import SideFailed
 from bottega.judge.trials import run_trial
 from bottega.learn.cold_start.trusted.apart import Apart
@@ -97,7 +96,8 @@ class Examination:
         if factory is None:
             raise SideFailed("failure", describe("import", NameError("the file defines no ModelNew"), path))
         torch.manual_seed(reference.seed)
-        built: Any = _step("construct", path, lambda: factory(*pickle.loads(reference.initial_pickle)))
+        initial = _step("construct", path, lambda: read_initial(reference.initial_pickle, module))
+        built: Any = _step("construct", path, lambda: factory(*initial.positional, **initial.keywords))
         if not isinstance(built, torch.nn.Module):
             raise SideFailed("failure", describe("construct", TypeError("ModelNew is not a torch.nn.Module"), path))
         mismatch = _step("state", path, lambda: load_state(built, reference.state_bytes("loaded")))

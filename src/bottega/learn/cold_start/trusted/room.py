@@ -6,10 +6,8 @@ may have written where it must not, so after one of those they are summed up aga
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -201,7 +199,7 @@ class TaskRoom:
     def _baseline(self, name: str) -> OwnSide:
         reference, settings = self.reference, self.settings
         torch.manual_seed(reference.seed)
-        model: Any = reference.model_class(*pickle.loads(reference.initial_pickle))
+        model = reference.build()
         load_state(model, reference.state_bytes("loaded"))
         if settings.training is not None:
             model.train(settings.training)
