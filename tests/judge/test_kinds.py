@@ -343,6 +343,56 @@ def test_a_transformers_model_is_judged(judge: Judge) -> None:
     assert wrong.outcome == "incorrect", wrong.diagnosis
 
 
+SPARSE_BUFFER = "self.register_buffer('a', (torch.rand(8, 8) > 0.5).float().to_sparse())"
+STATES = {
+    "sparse buffer": Case("torch.sparse.mm(self.a, x)", "torch.sparse.mm(self.a, x) * 1.01", build=SPARSE_BUFFER),
+    "fp8 parameter": Case(
+        "x @ self.w.float()",
+        "x @ self.w.float() * 1.01",
+        build="self.w = nn.Parameter(torch.randn(16, 4).to(fp8), requires_grad=False)",
+    ),
+    "integer parameter": Case(
+        "x * self.w", "x * (self.w + 1)", build="self.w = nn.Parameter(torch.arange(16), requires_grad=False)"
+    ),
+    "empty parameter": Case("x * 2 + self.w.sum()", "x * 2.01", build="self.w = nn.Parameter(torch.empty(0, 3))"),
+    "parameter of no dimension": Case("x * self.w", "x * 2.0", build="self.w = nn.Parameter(torch.tensor(2.0))"),
+    "tied parameters": Case(
+        "self.b(self.a(x))",
+        "self.a(self.a(x))",
+        build="self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 16); self.b.weight = self.a.weight",
+    ),
+    "lists of parameters": Case(
+        "x * self.p[0] + self.d['k']",
+        "x * self.p[0]",
+        build="self.p = nn.ParameterList([torch.randn(16)]); self.d = nn.ParameterDict({'k': torch.randn(16)})",
+    ),
+    "a buffer that is not saved": Case(
+        "x * self.m", "x * 1", build="self.register_buffer('m', torch.rand(16), persistent=False)"
+    ),
+    "a parametrization": Case(
+        "self.f(x)", "self.f(x) * 1.01", build="self.f = nn.utils.parametrizations.weight_norm(nn.Linear(16, 4))"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if place else []) for place, name in enumerate(STATES)]
+)
+def test_what_a_model_may_keep(judge: Judge, name: str) -> None:
+    case = STATES[name]
+    right, wrong = judged(judge, case, case.output), judged(judge, case, case.wrong)
+    assert right.correct, right.diagnosis
+    assert wrong.outcome == "incorrect", wrong.diagnosis
+
+
+EXTRA = """
+class Extra(nn.Module):
+    def get_extra_state(self):
+        return {"k": 2.0}
+
+    def set_extra_state(self, state):
+        pass
+"""
 REFUSED: dict[str, tuple[Case, list[str]]] = {
     "a sparse output": (Case("x.to_sparse()", ""), ["the model returns a sparse tensor", "to_dense()"]),
     "a compressed output": (Case("x.to_sparse_csr()", ""), ["the model returns a sparse tensor"]),
@@ -365,6 +415,14 @@ REFUSED: dict[str, tuple[Case, list[str]]] = {
     "an array for an input": (
         Case("torch.from_numpy(x)", "", "[torch.randn(9).numpy()]"),
         ["get_inputs() returns a value of type ndarray"],
+    ),
+    "a lazy layer": (
+        Case("self.f(x)", "", build="self.f = nn.LazyLinear(4)"),
+        ["f.weight has no shape before the first call", "sizes are given"],
+    ),
+    "more state than tensors": (
+        Case("x * 2", "", head=EXTRA, build="self.e = Extra()"),
+        ["the state of Model holds more than tensors: e._extra_state is a dict"],
     ),
     "an unknown name": (Case("x", "", "{'x': torch.randn(9), 'z': 1}", "self, x, y=None"), ["unexpected keyword argument 'z'"]),
     "a lambda for the constructor": (Case("x", "", init="[lambda: 1]"), ["get_init_inputs() returns what cannot be sent"]),

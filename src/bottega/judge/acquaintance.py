@@ -17,6 +17,7 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, dtype_name, lay_out
 from bottega.judge.lease import Lease
+from bottega.judge.loading import bytes_of
 from bottega.judge.reference import Reference
 from bottega.judge.side import SHIFTS, Side, SideFailed, Turn, on_all_cores
 from bottega.judge.terms import Terms, nothing
@@ -102,7 +103,7 @@ def get_acquainted(
     known.facts = {
         "input_bytes": sum(tensor.nbytes for tensor in drawn.tensors),
         "output_bytes": sum(spec.extent for spec in first.specs),
-        "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
+        "parameter_bytes": bytes_of(reference.seeded_state.values()),
         "reference_ms": known.alone_ms,
         "quickest_ms": min(times) / 1e6,
         "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],

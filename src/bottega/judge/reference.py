@@ -21,7 +21,7 @@ from bottega.judge.arguments import read_arguments
 from bottega.judge.inputs import Drawn, InputSource
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import flatten
-from bottega.judge.loading import TASK_MODULE, import_source, set_precision
+from bottega.judge.loading import TASK_MODULE, import_source, set_precision, state_of
 from bottega.judge.precision import widest
 
 HOST_ORACLE_BYTES = 4 << 30
@@ -64,7 +64,7 @@ class Reference:
         self.inputs = InputSource(module.get_inputs, device, self.model.forward)
         if training is not None:
             self.model.train(training)
-        self.seeded_state = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+        self.seeded_state = state_of(self.model)
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
         torch.manual_seed(secrets.randbits(62))
         self.random_state = randomised(self.build())
@@ -190,7 +190,7 @@ class Reference:
 
 def randomised(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The model's state with its constant parameters made random, so that zero biases and unit gains cannot be assumed."""
-    state = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    state = state_of(model)
     parameters = dict(model.named_parameters())
     for name, value in state.items():
         if not value.is_floating_point() or value.numel() == 0:
