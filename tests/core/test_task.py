@@ -90,6 +90,8 @@ def test_validate_says_what_is_wrong_in_one_line(source: str, words: list[str]) 
         "import a as Model\nget_inputs: object = None\nget_init_inputs = get_inputs\n",
         "if True:\n    class Model: pass\nelse:\n    Model = None\ntry:\n    get_inputs = get_init_inputs = None\nexcept ValueError:\n    pass\n",
         "Model, (get_inputs, get_init_inputs) = 1, (2, 3)\n",
+        "try:\n    import fast\nexcept ImportError:\n    Model = get_inputs = None\nmatch 1:\n    case _:\n        get_init_inputs = None\n",
+        "from somewhere import *\ndef get_init_inputs(): return []\n",
     ],
 )
 def test_validate_knows_every_way_to_bind_a_name(source: str) -> None:

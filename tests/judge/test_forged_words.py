@@ -71,7 +71,7 @@ def nest():
     return deep
 
 honest = player.flatten
-player.flatten = lambda value: ({SKELETONS[name]}, honest(value)[1])
+player.flatten = lambda *given: ({SKELETONS[name]}, honest(*given)[1])
 {HONEST}"""
     verdict = judged(judge, forged)
     assert verdict.outcome in ("incorrect", "rejected"), verdict.diagnosis

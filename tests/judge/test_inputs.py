@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
 from bottega.judge.inputs import InputSource, bend, flat, same_bytes, structure
 from bottega.judge.inputs_plan import QUICK_VARIANTS, VARIANTS
+from bottega.judge.invalid import InvalidTask
 
 BENT = [variant for variant in VARIANTS if variant != "plain"]
 
@@ -67,6 +70,19 @@ def test_symmetric_stays_symmetric(variant: str) -> None:
     bend(bent, structure(bent), variant)
     assert torch.equal(bent, bent.transpose(-1, -2))
     assert not torch.equal(bent, before)
+
+
+@pytest.mark.parametrize("variant", BENT)
+def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bottega.judge.inputs.PIECE", 1000)
+    bent = torch.stack([symmetric(61), 3 * symmetric(61)])
+    before = bent.clone()
+    bend(bent, "symmetric", variant)
+    assert torch.equal(bent, bent.transpose(-1, -2))
+    assert not bool((bent[:, -1, :5] == before[:, -1, :5]).all())
+    assert not bool((bent[:, :5, :5] == before[:, :5, :5]).all())
+    if variant != "heavy":
+        assert bool((bent.abs() >= before.abs() * 0.999).all())
 
 
 @pytest.mark.parametrize("variant", BENT)
@@ -147,8 +163,90 @@ def test_bending_does_not_reach_a_tensor_that_the_task_keeps() -> None:
     assert torch.equal(kept, before)
 
 
+LAYOUTS = {
+    "channels last": (lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), (60, 1, 15, 3)),
+    "transposed": (lambda: torch.randn(4, 3).t(), (1, 3)),
+    "gaps": (lambda: torch.randn(4, 8)[:, ::2], (4, 1)),
+    "expanded": (lambda: torch.randn(1, 4).expand(3, 4), (4, 1)),
+    "overlapping": (lambda: torch.randn(9).unfold(0, 3, 1), (3, 1)),
+    "slice": (lambda: torch.randn(9)[3:], (1,)),
+    "empty": (lambda: torch.randn(3, 0, 2), (2, 2, 1)),
+    "empty by a step": (lambda: torch.randn(3, 4)[:, 4::2], None),
+    "no dimension": (lambda: torch.randn(()), ()),
+    "conjugate": (lambda: torch.randn(4, dtype=torch.complex64).conj(), (1,)),
+    "negative": (lambda: torch.randn(4, dtype=torch.complex64).conj().imag, (1,)),
+    "parameter": (lambda: torch.nn.Parameter(torch.randn(4).double()), (1,)),
+    "wants a gradient": (lambda: torch.randn(4, requires_grad=True) * 2, (1,)),
+    "eight bits": (lambda: torch.randn(4).to(torch.float8_e4m3fn), (1,)),
+    "unsigned": (lambda: torch.randint(0, 9, (4,)).to(torch.uint16), (1,)),
+}
+
+
+@pytest.mark.parametrize("variant", ["plain", "spiked", "offset"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_becomes_dense_memory_of_its_own_with_the_same_values(name: str, variant: str) -> None:
+    make, stride = LAYOUTS[name]
+    kept = make()
+    source = InputSource(lambda: [kept], "cpu")
+    for _ in range(2):
+        (tensor,) = source.draw(variant).tensors
+        assert (type(tensor), tensor.shape, tensor.dtype) == (torch.Tensor, kept.shape, kept.dtype)
+        assert stride is None or tensor.stride() == stride
+        assert not tensor.requires_grad and not tensor.is_conj() and not tensor.is_neg()
+        assert flat(tensor).numel() == tensor.numel()
+        assert same_bytes(tensor, tensor.clone())
+        if variant == "plain":
+            same = tensor == kept
+            assert bool(same.all())
+
+
+def test_inputs_that_share_memory_get_memory_of_their_own() -> None:
+    kept = torch.randn(6, 6)
+    drawn = InputSource(lambda: [kept, kept[:3], kept.t(), kept.view(-1)], "cpu").draw("mixed")
+    assert len({tensor.data_ptr() for tensor in drawn.tensors}) == 4
+    assert [tuple(tensor.shape) for tensor in drawn.tensors] == [(6, 6), (3, 6), (6, 6), (36,)]
+
+
+def test_rows_are_looked_at_without_a_copy_of_the_whole() -> None:
+    probabilities = random(300, 3, 4, 50).softmax(-1).permute(1, 0, 2, 3)
+    assert structure(probabilities) == "fixed"
+    assert structure(random(50, 300).softmax(0).t()) == "fixed"
+
+
 def test_a_single_tensor_is_a_sequence_of_one() -> None:
     assert len(InputSource(lambda: torch.randn(3), "cpu").draw().tensors) == 1
+
+
+def test_inputs_by_name_reach_the_module() -> None:
+    def forward(x: torch.Tensor, *, scale: float = 1.0, **others: torch.Tensor) -> torch.Tensor:
+        return x * scale + others["y"]
+
+    source = InputSource(lambda: {"y": torch.ones(3), "x": torch.ones(3), "scale": 2.0}, "cpu", forward)
+    drawn = source.draw()
+    assert drawn.call(forward, drawn.tensors).tolist() == [3.0] * 3
+    assert drawn.call(forward, [tensor * 2 for tensor in drawn.tensors]).tolist() == [6.0] * 3
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (Batch(torch.ones(2)), "dataclass"),
+        (torch.eye(2).to_sparse(), "sparse"),
+        (object(), "type object"),
+        ({torch.ones(1): 1}, "key"),
+        (torch.ones(1).numpy(), "ndarray"),
+    ],
+    ids=["dataclass", "sparse", "object", "key", "array"],
+)
+def test_inputs_that_cannot_cross_are_refused_in_one_sentence(value: object, word: str) -> None:
+    with pytest.raises(InvalidTask, match=word) as raised:
+        InputSource(lambda: [torch.randn(2), value], "cpu").draw()
+    assert str(raised.value).startswith("get_inputs() returns a ")
 
 
 def test_same_bytes_sees_every_bit() -> None:

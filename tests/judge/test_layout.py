@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -83,6 +85,8 @@ def test_tensors_lie_apart_and_aligned() -> None:
         ((2, 1, 3), (3, 99, 1), True),
         ((), (), True),
         ((4,), (2,), False),
+        ((3, 0, 2), (2, 2, 1), True),
+        ((0, 5), (1, 1), True),
     ],
 )
 def test_dense(shape: tuple[int, ...], stride: tuple[int, ...], dense: bool) -> None:
@@ -95,6 +99,13 @@ def test_contiguous_stride_is_torch_s() -> None:
 
 
 ONE, TWO = torch.ones(2), torch.zeros(3)
+Pair = collections.namedtuple("Pair", "first second")
+
+
+@dataclass
+class Fields:
+    first: object
+    second: object
 
 
 @pytest.mark.parametrize(
@@ -156,10 +167,80 @@ def skeleton(value: object) -> object:
         ((ONE, 1), (ONE, 2.5), True),
         ((ONE, 1), (ONE, TWO), False),
         ((ONE, math.inf), (ONE, 1.0), True),
+        (Pair(ONE, TWO), (ONE, TWO), True),
+        (Pair(ONE, TWO), [ONE, TWO], True),
+        (Pair(ONE, TWO), {"first": ONE, "second": TWO}, False),
+        (Fields(ONE, TWO), {"second": TWO, "first": ONE}, True),
+        (Fields(ONE, TWO), collections.OrderedDict(first=ONE, second=TWO), True),
+        (Fields(ONE, None), {"first": ONE}, False),
+        ({1: ONE}, {"1": ONE}, False),
+        ({1: ONE}, {True: ONE}, True),
+        ((ONE, None), (ONE, TWO), False),
     ],
 )
 def test_structures_are_compared_without_values(left: object, right: object, same: bool) -> None:
     assert same_shape(skeleton(left), skeleton(right)) is same
+
+
+def test_tensors_of_a_dictionary_come_in_the_order_of_its_keys_and_its_entries_in_their_own() -> None:
+    value = {"b": ONE, 10: TWO, "a": [TWO, ONE], 9: ONE}
+    skeleton, tensors = flatten(value)
+    assert [id(tensor) for tensor in tensors] == [id(tensor) for tensor in (ONE, TWO, TWO, ONE, ONE)]
+    assert list(unflatten(skeleton, tensors)) == ["b", 10, "a", 9]
+    again = flatten({9: ONE, "a": [TWO, ONE], "b": ONE, 10: TWO})[1]
+    assert [id(tensor) for tensor in again] == [id(tensor) for tensor in tensors]
+
+
+def test_a_named_tuple_comes_back_with_its_names() -> None:
+    skeleton, tensors = flatten((Pair(ONE, 3), 1))
+    again = unflatten(json.loads(json.dumps(skeleton)), tensors)
+    assert again[0].first is ONE and again[0].second == 3 and again[0] == (ONE, 3)
+
+
+def test_floats_become_tensors_where_that_is_asked_for() -> None:
+    skeleton, tensors = flatten((ONE, 2.5, 3, True, [1e-9], 1 + 2j, math.nan), torch.float32)
+    assert [tensor.dtype for tensor in tensors] == [torch.float32] * 3 + [torch.complex64, torch.float32]
+    assert [tensor.shape for tensor in tensors[1:]] == [torch.Size([])] * 4
+    assert tensors[2].item() == pytest.approx(1e-9)
+    assert plain_values(skeleton) == [3, True]
+    assert sketch(skeleton) == "tuple(tensor, float, 3, True, list(float), float, … 7 in all)"
+    wide = flatten(2.5, torch.float64)[1]
+    assert [tensor.dtype for tensor in wide] == [torch.float64]
+    assert not same_shape(flatten(2.5, torch.float32)[0], flatten(torch.tensor(2.5), torch.float32)[0])
+    assert not same_shape(flatten(2.5, torch.float32)[0], flatten(2, torch.float32)[0])
+
+
+REFUSED = {
+    "sparse": (lambda: torch.eye(3).to_sparse(), "to_dense"),
+    "compressed": (lambda: torch.eye(3).to_sparse_csr(), "to_dense"),
+    "blocked by a library": (lambda: torch.eye(3).to_mkldnn(), "to_dense"),
+    "nested": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "nested"),
+    "jagged": (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged), "nested"),
+    "quantized": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "dequantize"),
+    "meta": (lambda: torch.empty(3, device="meta"), "meta"),
+    "masked": (lambda: torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False])), "MaskedTensor"),
+    "four bits": (lambda: torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), "uint8"),
+    "bits": (lambda: torch.zeros(4, dtype=torch.uint8).view(torch.bits8), "uint8"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_tensor_without_plain_memory_is_refused_with_what_to_do(name: str) -> None:
+    make, word = REFUSED[name]
+    with pytest.raises(Unsupported, match=word):
+        lay_out([make()])
+
+
+class Labelled(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.ones(3).as_subclass(Labelled), torch.nn.Parameter(torch.ones(3)), torch.empty(0).as_subclass(Labelled)]
+)
+def test_a_tensor_of_another_class_with_memory_is_taken(tensor: torch.Tensor) -> None:
+    assert lay_out([tensor])[0][0].shape == tuple(tensor.shape)
 
 
 def test_plain_values_come_in_the_same_order_for_equal_dictionaries() -> None:
@@ -181,6 +262,11 @@ def test_plain_values_come_in_the_same_order_for_equal_dictionaries() -> None:
         {"dict": [1, 2]},
         {"dict": [["a"], ["b"]]},
         {"list": {"a": 1}},
+        {"named": [1, 2]},
+        {"named": {"a": 1}},
+        {"fields": [["a", {"tensor": 0}], ["a", {"tensor": 0}]]},
+        {"dict": [[1.0, {"tensor": 0}], [[], {"tensor": 0}]]},
+        {"dict": [[None, {"tensor": 0}], ["b", {"tensor": 0}]]},
     ],
     ids=str,
 )
@@ -206,12 +292,6 @@ def test_a_sketch_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("expected", "got", "equal"),
     [
-        (1.0, 1.0 + 1e-6, True),
-        (1.0, 1.1, False),
-        (1.0, 1, True),
-        (math.nan, math.nan, True),
-        (math.nan, 1.0, False),
-        (math.inf, math.inf, True),
         (3, 3, True),
         (3, 4, False),
         (1, True, False),
@@ -219,9 +299,8 @@ def test_a_sketch_is_bounded() -> None:
         ("a", "a", True),
         (None, None, True),
         (None, 0, False),
-        (1.0, 10**400, False),
-        (1.0, "1.0", False),
         (3, [3], False),
+        (3, "3", False),
     ],
 )
 def test_plain_values_are_compared(expected: object, got: object, equal: bool) -> None:

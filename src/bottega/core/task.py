@@ -1,5 +1,6 @@
 """A task in KernelBench's contract: source text that defines `Model`, `get_inputs()` and `get_init_inputs()`.
 
+Both functions return arguments: a list of them, a dictionary by name, or a pair of the two (`judge/arguments.py`, docs/tasks.md).
 Identity is a hash of the syntax tree without docstrings, so that comments and white space do not make a new task.
 Reading a task never runs it: whatever needs to run happens in a sandboxed process of the judge.
 """
@@ -40,8 +41,9 @@ class Task:
     def validate(self) -> Task:
         """Raise `TaskError` unless the source parses and defines the three names of the contract."""
         tree = parsed(self.source, self.label)
-        missing = [name for name in REQUIRED_NAMES if name not in top_level_names(tree)]
-        if missing:
+        names = top_level_names(tree)
+        missing = [name for name in REQUIRED_NAMES if name not in names]
+        if missing and "*" not in names:  # what a star brings is seen when it is imported
             raise TaskError(
                 f"{self.label}: defines no {' and no '.join(missing)}; a task file defines "
                 "class Model, get_inputs() and get_init_inputs()"
@@ -63,9 +65,9 @@ def parsed(source: str, label: str) -> ast.Module:
 
 
 def top_level_names(tree: ast.Module) -> set[str]:
-    """Names that running the module would bind: definitions, assignments and imports, also inside if and try blocks."""
+    """Names that running the module would bind: definitions, assignments and imports, also inside if, try, except and match blocks."""
     names: set[str] = set()
-    pending: list[ast.stmt] = list(tree.body)
+    pending: list[ast.AST] = list(tree.body)
     while pending:
         node = pending.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -76,7 +78,8 @@ def top_level_names(tree: ast.Module) -> set[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names.update(n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name))
         else:
-            pending.extend(child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt))
+            blocks = (ast.stmt, ast.excepthandler, ast.match_case)
+            pending.extend(child for child in ast.iter_child_nodes(node) if isinstance(child, blocks))
     return names
 
 

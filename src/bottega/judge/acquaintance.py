@@ -17,6 +17,7 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
 from bottega.judge.lease import Lease
+from bottega.judge.loading import bytes_of
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, release
 from bottega.judge.side import LARGE_BYTES, SHIFTS, Side, SideFailed, Turn, on_all_cores
@@ -146,7 +147,7 @@ def get_acquainted(
     known.facts = {
         "input_bytes": sum(spec.extent for spec in inputs),
         "output_bytes": sum(spec.extent for spec in first.specs),
-        "parameter_bytes": sum(value.nbytes for value in reference.seeded_state.values()),
+        "parameter_bytes": bytes_of(reference.seeded_state.values()),
         "workspace_bytes": known.workspace,
         "reference_ms": known.alone_ms,
         "quickest_ms": min(times) / 1e6,
@@ -222,6 +223,8 @@ def of_reference(side: Side, call: Callable[[], T]) -> T:
                 f"the reference needs more memory than the {side.device} device has left; use smaller shapes"
             ) from None
         reasons = {"timeout": "takes longer than the task timeout", "died": "kills its process (out of memory, or a crash)"}
+        if failure.detail.get("type") == "Unsupported":
+            raise InvalidTask(f"the model returns {' '.join(text.split())[:400]}") from None
         told = reasons.get(failure.kind) or f"raises {failure.detail.get('type', '')}: {text}"
         raise InvalidTask(f"{side.name} baseline: the reference {' '.join(told.split())[:400]}") from None
 

@@ -79,10 +79,10 @@ class Comparison:
     def _feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int) -> None:
         self.elements += got.numel()
         if self.exact:
-            wrong = got != truth.to(got.dtype)
+            wrong = _bits(got) != _bits(truth.to(got.dtype))
             count = int(wrong.sum())
             self.unequal += count
-            self.reference_unequal += int((reference != truth.to(reference.dtype)).sum())
+            self.reference_unequal += int((_bits(reference) != _bits(truth.to(reference.dtype))).sum())
             if count and self.first_bad < 0:
                 index = int(wrong.to(torch.uint8).argmax())
                 self.first_bad = self.worst_at = start + index
@@ -244,6 +244,12 @@ def index_text(flat_index: int, shape: tuple[int, ...]) -> str:
 
 def _real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.resolve_conj()).reshape(-1) if tensor.is_complex() else tensor
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Unsigned integers as signed ones of the same bits: torch compares few of them on a device."""
+    signed = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
+    return tensor.view(signed) if signed is not None else tensor
 
 
 def _relative(square_error: float, square_truth: float) -> float:

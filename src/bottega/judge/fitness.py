@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from bottega.judge.compare import root_mean_square
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.reference import Reference
 from bottega.judge.secret import places
@@ -56,7 +56,7 @@ class Examiner:
     def run(self, drawn: Drawn) -> list[torch.Tensor]:
         with torch.no_grad():
             inputs = [tensor.clone() for tensor in drawn.tensors] if self.changes_inputs else drawn.tensors
-            outputs = flatten(self.model(*unflatten(drawn.skeleton, inputs)))[1]
+            outputs = flatten(drawn.call(self.model, inputs))[1]
         if self.places is None:
             self.places = [places(o.numel(), LOOKED_AT, o.device) if o.numel() > LOOKED_AT else None for o in outputs]
         return [
@@ -72,9 +72,9 @@ class Examiner:
             for _ in range(REPEATED_CALLS):
                 if self.changes_inputs:
                     tensors = [tensor.clone() for tensor in self.first.tensors]
-                arguments = unflatten(self.first.skeleton, tensors)
+                arguments, keywords = unflatten(self.first.skeleton, tensors)
                 begun = time.perf_counter()
-                self.model(*arguments)
+                self.model(*arguments, **keywords)
                 ended = time.perf_counter()
                 quickest = min(quickest, 1e3 * (ended - begun))
                 if ended > enough:
@@ -119,7 +119,7 @@ class Examiner:
         found: list[tuple[str, str]] = []
         for position in range(len(self.first.tensors)):
             tensors = list(self.first.tensors)
-            if tensors[position].shape != self.second.tensors[position].shape or torch.equal(
+            if tensors[position].shape != self.second.tensors[position].shape or same_bytes(
                 tensors[position], self.second.tensors[position]
             ):
                 continue
@@ -154,6 +154,8 @@ def distance(one: torch.Tensor, two: torch.Tensor) -> float:
     """Relative root mean square difference; for integers and booleans the share of elements that differ."""
     if not (one.is_floating_point() or one.is_complex()):
         return float((one != two).double().mean()) if one.numel() else 0.0
+    if one.dtype.itemsize == 1:  # torch does not reckon in eight bits
+        one, two = one.float(), two.float()
     scale = max(root_mean_square(one), root_mean_square(two))
     return root_mean_square(one - two) / scale if scale else 0.0
 

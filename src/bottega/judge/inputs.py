@@ -1,21 +1,24 @@
 """Fresh secret inputs for every call: drawn by the task's own `get_inputs`, and bent into shapes that expose shortcuts.
 
 A variant changes values, never structure: zeros stay zero, symmetric stays symmetric, probabilities and one-hot
-tensors are left alone, integers and booleans too. Which variants make sense for a task is decided by the reference:
+tensors are left alone, integers, booleans, complex and eight-bit numbers too. Each tensor gets memory of its own: that two inputs
+share some is not part of a task. Which variants make sense for a task is decided by the reference:
 one on which it overflows or loses its precision is not used against a candidate.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from bottega.judge.layout import TensorSpec, flatten, is_dense
+from bottega.judge.arguments import read_arguments
+from bottega.judge.invalid import InvalidTask
+from bottega.judge.layout import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
 
 SPIKED_OF_16384 = 33
 PIECE = 1 << 24
@@ -27,17 +30,29 @@ class Drawn:
     """One set of inputs: in the referee's own memory, or in that of the trusted side that took them in (`Side.take_in`)."""
 
     skeleton: Any
+    """Of a pair: positional arguments, and keywords."""
     tensors: list[torch.Tensor]
     variant: str
     home: object = None
     specs: list[TensorSpec] = field(default_factory=list)
     """Where they lie in the home's inputs."""
 
+    def call(self, module: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
+        """What `module` makes of these inputs, with `tensors` in the places of their own."""
+        positional, keywords = unflatten(self.skeleton, tensors)
+        return module(*positional, **keywords)
+
+
+def anything(*positional: Any, **keywords: Any) -> None:
+    """A signature that takes every call."""
+
 
 class InputSource:
-    def __init__(self, get_inputs: Callable[[], Any], device: str):
+    def __init__(self, get_inputs: Callable[[], Any], device: str, forward: Callable[..., Any] = anything):
         self.get_inputs = get_inputs
         self.device = device
+        self.forward = forward
+        """What the inputs are for: its signature says which of them go by name."""
         self.on_device = device != "cpu"
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
@@ -45,8 +60,14 @@ class InputSource:
     def draw(self, variant: str = "plain", take_in: Callable[[Drawn], None] | None = None) -> Drawn:
         """Fresh contents. Whoever wants to `take_in` what was drawn does so before it is bent, so that nothing large exists twice."""
         torch.manual_seed(secrets.randbits(62))
-        skeleton, tensors = flatten(tuple(self._call()))
-        drawn = Drawn(skeleton, [_dense(tensor.detach().to(self.device)) for tensor in tensors], variant)
+        try:
+            skeleton, tensors = flatten(tuple(read_arguments(self._call(), self.forward)))
+            unflatten(skeleton, tensors)
+            for place in range(len(tensors)):  # no name outlives this that would keep a tensor
+                must_have_plain_memory(tensors[place])
+        except Unsupported as reason:
+            raise InvalidTask(f"get_inputs() returns {reason}") from None
+        drawn = Drawn(skeleton, [_dense(tensors[place].detach().to(self.device)) for place in range(len(tensors))], variant)
         del tensors
         if take_in is not None:
             take_in(drawn)
@@ -60,20 +81,20 @@ class InputSource:
                     bend(drawn.tensors[place], kind, variant)
         return drawn
 
-    def _call(self) -> Iterable[Any]:
+    def _call(self) -> Any:
         with torch.no_grad(), unseeded():
             if self.on_device:
                 try:
                     with torch.device(self.device):
-                        return _as_sequence(self.get_inputs())
+                        return self.get_inputs()
                 except torch.OutOfMemoryError:
                     torch.cuda.empty_cache()
                     with torch.device(self.device):
-                        return _as_sequence(self.get_inputs())
+                        return self.get_inputs()
                 except Exception:
                     self.on_device = False
             with nullcontext():
-                return _as_sequence(self.get_inputs())
+                return self.get_inputs()
 
 
 @contextmanager
@@ -117,21 +138,33 @@ def structure(tensor: torch.Tensor) -> str:
 
 def bend(tensor: torch.Tensor, kind: str, variant: str) -> None:
     """Turn the values of `tensor` into a variant, in place and in pieces."""
-    values = flat(tensor)
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
-    sample = values[: 1 << 20].to(wide)
-    spread = float(sample.std()) or 1.0
     if kind == "symmetric":
-        factor = _factor(torch.empty_like(tensor, dtype=wide), "mixed" if variant == "offset" else variant)
-        factor = torch.triu(factor) + torch.triu(factor, 1).transpose(-1, -2)
-        tensor.copy_(_fitting(tensor.to(wide) * factor, tensor.dtype))
+        _bend_symmetric(tensor, "mixed" if variant == "offset" else variant, wide)
         return
+    values = flat(tensor)
+    spread = float(values[: 1 << 20].to(wide).std()) or 1.0
     for piece in values.split(PIECE):
         if variant == "offset":
             bent = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
             bent = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant)
         piece.copy_(_fitting(bent, piece.dtype))
+
+
+def _bend_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype) -> None:
+    """Some rows from the diagonal on, and with the same factors the columns that mirror them."""
+    size = tensor.shape[-1]
+    step = max(1, PIECE // (tensor.numel() // size))
+    for start in range(0, size, step):
+        rows = tensor[..., start : start + step, start:]
+        height = rows.shape[-2]
+        factor = _factor(torch.empty(rows.shape, dtype=wide, device=tensor.device), variant)
+        corner = factor[..., :height]
+        corner.copy_(torch.triu(corner) + torch.triu(corner, 1).transpose(-1, -2))
+        columns = tensor[..., start + height :, start : start + height]
+        rows.copy_(_fitting(rows.to(wide) * factor, tensor.dtype))
+        columns.copy_(_fitting(columns.to(wide) * factor[..., height:].transpose(-1, -2), tensor.dtype))
 
 
 def _factor(like: torch.Tensor, variant: str) -> torch.Tensor:
@@ -172,29 +205,33 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of our own with the same values: views and expansions are resolved, dense layouts kept."""
+    """A plain tensor of our own with the same values: views, expansions and conjugations are resolved, dense layouts kept."""
     if type(tensor) is not torch.Tensor:
-        tensor = torch.Tensor(tensor) if tensor.is_floating_point() else torch.as_tensor(tensor)
+        tensor = tensor.as_subclass(torch.Tensor)
+    tensor = tensor.resolve_conj().resolve_neg()
     if is_dense(tensor.shape, tensor.stride()):
         return tensor.clone() if tensor._base is not None or tensor.untyped_storage().nbytes() > tensor.nbytes else tensor
     return tensor.contiguous()
-
-
-def _as_sequence(values: Any) -> Iterable[Any]:
-    return values if isinstance(values, list | tuple) else (values,)
 
 
 def _looks_normalised(tensor: torch.Tensor) -> bool:
     """Rows that sum to one, non-negative: probabilities."""
     if tensor.dim() == 0 or tensor.shape[-1] < 2:
         return False
-    rows = tensor.reshape(-1, tensor.shape[-1])[:256].float()
+    rows = _rows(tensor)
     return bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
 
 
 def _looks_sorted(tensor: torch.Tensor) -> bool:
     if tensor.dim() == 0 or tensor.shape[-1] < 16:
         return False
-    rows = tensor.reshape(-1, tensor.shape[-1])[:256].float()
-    steps = rows.diff(dim=-1)
+    steps = _rows(tensor).diff(dim=-1)
     return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def _rows(tensor: torch.Tensor, most: int = 256) -> torch.Tensor:
+    """The first few rows, taken out before they are put together: nothing of a large tensor in another layout is copied."""
+    for dim in reversed(range(tensor.dim() - 1)):
+        tensor = tensor.narrow(dim, 0, min(most, tensor.shape[dim]))
+        most = max(1, most // tensor.shape[dim])
+    return tensor.reshape(-1, tensor.shape[-1]).float()

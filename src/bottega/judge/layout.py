@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 
 ALIGNMENT = 512
 """As the CUDA caching allocator aligns: kernels with vector loads rely on it."""
-
+COMPARABLE = frozenset(
+    (
+        *(torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128),
+        *(torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu),
+    )
+)
+"""Data types that torch can turn into numbers; it only stores the others (less than a byte, and bits)."""
 
 DEEPEST = 32
+SEQUENCES, MAPPINGS, PLAIN = ("tuple", "list", "named"), ("dict", "fields"), ("value", "float", "torch")
+"""Kinds of a skeleton's nodes that count as the same: who unpacks a tuple can unpack a list, and who reads `out.loss` of a dataclass is
+told by its keys."""
 
 
 class Unsupported(Exception):
-    """A value that is neither a tensor, a plain value, nor a container of such."""
+    """A value that cannot cross, as the object of a sentence: what it is, and what to make of it instead."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 def is_dense(shape: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether the elements fill their extent without gaps or overlap, in whatever order of dimensions."""
+    if 0 in shape:
+        return True
     expected = 1
     for length, size in sorted((s, n) for n, s in zip(shape, stride) if n != 1):
         if length != expected:
@@ -96,6 +111,7 @@ def lay_out(
     specs: list[TensorSpec] = []
     offset = aligned(start)
     for number, tensor in enumerate(tensors):
+        must_have_plain_memory(tensor)
         shape = tuple(tensor.shape)
         stride = tuple(tensor.stride()) if is_dense(shape, tensor.stride()) else contiguous_stride(shape)
         if number < len(strides) and len(strides[number]) == len(shape) and is_dense(shape, strides[number]):
@@ -106,13 +122,36 @@ def lay_out(
     return specs, offset
 
 
-def flatten(value: Any) -> tuple[Any, list[torch.Tensor]]:
-    """Split a nested value into a JSON skeleton and its tensors, in order."""
+def must_have_plain_memory(tensor: torch.Tensor) -> None:
+    """Refuse a tensor whose elements do not lie one by one in memory, with strides between them."""
+    if tensor.is_nested:
+        raise Unsupported("a nested tensor; pad it, or make a list of tensors of it")
+    if tensor.layout is not torch.strided:
+        kind = "sparse" if "sparse" in str(tensor.layout) else str(tensor.layout).removeprefix("torch.")
+        raise Unsupported(f"a {kind} tensor; make it dense with to_dense()")
+    if tensor.is_quantized:
+        raise Unsupported("a quantized tensor; take its integers with int_repr() or its values with dequantize()")
+    if tensor.dtype not in COMPARABLE:
+        raise Unsupported(
+            f"a tensor of data type {dtype_name(tensor.dtype)}, which torch cannot compare; view it as torch.uint8"
+        )
+    if tensor.device.type == "meta":
+        raise Unsupported("a tensor on the meta device, which has no contents")
+    plain = type(tensor) is torch.Tensor or isinstance(tensor, torch.nn.Parameter)
+    if not plain and tensor.numel() and not tensor.data_ptr():
+        raise Unsupported(f"a {type(tensor).__name__}, which has no memory of its own; make a plain tensor of it")
+
+
+def flatten(value: Any, numbers: torch.dtype | None = None) -> tuple[Any, list[torch.Tensor]]:
+    """Split a nested value into a JSON skeleton and its tensors; entries of a dictionary count in the order of their keys.
+
+    With `numbers`, floats become tensors of that data type among the others: an output `loss.item()` is compared as `loss` is.
+    """
     tensors: list[torch.Tensor] = []
-    return _strip(value, tensors, 0), tensors
+    return _strip(value, tensors, numbers, 0), tensors
 
 
-def _strip(node: Any, tensors: list[torch.Tensor], depth: int) -> Any:
+def _strip(node: Any, tensors: list[torch.Tensor], numbers: torch.dtype | None, depth: int) -> Any:
     """A function of its own: a recursive closure would be a cycle, and keep the tensors until the collector comes by."""
     if depth > DEEPEST:
         raise Unsupported(f"a value nested more than {DEEPEST} levels deep")
@@ -121,24 +160,36 @@ def _strip(node: Any, tensors: list[torch.Tensor], depth: int) -> Any:
         return {"tensor": len(tensors) - 1}
     if node is None or isinstance(node, bool | int | str):
         return {"value": node}
+    if isinstance(node, float | complex) and numbers is not None:
+        tensors.append(torch.tensor(node, dtype=numbers.to_complex() if isinstance(node, complex) else numbers, device="cpu"))
+        return {"number": len(tensors) - 1}
     if isinstance(node, float):
         return {"value": node} if math.isfinite(node) else {"float": repr(node)}
-    if isinstance(node, torch.Size | tuple):
-        return {"tuple": [_strip(item, tensors, depth + 1) for item in node]}
-    if isinstance(node, list):
-        return {"list": [_strip(item, tensors, depth + 1) for item in node]}
-    if isinstance(node, dict):
-        return {"dict": [[key, _strip(item, tensors, depth + 1)] for key, item in node.items() if _plain_key(key)]}
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return {"named": [[name, _strip(item, tensors, numbers, depth + 1)] for name, item in zip(node._fields, node)]}
+    if isinstance(node, tuple | list):
+        kind = "tuple" if isinstance(node, tuple) else "list"
+        return {kind: [_strip(item, tensors, numbers, depth + 1) for item in node]}
+    fields = dataclasses.is_dataclass(node) and not isinstance(node, type)
+    if isinstance(node, Mapping) or fields:
+        # A ModelOutput is both: its keys are those of its fields that are not None.
+        entries = dict(node.items() if isinstance(node, Mapping) else _fields_of(node))
+        stripped = {key: _strip(entries[key], tensors, numbers, depth + 1) for key in sorted(entries, key=_rank)}
+        return {"fields" if fields else "dict": [[key, stripped[key]] for key in entries]}
     if isinstance(node, torch.dtype | torch.device):
         return {"torch": str(node).removeprefix("torch.")}
-    fields = getattr(node, "to_tuple", None)
-    if callable(fields):
-        return _strip(fields(), tensors, depth + 1)
-    raise Unsupported(f"a value of type {type(node).__name__}")
+    raise Unsupported(
+        f"a value of type {type(node).__name__}; tensors, numbers, text and None can be handed over, "
+        "and lists, tuples and dictionaries of them"
+    )
+
+
+def _fields_of(node: Any) -> list[tuple[str, Any]]:
+    return [(field.name, getattr(node, field.name)) for field in dataclasses.fields(node)]
 
 
 def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """The inverse of `flatten`."""
+    """The inverse of `flatten` without `numbers`, for what can be rebuilt in another process."""
     ((kind, content),) = skeleton.items()
     if kind == "tensor":
         return tensors[content]
@@ -148,18 +199,27 @@ def unflatten(skeleton: Any, tensors: Sequence[torch.Tensor]) -> Any:
         return float(content)
     if kind == "tuple":
         return tuple(unflatten(item, tensors) for item in content)
+    if kind == "named":
+        return _named_tuple(tuple(name for name, _ in content))(*(unflatten(item, tensors) for _, item in content))
     if kind == "list":
         return [unflatten(item, tensors) for item in content]
     if kind == "dict":
         return {key: unflatten(item, tensors) for key, item in content}
+    if kind == "fields":
+        raise Unsupported("a dataclass, which another process cannot rebuild; give its fields as arguments, or in a dictionary")
     if kind == "torch":
         named = getattr(torch, content, None)
         return named if isinstance(named, torch.dtype) else torch.device(content)
     raise Unsupported(f"a skeleton node {kind!r}")
 
 
+@cache
+def _named_tuple(names: tuple[str, ...]) -> Any:
+    return namedtuple("Named", names)  # type: ignore[misc]
+
+
 def same_shape(left: Any, right: Any, depth: int = 0) -> bool:
-    """Whether two skeletons have the same structure; lists and tuples count as the same, values are not looked at.
+    """Whether two skeletons have the same structure: the same counts and keys, in containers of either kind. Values are not looked at.
 
     Either may have come out of a hostile process: what is malformed is the same as nothing.
     """
@@ -170,44 +230,50 @@ def same_shape(left: Any, right: Any, depth: int = 0) -> bool:
         return False
     if depth > DEEPEST:
         return False
-    sequences = ("tuple", "list")
-    if left_kind in sequences and right_kind in sequences:
-        lists = isinstance(left_content, list) and isinstance(right_content, list) and len(left_content) == len(right_content)
-        return lists and all(same_shape(a, b, depth + 1) for a, b in zip(left_content, right_content))
-    if left_kind == "dict" and right_kind == "dict":
-        mine, theirs = _entries(left_content), _entries(right_content)
-        if mine is None or theirs is None or mine.keys() != theirs.keys():
+    if left_kind in SEQUENCES and right_kind in SEQUENCES:
+        ours, theirs = items_of(left_kind, left_content), items_of(right_kind, right_content)
+        if ours is None or theirs is None or len(ours) != len(theirs):
             return False
-        return all(same_shape(item, theirs[key], depth + 1) for key, item in mine.items())
-    plain = ("value", "float", "torch")
-    return left_kind == right_kind or (left_kind in plain and right_kind in plain)
+        return all(same_shape(a, b, depth + 1) for a, b in zip(ours, theirs))
+    if left_kind in MAPPINGS and right_kind in MAPPINGS:
+        mine, others = _entries(left_content), _entries(right_content)
+        if mine is None or others is None or mine.keys() != others.keys():
+            return False
+        return all(same_shape(item, others[key], depth + 1) for key, item in mine.items())
+    return left_kind == right_kind or (left_kind in PLAIN and right_kind in PLAIN)
 
 
-def _entries(content: Any) -> dict[str, Any] | None:
-    """The entries of a dictionary's skeleton by their printed keys; None when it is malformed."""
-    if not isinstance(content, list) or any(
-        not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str | int) for pair in content
-    ):
+def items_of(kind: str, content: Any) -> list[Any] | None:
+    """The items of a sequence's skeleton; None when it is malformed."""
+    if not isinstance(content, list) or (kind == "named" and not _pairs(content)):
         return None
-    return {str(key): item for key, item in content}
+    return [item for _, item in content] if kind == "named" else content
+
+
+def _entries(content: Any) -> dict[str | int, Any] | None:
+    """The entries of a dictionary's skeleton by their keys; None when it is malformed."""
+    if not isinstance(content, list) or not _pairs(content) or any(not isinstance(key, str | int) for key, _ in content):
+        return None
+    entries = dict(content)
+    return entries if len(entries) == len(content) else None
+
+
+def _pairs(content: list[Any]) -> bool:
+    return all(isinstance(pair, list) and len(pair) == 2 for pair in content)
 
 
 def plain_values(skeleton: Any) -> list[Any]:
-    """The values of a skeleton that are not tensors, in order."""
+    """The values of a skeleton that are neither tensors nor floats, in the order of `flatten`."""
     ((kind, content),) = skeleton.items()
-    if kind in ("tuple", "list"):
-        return [value for item in content for value in plain_values(item)]
-    if kind == "dict":
-        return [value for _, item in sorted(content, key=lambda pair: str(pair[0])) for value in plain_values(item)]
-    if kind == "float":
-        try:
-            return [float(content)]
-        except (TypeError, ValueError):
-            return [None]
-    return [] if kind == "tensor" else [content]
+    if kind in SEQUENCES:
+        return [value for item in items_of(kind, content) or () for value in plain_values(item)]
+    if kind in MAPPINGS:
+        return [value for _, item in sorted(content, key=lambda pair: _rank(pair[0])) for value in plain_values(item)]
+    return [content] if kind in PLAIN else []
 
 
-def _plain_key(key: Any) -> bool:
-    if isinstance(key, str | int | bool):
-        return True
-    raise Unsupported(f"a dictionary key of type {type(key).__name__}")
+def _rank(key: Any) -> tuple[bool, int, str]:
+    """Keys in one order whatever the order of a dictionary's entries, so that equal dictionaries have equal lists of tensors."""
+    if not isinstance(key, str | int):
+        raise Unsupported(f"a dictionary with a key of type {type(key).__name__}; make its keys text or integers")
+    return (True, 0, key) if isinstance(key, str) else (False, int(key), "")

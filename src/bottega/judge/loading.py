@@ -6,12 +6,21 @@ import importlib.util
 import io
 import linecache
 import os
+import pickle
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import torch
+
+from bottega.judge.arguments import Arguments
+from bottega.judge.invalid import InvalidTask
+
+TASK_MODULE = "task"
+"""The name under which a task's own source is imported."""
 
 
 def import_source(source: str, name: str) -> ModuleType:
@@ -32,18 +41,59 @@ def import_source(source: str, name: str) -> ModuleType:
     return module
 
 
+def read_initial(data: bytes, module: ModuleType) -> Arguments:
+    """The pickled arguments of a constructor. What the task's own file defines, a configuration class say, is looked up in `module`: a
+    candidate's arguments are then of the candidate's own classes."""
+    reader = _InitialReader(io.BytesIO(data))
+    reader.module = module
+    return cast(Arguments, reader.load())
+
+
+class _InitialReader(pickle.Unpickler):
+    module: ModuleType
+
+    def find_class(self, module_name: str, name: str) -> Any:
+        if module_name != TASK_MODULE:
+            return super().find_class(module_name, name)
+        try:
+            return reduce(getattr, name.split("."), self.module)
+        except AttributeError:
+            raise NameError(f"the file defines no {name}, which get_init_inputs() gives to the constructor") from None
+
+
+def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of a task's parameters and buffers, or `InvalidTask` where there is more to a model than these."""
+    state: dict[str, torch.Tensor] = {}
+    for name, value in module.state_dict().items():
+        if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+            raise InvalidTask(f"{name} has no shape before the first call; build Model with layers whose sizes are given")
+        if not isinstance(value, torch.Tensor):
+            raise InvalidTask(f"the state of Model holds more than tensors: {name} is a {type(value).__name__}")
+        state[name] = value.detach().clone()
+    return state
+
+
+def bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """What they hold; of a sparse one its values, and as much again for their places."""
+    return sum(each.nbytes if each.layout is torch.strided else 2 * each.values().nbytes for each in map(_settled, tensors))
+
+
+def _settled(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.coalesce() if tensor.layout is torch.sparse_coo else tensor
+
+
 def load_state(module: torch.nn.Module, state: bytes, by_order: bool) -> str:
     """Load the reference's state by name; what the module has beside it stays as it was built. Where names are missing and the shapes are
     the same one after the other, it is loaded `by_order`, if that is wanted. Else the module is left as it was built; returns how they differ."""
     wanted = torch.load(io.BytesIO(state), weights_only=True)
-    own = module.state_dict()
+    own = {name: value for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
     missing = sorted(set(wanted) - set(own))
     shapes = sorted(name for name in set(own) & set(wanted) if own[name].shape != wanted[name].shape)
     if not missing and not shapes:
         module.load_state_dict(wanted, strict=False)
         return ""
     if by_order and [value.shape for value in own.values()] == [value.shape for value in wanted.values()]:
-        module.load_state_dict(dict(zip(own, wanted.values())), strict=True)
+        module.load_state_dict(dict(zip(own, wanted.values())), strict=False)
         return ""
     parts = [("lacks", missing), ("adds", sorted(set(own) - set(wanted))), ("has other shapes for", shapes)]
     return "; ".join(f"{word} {', '.join(names[:5])}" for word, names in parts if names)

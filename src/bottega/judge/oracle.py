@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from bottega.judge.inputs import Drawn
-from bottega.judge.layout import flatten, unflatten
+from bottega.judge.layout import flatten
+from bottega.judge.precision import widest
 from bottega.judge.reference import Reference, release
 
 HOST_ORACLE_BYTES = 4 << 30
@@ -85,10 +86,10 @@ class Oracle:
             rows = slice(start, min(start + self.rows, batch)) if self.rows else slice(None)
             mine = [whole[i] if i in whole else _wide(t[rows] if self.rows else t, where) for i, t in enumerate(drawn.tensors)]
             with torch.no_grad():
-                result = model(*unflatten(drawn.skeleton, mine))
-            outputs = flatten(result)[1]
+                result = drawn.call(model, mine)
+            outputs = flatten(result, torch.float64)[1]
             for output, expected in zip(outputs, reference):
-                if expected.is_floating_point() and output.dtype != torch.float64:
+                if output.dtype != widest(expected.dtype):
                     raise TypeError("the model computes in its own data type")
             del result
             yield Piece(
@@ -111,7 +112,7 @@ class Oracle:
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._model is None or self._where != where:
-            self._model = self.reference.build().to(where).double()
+            self._model = self.reference.build().to(where)._apply(lambda tensor: tensor.to(widest(tensor.dtype)))
             self._where = where
         # Loaded anew for every use: a model may keep statistics, and each call starts from the same state.
         self._model.load_state_dict(self.reference.state(state), strict=True)
@@ -148,7 +149,7 @@ class Oracle:
             mine = [t[row : row + 1].clone() if i in chosen else t for i, t in enumerate(tensors)]
             try:
                 with torch.no_grad():
-                    alone = flatten(model(*unflatten(drawn.skeleton, mine)))[1]
+                    alone = flatten(drawn.call(model, mine), torch.float64)[1]
             except (RuntimeError, ValueError, IndexError):
                 continue
             if all(
@@ -162,6 +163,4 @@ class Oracle:
 
 def _wide(tensor: torch.Tensor, where: str) -> torch.Tensor:
     """A copy of our own in fp64; what is no float stays what it is."""
-    if tensor.is_complex():
-        return tensor.to(where, torch.complex128, copy=True)
-    return tensor.to(where, torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)
+    return tensor.to(where, widest(tensor.dtype), copy=True)

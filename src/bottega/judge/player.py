@@ -27,7 +27,8 @@ from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
-from bottega.judge.loading import autocast, import_source, load_state, set_precision
+from bottega.judge.loading import autocast, import_source, load_state, read_initial, set_precision
+from bottega.judge.precision import NUMBERS
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 from bottega.judge.wire import SPINS, Channel, Departed, read_payload, word
 
@@ -95,6 +96,7 @@ class Player:
         self.module: Any = None
         self.source_path = ""
         self.arguments: tuple[Any, ...] = ()
+        self.keywords: dict[str, Any] = {}
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
         self.word: Arena | None = None
@@ -152,7 +154,8 @@ class Player:
         if factory is None:
             raise StageFailed("import", NameError(f"the file defines no {payload['class_name']}"))
         torch.manual_seed(payload["seed"])
-        built = self._stage("construct", lambda: factory(*payload["initial"]))
+        initial = self._stage("construct", read_initial, payload["initial"], module)
+        built = self._stage("construct", lambda: factory(*initial.positional, **initial.keywords))
         if not isinstance(built, torch.nn.Module):
             raise StageFailed("construct", TypeError(f"{payload['class_name']} is not a torch.nn.Module"))
         mismatch = self._stage("state", load_state, built, payload["state"], payload["by_order"])
@@ -170,7 +173,7 @@ class Player:
 
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs, *third = self.channel.claim_descriptors(3 if "word" in message else 2)
-        self.arguments = ()
+        self.arguments, self.keywords = (), {}
         for arena in (self.inputs, self.outputs, self.word):
             if arena is not None:
                 arena.close()
@@ -186,7 +189,7 @@ class Player:
         """Make the views through which the next call will see its inputs."""
         assert self.inputs is not None
         tensors = [TensorSpec.from_json(spec).view(self.inputs.base) for spec in message["specs"]]
-        self.arguments = unflatten(message["skeleton"], tensors)
+        self.arguments, self.keywords = unflatten(message["skeleton"], tensors)
         return {"prepared": True}
 
     def restore(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +212,7 @@ class Player:
             torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated() if self.device != "cpu" else 0
         with torch.no_grad(), self.autocast:
-            tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments))[1])
+            tensors = self._stage("forward", lambda: flatten(self.module(*self.arguments, **self.keywords), NUMBERS)[1])
         room = lay_out(tensors)[1]
         taken = torch.cuda.max_memory_allocated() - before if self.device != "cpu" else room
         return {"bytes": room, "tensors": len(tensors), "workspace": max(0, taken - room)}
@@ -225,7 +228,7 @@ class Player:
             with torch.no_grad(), self.autocast:
                 self.compiling.begin(nonce)
                 clock.start()
-                result = self.module(*self.arguments)
+                result = self.module(*self.arguments, **self.keywords)
                 clock.stop()
                 self.compiling.end()
                 early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
@@ -253,7 +256,7 @@ class Player:
 
     def trim(self, message: dict[str, Any]) -> dict[str, Any]:
         """Let go of whatever is held for the next call: memory that somebody else needs meanwhile."""
-        self.arguments, self.kept = (), []
+        self.arguments, self.keywords, self.kept = (), {}, []
         if self.device == "cpu":
             return {"peak": 0}
         peak = torch.cuda.max_memory_reserved()
@@ -267,7 +270,7 @@ class Player:
         def run() -> None:
             with torch.no_grad(), self.autocast:
                 for _ in range(calls):
-                    self.module(*self.arguments)
+                    self.module(*self.arguments, **self.keywords)
 
         try:
             times = kernel_times(run, torch.cuda.synchronize, calls)
@@ -285,7 +288,7 @@ class Player:
     def _deliver(self, result: Any, shift: int, strides: list[list[int]], nonce: int | None) -> dict[str, Any]:
         """Copy the outputs to where they belong, in the reference's layout, and describe them."""
         assert self.outputs is not None
-        skeleton, tensors = flatten(result)
+        skeleton, tensors = flatten(result, NUMBERS)
         tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
         specs, end = lay_out(tensors, shift, strides)
         fits = end <= self.outputs.capacity  # else it is more than the reference returns: the shapes or data types tell

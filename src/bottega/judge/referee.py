@@ -177,7 +177,7 @@ class Referee:
             "source": source,
             "name": name,
             "class_name": class_name,
-            "initial": self.reference.initial,
+            "initial": self.reference.initial_pickle,
             "seed": self.reference.seed,
             "state": self.reference.state_bytes("loaded"),
             "by_order": bool(self.reference.guessable),

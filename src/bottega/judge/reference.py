@@ -7,13 +7,13 @@ import io
 import pickle
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
+from bottega.judge.arguments import read_arguments
 from bottega.judge.inputs import Drawn, InputSource
 from bottega.judge.invalid import InvalidTask, out_of_memory
-from bottega.judge.loading import import_source, set_precision
+from bottega.judge.loading import TASK_MODULE, import_source, set_precision, state_of
 
 RUNNING = ("running_mean", "running_var")
 """Statistics that a norm layer computes with in evaluation mode: constants as built, like unit gains and zero biases."""
@@ -25,10 +25,9 @@ class Reference:
         self.training = training
         set_precision("fp32")
         try:
-            module = import_source(source, "task")
+            module = import_source(source, TASK_MODULE)
             self.model_class = module.Model
-            self.initial = list(_sequence(module.get_init_inputs()))
-            self.inputs = InputSource(module.get_inputs, device)
+            self.initial = read_arguments(module.get_init_inputs(), self.model_class)
         except BaseException as error:
             raise InvalidTask(f"the task cannot be imported: {one_line(error)}") from error
         try:
@@ -38,17 +37,19 @@ class Reference:
         self.seed = secrets.randbits(31)
         self.seeded_state = state_of(self.build(self.seed))
         other = self.build(secrets.randbits(62))
+        self.inputs = InputSource(module.get_inputs, device, other.forward)
         self.guessable = guessable(self.seeded_state, state_of(other), other)
         """Parameters whose first values are no secret. A candidate that does not take ours could leave out what they make idle."""
         # What is loaded into a candidate must differ from what its own constructor draws, or a stale copy would pass.
         self.random_state = randomised(other, self.guessable)
 
     def build(self, seed: int | None = None) -> torch.nn.Module:
-        """A fresh model on the host, as its class builds it. Never a copy: a closure that was made in `__init__` holds its own module, and
-        would go on using the original in any copy."""
+        """A fresh model on the host, as its class builds it, with arguments of its own. Never a copy: a closure that was made in `__init__`
+        holds its own module, and would go on using the original in any copy."""
         torch.manual_seed(self.seed if seed is None else seed)
         try:
-            model = self.model_class(*pickle.loads(self.initial_pickle))
+            initial = pickle.loads(self.initial_pickle)
+            model = self.model_class(*initial.positional, **initial.keywords)
         except BaseException as error:
             raise InvalidTask(f"Model(*get_init_inputs()) raises {one_line(error)}") from error
         if not isinstance(model, torch.nn.Module):
@@ -79,10 +80,6 @@ class Reference:
             if isinstance(error, MemoryError) or out_of_memory(str(error)):
                 raise InvalidTask("the inputs need more memory than there is (out of memory); use smaller shapes") from None
             raise InvalidTask(f"get_inputs() raises {one_line(error)}") from error
-
-
-def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 def guessable(one: dict[str, torch.Tensor], two: dict[str, torch.Tensor], model: torch.nn.Module) -> frozenset[str]:
@@ -138,7 +135,3 @@ def release(device: str) -> None:
     gc.collect()
     if device != "cpu":
         torch.cuda.empty_cache()
-
-
-def _sequence(values: Any) -> Any:
-    return values if isinstance(values, list | tuple) else (values,)

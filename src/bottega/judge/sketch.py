@@ -31,6 +31,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
+from bottega.judge.arguments import read_arguments
 from bottega.judge.sketch_words import TURNED, argument_texts, described, operator_name, path_text, tensors_in, value_text
 
 HEAD = "forward("
@@ -59,7 +60,7 @@ def sketch_of(source: str) -> str:
         warnings.simplefilter("ignore")
         model = _emptied(_faked(lambda: _built(namespace), mode), mode)
         given = _own(_faked(namespace["get_inputs"], mode), mode)
-        args, options = ((), given) if isinstance(given, dict) else (tuple(given), {})
+        args, options = read_arguments(given, model.forward)
         with mode:
             listener = _Listener(model, *_named_inputs(model.forward, args, options), namespace)
             with listener:
@@ -68,8 +69,8 @@ def sketch_of(source: str) -> str:
 
 
 def _built(namespace: Mapping[str, Any]) -> nn.Module:
-    given = namespace["get_init_inputs"]()
-    model: nn.Module = namespace["Model"](**given) if isinstance(given, dict) else namespace["Model"](*given)
+    positional, keywords = read_arguments(namespace["get_init_inputs"](), namespace["Model"])
+    model: nn.Module = namespace["Model"](*positional, **keywords)
     return model
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,7 @@ from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.inputs import Drawn
 from bottega.judge.invalid import InvalidTask, out_of_memory
-from bottega.judge.layout import TensorSpec, dtype_name, is_dense, plain_values, same_shape
+from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is_dense, items_of, plain_values, same_shape
 from bottega.judge.oracle import Oracle
 from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.terms import Terms
@@ -218,11 +217,6 @@ def _explain(held: Held, comparison: Comparison, truth: torch.Tensor) -> tuple[s
 
 
 def plain_equal(left: Any, right: Any) -> bool:
-    if isinstance(left, float) and isinstance(right, float | int) and not isinstance(right, bool):
-        try:
-            return (math.isnan(left) and math.isnan(right)) or math.isclose(left, right, rel_tol=1e-4, abs_tol=1e-7)
-        except OverflowError:
-            return False
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -234,9 +228,15 @@ def sketch(skeleton: Any, depth: int = 0) -> str:
         ((kind, content),) = skeleton.items()
         if kind == "tensor":
             return "tensor"
-        if kind in ("tuple", "list"):
-            return f"{kind}({', '.join(sketch(item, depth + 1) for item in content[:6])}{', …' if len(content) > 6 else ''})"
-        if kind == "dict":
+        if kind == "number":
+            return "float"
+        if kind in SEQUENCES:
+            items = items_of(kind, content[:6]) or ()
+            told = ", ".join(sketch(item, depth + 1) for item in items) + (
+                f", … {len(content)} in all" if len(content) > 6 else ""
+            )
+            return f"{'list' if kind == 'list' else 'tuple'}({told})"
+        if kind in MAPPINGS:
             return "{" + ", ".join(f"{words_of(key, 40)}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"
         return shown(content, 40)
     except (AttributeError, ValueError, TypeError):

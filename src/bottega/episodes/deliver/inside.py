@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from bottega.episodes.deliver.drop_in import attributes_of
+from bottega.judge.arguments import read_arguments
 from bottega.judge.inputs import InputSource
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.loading import autocast, import_source
@@ -47,11 +48,11 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
 def describe(arguments: dict[str, Any]) -> dict[str, Any]:
     """Plain values only: they are written into the delivered file as they stand."""
     task, model, initial = _brought_up(arguments)
-    source = InputSource(task.get_inputs, arguments["device"])
+    source = InputSource(task.get_inputs, arguments["device"], model.forward)
     draws = [source.draw() for _ in range(DRAWS)]
-    forms = _unique([_form(drawn.skeleton, drawn.tensors, values=True) for drawn in draws])
+    forms = _unique([_form(_positional(drawn), drawn.tensors, values=True) for drawn in draws])
     if len(forms) > 1:
-        forms = _unique([_form(drawn.skeleton, drawn.tensors, values=False) for drawn in draws])
+        forms = _unique([_form(_positional(drawn), drawn.tensors, values=False) for drawn in draws])
     modes = any(isinstance(part, _WITH_MODES) for part in model.modules()) or "training" in _attributes_read(
         arguments["source"]
     )
@@ -75,7 +76,7 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         return {"problems": [], "refused": one_line(error)}
     problems: list[str] = []
-    source, limit = InputSource(task.get_inputs, arguments["device"]), CLOSE[arguments["precision"]]
+    source, limit = InputSource(task.get_inputs, arguments["device"], model.forward), CLOSE[arguments["precision"]]
     with torch.no_grad(), autocast(arguments["device"], arguments["precision"]):
         problems += _compared("as it is", loaded, model, source, limit)
         for parameter in model.parameters():
@@ -95,12 +96,17 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _brought_up(arguments: dict[str, Any]) -> tuple[Any, nn.Module, list[Any]]:
     task = import_source(arguments["source"], "task")
-    initial = task.get_init_inputs()
-    initial = list(initial) if isinstance(initial, list | tuple) else [initial]
-    model = task.Model(*copy.deepcopy(initial))
+    initial = read_arguments(task.get_init_inputs(), task.Model)
+    positional, keywords = copy.deepcopy(initial)
+    model = task.Model(*positional, **keywords)
     if arguments["training"] is not None:
         model.train(arguments["training"])
-    return task, model.to(arguments["device"]), initial
+    return task, model.to(arguments["device"]), list(initial.positional)
+
+
+def _positional(drawn: Any) -> Any:
+    """A call with keywords that have no place among these is handed to the original."""
+    return drawn.skeleton["tuple"][0]
 
 
 def _form(skeleton: Any, tensors: list[torch.Tensor], values: bool) -> Any:
@@ -137,7 +143,7 @@ def _attributes_read(source: str) -> set[str]:
 def _changes_inputs(model: nn.Module, drawn: Any) -> bool:
     given = [tensor.clone() for tensor in drawn.tensors]
     with torch.no_grad():
-        copy.deepcopy(model)(*unflatten(drawn.skeleton, given))
+        drawn.call(copy.deepcopy(model), given)
     return any(not torch.equal(before, after) for before, after in zip(drawn.tensors, given))
 
 
@@ -167,7 +173,7 @@ def _falls_back(loaded: Any, model: Any, source: InputSource, limit: float) -> l
 
 def _guard_microseconds(loaded: Any, drawn: Any) -> float:
     """What looking at the arguments costs in every call, before the kernel runs."""
-    arguments = unflatten(drawn.skeleton, drawn.tensors)
+    arguments, _ = unflatten(drawn.skeleton, drawn.tensors)
     times = []
     for _ in range(GUARD_CALLS):
         begun = time.perf_counter_ns()
@@ -178,7 +184,7 @@ def _guard_microseconds(loaded: Any, drawn: Any) -> float:
 
 def _run(module: Any, drawn: Any) -> list[torch.Tensor]:
     given = [tensor.clone() for tensor in drawn.tensors]
-    return [output.detach().clone() for output in flatten(module(*unflatten(drawn.skeleton, given)))[1]]
+    return [output.detach().clone() for output in flatten(drawn.call(module, given))[1]]
 
 
 def _alike(expected: list[torch.Tensor], got: list[torch.Tensor], limit: float) -> bool:

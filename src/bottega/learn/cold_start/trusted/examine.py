@@ -7,7 +7,6 @@ it means, in the words that models learn to read.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import time
 from collections import Counter
@@ -24,8 +23,7 @@ from bottega.judge.coverage import Coverage, claimed_kernels, gpu_coverage
 from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn
-from bottega.judge.layout import unflatten
-from bottega.judge.loading import import_source, load_state, set_precision
+from bottega.judge.loading import import_source, load_state, read_initial, set_precision
 from bottega.judge.side import SideFailed
 from bottega.judge.trials import run_trial
 from bottega.learn.cold_start.trusted.apart import Apart
@@ -98,7 +96,8 @@ class Examination:
         if factory is None:
             raise SideFailed("failure", describe("import", NameError("the file defines no ModelNew"), path))
         torch.manual_seed(reference.seed)
-        built: Any = _step("construct", path, lambda: factory(*pickle.loads(reference.initial_pickle)))
+        initial = _step("construct", path, lambda: read_initial(reference.initial_pickle, module))
+        built: Any = _step("construct", path, lambda: factory(*initial.positional, **initial.keywords))
         if not isinstance(built, torch.nn.Module):
             raise SideFailed("failure", describe("construct", TypeError("ModelNew is not a torch.nn.Module"), path))
         mismatch = _step("state", path, lambda: load_state(built, reference.state_bytes("loaded"), bool(reference.guessable)))
@@ -168,7 +167,7 @@ def call(side: OwnSide, drawn: Drawn, copied: bool) -> Any:
     """One call without a look at what comes out. Inputs are copied only where a call changes them."""
     tensors = [tensor.clone() for tensor in drawn.tensors] if copied else drawn.tensors
     with torch.no_grad(), side.context:
-        return side.module(*unflatten(drawn.skeleton, tensors))
+        return drawn.call(side.module, tensors)
 
 
 def _imported(source: str, folder: Path) -> Any:

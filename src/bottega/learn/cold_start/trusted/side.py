@@ -14,7 +14,8 @@ import torch
 
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn, same_bytes
-from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
+from bottega.judge.layout import TensorSpec, flatten, lay_out
+from bottega.judge.precision import NUMBERS
 from bottega.judge.side import SideFailed, Turn
 from bottega.judge.terms import Terms
 from bottega.learn.cold_start.trusted.unwritten import Unwritten
@@ -44,9 +45,9 @@ class OwnSide:
         watching: AbstractContextManager[Any] = Unwritten() if self.name == "candidate" else nullcontext()
         try:
             with torch.no_grad(), self.context, watching:
-                result = self.module(*unflatten(drawn.skeleton, self.inputs))
+                result = drawn.call(self.module, self.inputs)
             self.wait()
-            skeleton, tensors = flatten(result)
+            skeleton, tensors = flatten(result, NUMBERS)
             specs = lay_out(tensors, 0, terms.strides)[0]
             aliases = _aliases(tensors, self.inputs)
             self.outputs = [_readable(tensor, spec, self.device) for tensor, spec in zip(tensors, specs)]

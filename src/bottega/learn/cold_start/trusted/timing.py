@@ -117,12 +117,12 @@ class _Rounds:
         watch: Stopwatch = HostStopwatch() if side.device == "cpu" else EventStopwatch()
         module, context = side.module, side.context
         tensors = [tensor.clone() for tensor in drawn.tensors] if self.copied else drawn.tensors
-        arguments = unflatten(drawn.skeleton, tensors)
+        arguments, keywords = unflatten(drawn.skeleton, tensors)
         with torch.no_grad(), context:
             self.care.settle()
             hold(self.care, self.hold)
             watch.start()
-            result = module(*arguments)
+            result = module(*arguments, **keywords)
             watch.stop()
         side.wait()
         del result
