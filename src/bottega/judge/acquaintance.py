@@ -154,9 +154,6 @@ def _first_calls(
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
     outputs = [view.clone() for view in eager.output_views(first.specs)]
-    for side in baselines.values():
-        if side is not eager:
-            _turn(side, drawn, terms())
     must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms()).specs))
     _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone
     return drawn, first
