@@ -63,7 +63,7 @@ class Bench(FakeJudge):
     def fitness(self, task: Task) -> dict[str, Any]:
         if self.fit is not None:
             raise self.fit
-        return {"facts": {}, "problems": []}
+        return {"facts": {}, "problems": [], "unavailable": {}}
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         await asyncio.sleep(600 if "takes for ever" in candidate.source else self.slow)

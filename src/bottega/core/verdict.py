@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-
 BEST = "best"
 """The name under which a speedup is against whichever measured baseline is fastest."""
 
@@ -55,10 +54,6 @@ class Verdict:
     """Outputs were right wherever they were looked at. A rejected candidate may have computed right values."""
     speedup: dict[str, Speedup] = field(default_factory=dict)
     """By baseline: `eager`, `compile`, `autotune`, `best`. Empty when the candidate was not timed."""
-    baseline: str = ""
-    """The one that the outcome speaks of; empty when the candidate was not timed."""
-    fastest_baseline: str = ""
-    """Of those that were measured, the one that is hardest to beat."""
     times_ms: dict[str, float] = field(default_factory=dict)
     """Median times: `candidate`, each baseline, and the roofline `floor`."""
     error: dict[str, Any] = field(default_factory=dict)
@@ -76,6 +71,10 @@ class Verdict:
     """Seconds spent in each stage of judging."""
     task_id: str = ""
     candidate_id: str = ""
+    baseline: str = ""
+    """The baseline that the outcome speaks of; empty when the candidate was not timed."""
+    fastest_baseline: str = ""
+    """Of those that were measured, the one that is hardest to beat."""
 
     def to_json(self) -> dict[str, Any]:
         return {

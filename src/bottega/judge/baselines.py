@@ -18,6 +18,9 @@ before each replay, and a user with fixed buffers would not pay for that; what a
 MEASURED = ("eager", *COMPILE_MODES)
 BASELINES = (*MEASURED, BEST)
 
+LEFT_OUT = "baseline: "
+"""How a note begins that says so of one."""
+
 Timing = Mapping[str, Mapping[str, Any]]
 """By measured baseline, as an examination finds it."""
 
@@ -30,7 +33,12 @@ def parse_baselines(text: str) -> tuple[str, ...]:
 
 
 def check_baselines(names: Sequence[str]) -> None:
-    if not isinstance(names, tuple) or not names or any(name not in BASELINES for name in names) or len(set(names)) < len(names):
+    if (
+        not isinstance(names, tuple)
+        or not names
+        or any(name not in BASELINES for name in names)
+        or len(set(names)) < len(names)
+    ):
         shown = ",".join(names) if isinstance(names, tuple) else names
         raise UsageError(f"unknown baseline in {shown!r}; use {', '.join(MEASURED)} or {BEST}, or several by comma, each once")
 
@@ -81,5 +89,5 @@ def notes(names: Sequence[str], timing: Timing, unavailable: Mapping[str, str]) 
         then = f"; {BEST} is the fastest of the others" if BEST in names else ""
         if name == names[0] and timing:
             then = f". The outcome speaks of {primary(names, timing)}, and not of {name} as was asked"
-        told.append(f"baseline {name}: left out, for it {reason}{then}")
+        told.append(f"{LEFT_OUT}{name} was left out, for it {reason}{then}")
     return told

@@ -176,7 +176,7 @@ class Examination:
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
         chosen = {name: bench.baselines[name] for name in self.settings.measured if name in bench.baselines}
-        chosen = chosen or {"eager": bench.baselines["eager"]}
+        chosen = chosen or dict(list(bench.baselines.items())[:1])  # eager, which always plays
         doubted: dict[str, list[Pair]] = {}
         for last in (False, True):
             rounds = run_rounds(bench.reference, chosen, self.side, accepted, settings=self.settings, terms=terms, ahead=ahead)

@@ -155,7 +155,9 @@ class Referee:
             torch.cuda.empty_cache()
 
     def fitness(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"fitness": inspect_task(self.reference, self.known.facts)}
+        """Where the outcome is to speak of a compiled baseline, whether there is one is part of it."""
+        unavailable = self.await_baselines() if self.settings.baselines[0] != "eager" else {}
+        return {"fitness": {**inspect_task(self.reference, self.known.facts), "unavailable": unavailable}}
 
     def await_baselines(self) -> dict[str, str]:
         """Wait, without the device, for baselines that are being compiled, and have each play once. Why some cannot be used, by name."""

@@ -139,7 +139,7 @@ class Session:
 
     def fitness(self) -> dict[str, Any]:
         self._tell({"do": "fitness"}, [])
-        reply = self._answer(self.settings.task_timeout)
+        reply = self._answer(self.settings.task_timeout * (2 if self.settings.compiled else 1))
         if "fitness" not in reply:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
         return dict(reply["fitness"])

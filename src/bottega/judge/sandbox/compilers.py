@@ -12,7 +12,6 @@ import importlib
 import os
 import tempfile
 
-
 COMPILES = "BOTTEGA_COMPILES"
 """Set in the fork server's environment where baselines are compiled. To import torch's compiler takes seconds, in every process that
 was not forked with it."""
