@@ -36,10 +36,13 @@ def get_init_inputs():
     return []
 """
 FORWARD = "        return torch.exp"
-NOT_COMPILED = SOURCE.replace(FORWARD, f"        assert not torch.compiler.is_compiling(), 'nothing to trace'\n{FORWARD}")
-SLOW_TO_COMPILE = SOURCE.replace(FORWARD, f"        if torch.compiler.is_compiling():\n            wait()\n{FORWARD}").replace(
-    "class Model", "import time\n\n@torch.compiler.disable\ndef wait():\n    time.sleep(600)\n\nclass Model"
-)
+
+
+def when_compiled(statement: str) -> str:
+    """The same module, which does this first where it is compiled, and only there."""
+    return SOURCE.replace(FORWARD, f"        if torch.compiler.is_compiling():\n            do_it()\n{FORWARD}").replace(
+        "class Model", f"import time\n\n@torch.compiler.disable\ndef do_it():\n    {statement}\n\nclass Model"
+    )
 
 
 def test_several_are_named_by_comma_and_each_once() -> None:
@@ -88,17 +91,17 @@ def test_the_best_of_all_on_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_a_baseline_that_cannot_be_compiled_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = judged(NOT_COMPILED, tmp_path, monkeypatch, "compile")
+    verdict = judged(when_compiled('raise RuntimeError("cannot be compiled")'), tmp_path, monkeypatch, "compile")
     assert verdict.correct and verdict.outcome.accepted, verdict.diagnosis
     assert verdict.baseline == "eager" and set(verdict.speedup) == {"eager"}
     told = " ".join(verdict.notes)
-    assert "baseline: compile was left out, for it raises" in told and "nothing to trace" in told
+    assert "baseline: compile was left out, for it raises" in told and "cannot be compiled" in told
     assert "The outcome speaks of eager" in told
 
 
 @pytest.mark.slow
 def test_a_baseline_that_takes_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict = judged(SLOW_TO_COMPILE, tmp_path, monkeypatch, "eager", "autotune", task_timeout=60.0)
+    verdict = judged(when_compiled("time.sleep(600)"), tmp_path, monkeypatch, "eager", "autotune", task_timeout=60.0)
     assert verdict.correct and set(verdict.speedup) == {"eager"}, verdict.diagnosis
     assert any("autotune was left out, for it takes more than 60 s to compile" in note for note in verdict.notes)
 
