@@ -77,9 +77,11 @@ async def settle(
     settled = Settled()
     facts: dict[str, Any] | None = None
     first = promising(attempts, settings.baseline)[:MOST]
-    others = [attempt for attempt in promising(attempts, "eager") if attempt not in first][:MOST]
+    tried = {attempt.node.id for attempt in first}
+    others = [] if settings.baseline == "eager" else promising(attempts, "eager")
+    others = [attempt for attempt in others if attempt.node.id not in tried][:MOST]
     for attempt in [*first, *others]:
-        if settled.beats_eager is not None and attempt in others:
+        if settled.beats_eager is not None and attempt.node.id not in tried:
             break
         if facts is None:
             found = await asyncio.to_thread(judge.ask, "describe", subject.task.label, source=subject.task.source)

@@ -20,6 +20,7 @@ TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inducto
 
 def load_torch_compiler() -> None:
     """Import it, and have it read all of torch and of Triton once to know their versions: every compilation asks for these."""
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a GPU must not wake the driver here
     with contextlib.suppress(Exception):
         for name in TORCH_COMPILER:
             importlib.import_module(name)
