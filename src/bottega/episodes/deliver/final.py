@@ -77,11 +77,11 @@ async def settle(
     settled = Settled()
     facts: dict[str, Any] | None = None
     first = promising(attempts, settings.baseline)[:MOST]
-    tried = {attempt.node.id for attempt in first}
+    named = {attempt.node.id for attempt in first}
     others = [] if settings.baseline == "eager" else promising(attempts, "eager")
-    others = [attempt for attempt in others if attempt.node.id not in tried][:MOST]
+    others = [attempt for attempt in others if attempt.node.id not in named][:MOST]
     for attempt in [*first, *others]:
-        if settled.beats_eager is not None and attempt.node.id not in tried:
+        if settled.beats_eager is not None and attempt.node.id not in named:
             break
         if facts is None:
             found = await asyncio.to_thread(judge.ask, "describe", subject.task.label, source=subject.task.source)
