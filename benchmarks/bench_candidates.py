@@ -57,7 +57,7 @@ def main(
     sequential: Annotated[int, typer.Option(help="Kernels that the loop judges, at random; 0 for all.")] = 0,
     language: Annotated[str, typer.Option(help="cpp, triton or cuda; cpp on a CPU, triton on a GPU if left out.")] = "",
     quick: Annotated[bool, typer.Option("--quick/--full", help="The judge's quick mode, or full verdicts.")] = True,
-    baseline: Annotated[str, typer.Option(help="eager, compile or both.")] = "eager",
+    baseline: Annotated[str, typer.Option(help="eager, compile, autotune, best, or several by comma.")] = "eager",
     teachers: Annotated[int, typer.Option(min=1, help="Processes that write the kernels.")] = 2,
     seed: Annotated[int, typer.Option(help="Of the part that the loop judges.")] = 0,
     material: Annotated[

@@ -5,7 +5,7 @@ the clock stops when the tasks are done or the time is up. Mistakes count as pai
 
     PYTHONPATH=src python3 benchmarks/judged_pairs.py builtin --device cpu --workers 2 --seconds 600
     PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --trust-teacher --workers 14 --seconds 540 --out TAUGHT
-    PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --workers 16 --teachers 12 --baseline both --seconds 600
+    PYTHONPATH=src python3 benchmarks/judged_pairs.py SYNTHESISED --device cuda --workers 16 --teachers 12 --baseline eager,compile --seconds 600
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import typer
 from figure import Device, launch, percentile, show, where
 
 from bottega.app.data_display import trusted_words
+from bottega.judge.baselines import parse_baselines
 from bottega.learn.cold_start.build import judge_stage
 from bottega.learn.cold_start.classroom import Appointment, Classrooms
 from bottega.learn.cold_start.judge_stage import Progress
@@ -35,7 +36,6 @@ from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
 from bottega.learn.cold_start.trusted.trust import trusted_bench_of
 
 BUILDER = "bottega.learn.teachers.builder.course:Builder"
-BASELINES = {"eager": ("eager",), "both": ("eager", "compile")}
 
 
 def main(
@@ -44,7 +44,7 @@ def main(
     workers: Annotated[int, typer.Option(min=1, help="Verdicts at a time.")] = 2,
     teachers: Annotated[int, typer.Option(min=1, help="Processes that teach.")] = 2,
     languages: Annotated[str, typer.Option(help="With commas; cpp on a CPU, triton on a GPU.")] = "",
-    baseline: Annotated[str, typer.Option(help="eager, or both for torch.compile too.")] = "eager",
+    baseline: Annotated[str, typer.Option(help="eager, compile, autotune, best, or several by comma.")] = "eager",
     mistakes: Annotated[int, typer.Option(help="Wrong variants of a chosen kernel.")] = 3,
     limit: Annotated[int, typer.Option(help="At most this many tasks; 0 for all.")] = 0,
     seconds: Annotated[float, typer.Option(help="Stop after this long; 0 never.")] = 0.0,
@@ -66,7 +66,7 @@ def main(
         languages=chosen,  # type: ignore[arg-type]
         workers=workers,
         teachers=teachers,
-        baselines=BASELINES[baseline],
+        baselines=parse_baselines(baseline),
         mistakes=mistakes,
         proofs=0,
         steps=steps,

@@ -7,12 +7,13 @@ from dataclasses import replace
 from math import log, sqrt
 
 import pytest
-from worked import attempt, run_of
+from worked import attempt, run_of, verdict
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
+from bottega.core.verdict import Speedup
 from bottega.episodes.deliver.files import json_text
 
 FOUR = {
@@ -162,6 +163,24 @@ def test_both_baselines_are_known() -> None:
     assert baselines_of(run) == ("eager",)
     both = replace(run, attempts=(attempt("a", 0, 0, 2.0, baselines=("compile", "eager")),))
     assert baselines_of(both) == ("eager", "compile")
+    tuned = replace(
+        run,
+        settings={"baselines": ["best", "eager"]},
+        attempts=(attempt("a", 0, 0, 2.0, baselines=("eager", "compile", "autotune", "best")),),
+    )
+    assert baselines_of(tuned) == ("best", "eager", "compile", "autotune")  # the first is what outcomes speak of
+
+
+def test_figures_are_taken_against_each_baseline_and_left_out_ones_are_told() -> None:
+    left_out = replace(
+        verdict(2.0, ("best", "eager")), speedup={"best": Speedup(1.5, 1.4, 1.6), "eager": Speedup(2.5, 2.4, 2.6)},
+        notes=("baseline: compile was left out, for it raises Unsupported: x; best is the fastest of the others",),
+    )  # fmt: skip
+    run = run_of({"a": []})
+    run = replace(run, attempts=(replace(attempt("a", 0, 0, 2.0), verdict=left_out),), settings={"baselines": ["best"]})
+    assert summary(run, "best", resamples=10).every.fast[2.0].point == 0
+    assert summary(run, "eager", resamples=10).every.fast[2.0].point == 1
+    assert any("of 1 kernel a baseline could not be run" in note for note in summary(run, "best", resamples=10).notes)
 
 
 def test_an_interval_end_that_json_lost_says_nothing() -> None:

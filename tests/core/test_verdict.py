@@ -47,3 +47,18 @@ def test_json_is_plain_and_documented() -> None:
 def test_ten_outcomes_of_which_four_are_accepted() -> None:
     assert len(Outcome) == 10
     assert {outcome.value for outcome in Outcome if outcome.accepted} == {"faster", "same", "slower", "ambiguous"}
+
+
+def test_a_verdict_of_an_older_judge_is_read_with_the_baseline_that_it_speaks_of() -> None:
+    old = Verdict(
+        Outcome.SLOWER,
+        True,
+        {"eager": Speedup(2.0, 1.9, 2.1), "compile": Speedup(0.8, 0.7, 0.9)},
+        fingerprint={"settings": {"baselines": ["compile", "eager"]}},
+    ).to_json()
+    del old["baseline"], old["fastest_baseline"]
+    read = Verdict.from_json(old)
+    assert read.baseline == "compile" and read.fastest_baseline == "compile"
+    assert Verdict.from_json({**old, "fingerprint": {}}).baseline == "eager"
+    untimed = Verdict.from_json({**old, "speedup": {}})
+    assert untimed.baseline == "" and untimed.fastest_baseline == ""

@@ -20,7 +20,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
 from bottega.episodes.deliver import files
 from bottega.episodes.deliver.check import compared, open_result
-from bottega.episodes.deliver.final import Finding, Retrial, Settled, promising
+from bottega.episodes.deliver.final import Finding, Retrial, Settled, again_in_words, missed, promising
 from bottega.episodes.deliver.hand_over import hand_over
 from bottega.episodes.deliver.html import html
 from bottega.episodes.deliver.optimized_file import Delivered
@@ -95,11 +95,82 @@ def test_guessed_tokens_are_called_so() -> None:
 
 def test_no_finding_is_told_with_its_reasons() -> None:
     text = markdown(story(False, error="the server died"))
-    assert (
-        "no faster kernel was found" in text and "Looked faster, and was not handed over" in text and "the server died" in text
-    )
+    assert text.splitlines()[0].endswith(": no kernel beats eager")
+    assert "Looked faster, and was not handed over" in text and "the server died" in text
     page = html(story(False, error="the server died"))
-    assert "No kernel was surely faster" in page and "the server died" in page
+    assert "No kernel surely beats eager, the module as it is." in page and "the server died" in page
+
+
+def against(baseline: str, **speedups: tuple[float, float, float]) -> Verdict:
+    """A last verdict whose outcome speaks of `baseline`."""
+    found = {name: Speedup(*values) for name, values in speedups.items()}
+    low, high = found[baseline].low, found[baseline].high
+    outcome = Outcome.FASTER if low > 1 else Outcome.SLOWER if high < 1 else Outcome.AMBIGUOUS
+    fastest = min((name for name in found if name != "best"), key=lambda name: found[name].point)
+    return Verdict(outcome, True, found, {"candidate": 1.0}, fingerprint=PRINTS, baseline=baseline, fastest_baseline=fastest)
+
+
+ONLY_EAGER = against("compile", compile=(0.8, 0.7, 0.9), eager=(3.0, 2.7, 3.3))
+
+
+def second_best() -> Settled:
+    """Nothing beats compile; the second attempt surely beats eager."""
+    attempt = attempts_of(events(), SUBJECT.task.id)[1]
+    kept = Finding(attempt, Delivered(KERNEL, "load"), ONLY_EAGER, "", 7.0)
+    return Settled(None, [Retrial(attempt, again_in_words(ONLY_EAGER, "compile"))], kept)
+
+
+def told_of(found: Settled, *baselines: str) -> Story:
+    settings = replace(SETTINGS, baselines=baselines)
+    return story_of(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
+
+
+def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
+    told = told_of(second_best(), "compile")
+    sentence = "No kernel surely beats compile, which was asked for; one surely beats eager, 3.00× (2.70 to 3.30)."
+    text, page = markdown(told), html(told)
+    assert sentence in text and sentence in page
+    assert "no kernel beats compile; one beats eager" in text and "no kernel beats compile; one beats eager" in page
+    assert "judged again in full it is slower: 0.80× (0.70 to 0.90) against compile; 3.00× (2.70 to 3.30) against eager" in page
+    assert "module as it is" not in text + page
+    settings = replace(SETTINGS, baselines=("compile",))
+    result = hand_over(tmp_path, events(), SUBJECT.task.id, SUBJECT, settings, None, second_best(), told)
+    assert result.outcome == "none" and result.missed == sentence and result.claim == {}
+    assert result.kept == "faster_than_eager.py" and result.kept_claim["eager"].low == 2.7
+    assert (tmp_path / result.kept).read_text() == KERNEL and not (tmp_path / "optimized.py").exists()
+    assert read_result(tmp_path).intact
+    with pytest.raises(UsageError, match=r"no kernel that beats compile.*faster_than_eager\.py there beats eager only"):
+        open_result(tmp_path)
+
+
+def test_a_result_says_which_baseline_the_best_is() -> None:
+    attempt = attempts_of(events(), SUBJECT.task.id)[1]
+    verdict_of_best = against("best", best=(1.4, 1.3, 1.5), eager=(3.0, 2.7, 3.3), autotune=(1.4, 1.3, 1.5))
+    told = told_of(Settled(Finding(attempt, Delivered(KERNEL, "load"), verdict_of_best)), "best")
+    text = markdown(told)
+    assert "a kernel that beats best" in text and "**1.40× (1.30 to 1.50)** against best (autotune)" in text
+    assert "against best | tokens" in text
+
+
+def test_a_kernel_that_is_faster_and_cannot_be_handed_over_is_not_called_slow() -> None:
+    attempt = attempts_of(events(), SUBJECT.task.id)[1]
+    found = Settled(None, [Retrial(attempt, "as a module in place of the original: it crashes", "eager")])
+    sentence = missed(found, SETTINGS)
+    assert (
+        sentence == "A kernel surely beats eager, and cannot be handed over: as a module in place of the original: it crashes."
+    )
+
+
+def test_what_was_asked_for_and_could_not_be_run_is_not_claimed(tmp_path: Path) -> None:
+    delivered(tmp_path)
+    opened = open_result(tmp_path)
+    opened = replace(opened, result=opened.result.model_copy(update={"baselines": ["compile"]}))
+    finding = compared(opened, verdict_with(eager=(3.0, 2.7, 3.3)), "cpu")
+    assert not finding.holds and "compile could not be run here" in finding.words and "against eager" in finding.words
+
+
+def verdict_with(**speedups: tuple[float, float, float]) -> Verdict:
+    return against(next(iter(speedups)), **speedups)
 
 
 class Tags(HTMLParser):
@@ -177,7 +248,7 @@ def test_a_sitting_without_a_finding_leaves_nothing_of_an_earlier_one(tmp_path: 
     delivered(tmp_path)
     result = delivered(tmp_path, found=False)
     assert result.outcome == "none" and not (tmp_path / "optimized.py").exists() and not (tmp_path / "verdict.json").exists()
-    with pytest.raises(UsageError, match="no faster kernel was found there"):
+    with pytest.raises(UsageError, match="no kernel that beats eager was found there"):
         open_result(tmp_path)
 
 

@@ -40,12 +40,22 @@ FACTS = {
 }  # fmt: skip
 
 
+ONLY_EAGER = Verdict(
+    Outcome.SLOWER,
+    True,
+    {"compile": Speedup(0.8, 0.7, 0.9), "eager": Speedup(2.0, 1.9, 2.1)},
+    baseline="compile",
+    fastest_baseline="compile",
+)
+
+
 class Bench(FakeJudge):
     """Both judges of a run. Final verdicts are those of the search unless a kernel says otherwise."""
 
     finals: list[str]
     fit: Exception | None = None
     problems: tuple[str, ...] = ()
+    unavailable: dict[str, str] = {}  # noqa: RUF012 (a subclass sets it)
     slow: float = 0.0
     at_the_end: Callable[[], None] | None = None
     """Called when the last word begins, which then takes for ever."""
@@ -63,7 +73,7 @@ class Bench(FakeJudge):
     def fitness(self, task: Task) -> dict[str, Any]:
         if self.fit is not None:
             raise self.fit
-        return {"facts": {}, "problems": []}
+        return {"facts": {}, "problems": [], "unavailable": self.unavailable}
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         await asyncio.sleep(600 if "takes for ever" in candidate.source else self.slow)
@@ -72,8 +82,12 @@ class Bench(FakeJudge):
             if self.at_the_end is not None:
                 self.at_the_end()
                 await asyncio.sleep(600)
+            if "# beats eager only" in candidate.source:
+                return ONLY_EAGER
             if "# lucky" in candidate.source:
                 return Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(1.0, 0.9, 1.1)})
+        if "# beats eager only" in candidate.source:
+            return ONLY_EAGER
         return verdict_of(candidate.source)
 
     def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
@@ -171,6 +185,26 @@ def test_after_three_that_do_not_hold_none_is_found(tmp_path: Path, benches: typ
     finished = run(tmp_path / "run", answers, commission(turns=4))
     assert finished is not None and finished.result.outcome == "none" and len(benches.finals) == 3
     assert outputs(tmp_path / "run") == NONE
+
+
+def test_what_beats_eager_only_is_kept_where_more_was_asked_for(tmp_path: Path, benches: type[Bench]) -> None:
+    answers = [answer(kernel(2.0, f"beats eager only {n}")) for n in range(2)]
+    finished = run(tmp_path / "run", answers, commission(turns=2, baselines=("compile",)))
+    assert finished is not None and finished.result.outcome == "none" and len(benches.finals) == 1
+    assert finished.result.kept == "faster_than_eager.py" and finished.result.kept_claim["eager"].low == 1.9
+    assert outputs(tmp_path / "run") == NONE | {"faster_than_eager.py", "faster_than_eager.json"}
+    assert "No kernel surely beats compile, which was asked for; one surely beats eager" in finished.result.missed
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert finished.result.missed in page and "module as it is" not in page
+
+
+def test_where_what_is_to_be_beaten_cannot_run_eager_is_to_be_beaten_and_it_is_said(
+    tmp_path: Path, benches: type[Bench]
+) -> None:
+    benches.unavailable = {"compile": "raises Unsupported: no"}
+    finished = run(tmp_path / "run", [answer(kernel(2.0))], commission(turns=1, baselines=("compile",)))
+    assert finished is not None and finished.result.outcome == "faster" and finished.result.baselines == ["eager", "compile"]
+    assert "about the module: baseline compile: it raises Unsupported: no" in (tmp_path / "run" / "report.md").read_text()
 
 
 @pytest.mark.parametrize("said", ["", "no", "x" * 100_000, "```python\nprint(1)\n```", "\ud800"])

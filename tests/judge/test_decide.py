@@ -194,6 +194,44 @@ def test_the_first_baseline_decides() -> None:
     assert verdict.times_ms == {"candidate": 2.0, "eager": 3.0, "compile": 1.0, "floor": 1.0}
 
 
+def timing(**speedups: tuple[float, float, float]) -> dict[str, Any]:
+    row = found()["timing"]["eager"]
+    return {name: {**row, "speedup": list(three), "baseline_ms": 2 * three[0]} for name, three in speedups.items()}
+
+
+def test_best_is_the_most_cautious_over_what_was_measured() -> None:
+    """Each end by itself: the baseline with the lowest point need not have the lowest ends."""
+    measured = timing(eager=(2.0, 1.9, 2.1), compile=(1.2, 1.15, 1.4), autotune=(1.3, 1.05, 1.35))
+    verdict = verdict_of(found(timing=measured), baselines=("best",))
+    assert verdict.outcome is Outcome.FASTER and verdict.baseline == "best" and verdict.fastest_baseline == "compile"
+    assert list(verdict.speedup) == ["best", "eager", "compile", "autotune"]
+    assert (verdict.speedup["best"].point, verdict.speedup["best"].low, verdict.speedup["best"].high) == (1.2, 1.05, 1.35)
+    assert verdict.times_ms["best"] == verdict.times_ms["compile"] == 2.4
+
+
+def test_best_is_not_won_by_beating_most() -> None:
+    measured = timing(eager=(2.0, 1.9, 2.1), compile=(1.5, 1.4, 1.6), autotune=(0.9, 0.85, 0.95))
+    assert verdict_of(found(timing=measured), baselines=("best",)).outcome is Outcome.SLOWER
+    assert verdict_of(found(timing=measured), baselines=("compile", "best")).outcome is Outcome.FASTER
+
+
+def test_a_first_baseline_that_cannot_run_gives_way_to_eager_loudly() -> None:
+    report = found(timing=timing(eager=(2.0, 1.9, 2.1)), unavailable={"compile": "raises Unsupported: no"})
+    verdict = verdict_of(report, baselines=("compile",))
+    assert verdict.outcome is Outcome.FASTER and verdict.baseline == "eager" and set(verdict.speedup) == {"eager"}
+    words = "baseline: compile was left out, for it raises Unsupported: no. The outcome speaks of eager, and not of compile as was asked"
+    assert words in verdict.notes
+
+
+def test_best_is_over_those_that_run() -> None:
+    report = found(
+        timing=timing(eager=(2.0, 1.9, 2.1), compile=(1.5, 1.4, 1.6)), unavailable={"autotune": "takes more than 300 s"}
+    )
+    verdict = verdict_of(report, baselines=("best",))
+    assert verdict.baseline == "best" and verdict.speedup["best"].point == 1.5
+    assert "baseline: autotune was left out, for it takes more than 300 s; best is the fastest of the others" in verdict.notes
+
+
 def test_errors_are_summed_up_over_the_variants_that_counted() -> None:
     worse = trial(variant="heavy", errors=[{**ERROR, "relative": 4e-6}])
     verdict = verdict_of(found(trials=[trial(), worse, trial(variant="offset", skipped="not accurate", errors=[])]))

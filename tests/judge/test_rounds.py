@@ -50,7 +50,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[st
     monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
     one = object.__new__(examination.Examination)
     one.bench = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", known=SimpleNamespace(alone_ms=0.0))  # type: ignore[assignment]
-    one.settings = SimpleNamespace(baselines=(), floor=0.0)  # type: ignore[assignment]
+    one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
     one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
     assert one._rounds([]) is False
     return one.found, count

@@ -12,7 +12,12 @@ from bottega.core.skill import NOTHING_MORE, Skill
 
 LANGUAGES: dict[str, str] = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA", "torch": "PyTorch"}
 FENCES: dict[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "cuda", "torch": "python"}
-BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
+BASELINES = {
+    "eager": "PyTorch eager",
+    "compile": "torch.compile",
+    "autotune": "torch.compile with max-autotune",
+    "best": "PyTorch eager and torch.compile, tuned or not",
+}
 
 _EXACT = "Compute in the task's own data types; tf32, fp16 and bf16 shortcuts fail."
 _PRECISIONS = {

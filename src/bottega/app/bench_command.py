@@ -15,7 +15,7 @@ import typer
 from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temperature_for
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.learning_display import Quiet, display_for
-from bottega.app.optimize_command import BASELINES, chosen_language, chosen_prices
+from bottega.app.optimize_command import chosen_language, chosen_prices
 from bottega.app.terminal import json_line, say
 from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
@@ -27,6 +27,7 @@ from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
 from bottega.episodes.deliver.files import strict
 from bottega.episodes.settings import StrategyName
+from bottega.judge.baselines import parse_baselines
 
 WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
 WHAT, WRITING, MODEL, FOREIGN, JUDGING, RECORD, OUTPUT = (
@@ -134,7 +135,14 @@ def bench_command(
     device: Annotated[str, _in(JUDGING, "--device", help="cpu, cuda, cuda:0,cuda:1, or all: one judge on each.")] = "cpu",
     workers: Annotated[int, _in(JUDGING, "--workers", help="Kernels built and tried side by side on each device.")] = 1,
     language: Annotated[str | None, _in(JUDGING, "--language", help="To write in: cpp, triton or cuda; by the device.")] = None,
-    baseline: Annotated[str, _in(JUDGING, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
+    baseline: Annotated[
+        str,
+        _in(
+            JUDGING,
+            "--baseline",
+            help="eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts.",
+        ),
+    ] = "eager",
     precision: Annotated[
         str, _in(JUDGING, "--precision", help="fp32 (strict), or what both sides may use: tf32, bf16, fp16.")
     ] = "fp32",
@@ -206,8 +214,7 @@ def bench_command(
     """
     given = _given(context_of_call)
     devices = devices_named(device)
-    if baseline not in BASELINES:
-        raise UsageError(f"unknown baseline {baseline!r}; use {', '.join(BASELINES)}")
+    baselines = parse_baselines(baseline)
     if record is not None:
         if surplus := [name for name in given if name not in OF_CHECKING]:
             raise UsageError(
@@ -225,7 +232,7 @@ def bench_command(
     for option, value in (("--at-once", at_once), ("--context", context)):
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, not {value}")
-    judging = Judging(kind_of(devices[0]), BASELINES[baseline], precision, mode, quick, timeout, require_kernel)
+    judging = Judging(kind_of(devices[0]), baselines, precision, mode, quick, timeout, require_kernel)
     writing = None
     if backbone is not None:
         writing = Writing(
@@ -255,7 +262,7 @@ def bench_command(
     command = shlex.join(["bottega", *sys.argv[1:]])
     folder = out if out is not None else next_folder(Path())
     wish = Wish(settings, folder, devices, workers, at_once, caps, command, tuple(known or ()))
-    display = display_for(BenchProgress(BASELINES[baseline][0]), f"bench on {device}", quiet)
+    display = display_for(BenchProgress(baselines[0]), f"bench on {device}", quiet)
 
     def speaker(spent: Sequence[Attempt]) -> Speaker:
         return speaker_for(str(backbone), prices, context, caps, spent)

@@ -14,10 +14,10 @@ from bottega.app.skills_tables import print_json
 from bottega.app.terminal import say
 from bottega.bench.bootstrap import RESAMPLES, SEED
 from bottega.bench.compare import compare
-from bottega.bench.metrics import summary
+from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.run_directory import read_run
 from bottega.core.errors import UsageError
-from bottega.judge.settings import BASELINES
+from bottega.judge.baselines import BASELINES
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -25,7 +25,10 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 @app.command("compare")
 def compare_command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Folders of benchmark runs; the first is the base.")],
-    baseline: Annotated[str, typer.Option(help="What speedups are taken against: eager or compile.")] = "eager",
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="What speedups are against: eager, compile, autotune or best; the first run's first if left out."),
+    ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="So many of the tasks that moved are listed.")] = 10,
     resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Draws for each interval.")] = RESAMPLES,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = SEED,
@@ -40,11 +43,12 @@ def compare_command(
     """
     if len(runs) < 2:
         raise UsageError("name at least two runs; the first is the one that the others are compared with")
-    if baseline not in BASELINES:
-        raise UsageError(f"unknown baseline {baseline!r}; use {' or '.join(BASELINES)}")
+    if baseline is not None and baseline not in BASELINES:
+        raise UsageError(f"unknown baseline {baseline!r}; use one of {', '.join(BASELINES)}")
     if as_json and text:
         raise UsageError("--json and --markdown cannot both be written on standard output")
     read = [read_run(folder) for folder in runs]
+    baseline = baseline or baselines_of(read[0])[0]
     found = [compare(read[0], other, baseline, resamples=resamples, seed=seed) for other in read[1:]]
     if as_json:
         print_json({"baseline": baseline, "base": str(runs[0]), "comparisons": [each.to_json() for each in found]})

@@ -23,6 +23,7 @@ from bottega.app.judging import strict
 from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
+from bottega.judge.baselines import parse_baselines
 from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage, teach_stage
 from bottega.learn.cold_start.data_card import changed_files, read_card, text_of
 from bottega.learn.cold_start.data_files import read_rows
@@ -35,7 +36,6 @@ from bottega.learn.cold_start.trusted.trust import must_be_trusted
 
 SKETCHES_EVERY_S = 10.0
 STAGES = ("teach", "judge", "examples", "all")
-BASELINES = {"eager": ("eager",), "compile": ("compile",), "both": ("eager", "compile")}
 WHAT, MATERIAL, EXAMPLES, OUTPUT = "What is taught", "Judging", "Examples", "Output"
 
 app = typer.Typer(
@@ -80,7 +80,14 @@ def build_command(
         int, _in(MATERIAL, "--workers", help="Kernels judged side by side; 0 for 2, or all cores but two with --trust-teacher.")
     ] = 0,
     teachers: Annotated[int, _in(MATERIAL, "--teachers", help="Processes that teach.")] = 2,
-    baseline: Annotated[str, _in(MATERIAL, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
+    baseline: Annotated[
+        str,
+        _in(
+            MATERIAL,
+            "--baseline",
+            help="eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts.",
+        ),
+    ] = "eager",
     mistakes: Annotated[int, _in(MATERIAL, "--mistakes", help="Wrong variants of a kernel; 0 for none.")] = 3,
     proofs: Annotated[int, _in(MATERIAL, "--proofs", help="Cards put to the gate; 0 for none, and no summaries.")] = 8,
     rounds: Annotated[int, _in(MATERIAL, "--rounds", help="Pairs of attempts on each task of a proof, at most.")] = 24,
@@ -149,9 +156,9 @@ def build_command(
 
     Exit code 0 when data was made, 1 when an answer of ours could not be read back (a bug), 2 for wrong usage, 130 when interrupted.
     """
-    for name, value, known in (("stage", stage, STAGES), ("baseline", baseline, BASELINES)):
-        if value not in known:
-            raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
+    if stage not in STAGES:
+        raise UsageError(f"unknown stage {stage!r}; use {', '.join(STAGES)}")
+    baselines = parse_baselines(baseline)
     if teacher not in TEACHERS and ":" not in teacher:
         raise UsageError(f"unknown teacher {teacher!r}; use {', '.join(TEACHERS)}, or module:Class for one of your own")
     if trust_teacher:
@@ -161,7 +168,7 @@ def build_command(
     caps = Caps(cap_task, cap_ops, cap_technique, cap_structure, share)
     making = ExampleStage(
         style=style,
-        baseline=BASELINES[baseline][0],
+        baseline=baselines[0],
         max_tokens=max_tokens,
         concise=concise,
         renamed=renamed,
@@ -178,7 +185,7 @@ def build_command(
         workers=workers or (max(1, (os.cpu_count() or 3) - 2) if trust_teacher else 2),
         teachers=teachers,
         timeout=timeout or (LIMIT_SECONDS if trust_teacher else 60.0),
-        baselines=BASELINES[baseline],
+        baselines=baselines,
         mistakes=mistakes,
         proofs=proofs,
         rounds=rounds,

@@ -18,6 +18,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import one_line, printable
 from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task
 
@@ -28,7 +29,12 @@ def judge_command(
     task: Annotated[str, typer.Argument(help="A task file in KernelBench's format, or builtin:NAME.")],
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    baseline: Annotated[str, typer.Option(help="eager, compile or both. The outcome speaks of the first.")] = "eager",
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="eager, compile, autotune, best (the fastest of them), or several by comma. The outcome speaks of the first."
+        ),
+    ] = "eager",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer input variants and timed rounds.")] = False,
     precision: Annotated[
         str, typer.Option(help="fp32 (strict), or what candidate and baseline may both use: tf32, bf16, fp16.")
@@ -48,13 +54,11 @@ def judge_command(
 
     Exit code 0 for a correct and honest candidate, 1 for any other verdict, 2 for wrong usage or an unusable task.
     """
-    if baseline not in ("eager", "compile", "both"):
-        raise UsageError(f"unknown baseline {baseline!r}; use eager, compile or both")
+    baselines = parse_baselines(baseline)
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
     size = "cpu" if device == "cpu" else "gpu"
     loaded, wanted = load_task(task, size=size), read_candidate(candidate)
-    baselines = ("eager", "compile") if baseline == "both" else (baseline,)
     with Judge(
         device,
         require_sandbox=require_sandbox,
@@ -124,10 +128,13 @@ def show(verdict: Verdict, title: str) -> None:
     console = Terminal()
     colour = COLOURS.get(verdict.outcome, "red")
     table = Table.grid(padding=(0, 2))
-    table.add_row("outcome", Text(verdict.outcome, f"bold {colour}"))
+    against = f" against {verdict.baseline}" if verdict.baseline else ""
+    table.add_row("outcome", Text.assemble((verdict.outcome, f"bold {colour}"), against))
     table.add_row("correct", "yes" if verdict.correct else "no")
     for name, speedup in verdict.speedup.items():
         table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {speedup.low:.3f} to {speedup.high:.3f})")
+    if len(verdict.speedup) > 1:
+        table.add_row("fastest baseline", verdict.fastest_baseline)
     for name, milliseconds in verdict.times_ms.items():
         table.add_row(f"{name} time", f"{milliseconds:.4g} ms")
     if verdict.error.get("candidate") is not None:
@@ -137,7 +144,7 @@ def show(verdict: Verdict, title: str) -> None:
     for violation in verdict.violations:
         table.add_row("violation", Text(violation.name, "red"))
     for note in verdict.notes:
-        table.add_row("note", note)
+        table.add_row("note", Text(note, "bold yellow" if note.startswith(LEFT_OUT) else ""))
     missing = verdict.sandbox.get("missing") or {}
     for part, reason in missing.items():
         table.add_row("sandbox", Text.assemble((f"no {part}", "yellow"), f": {reason}"))

@@ -27,15 +27,17 @@ from bottega.app.optimize_display import Display, display_for
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
+from bottega.core.verdict import BEST
 from bottega.episodes.budget import Caps
 from bottega.episodes.commission import Commission, next_folder, opened_run
+from bottega.episodes.deliver.result import Interval
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
+from bottega.judge.baselines import parse_baselines
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, UNUSABLE, NONE_FOUND, INTERRUPTED = 0, 2, 3, 130
 MODES = {"as-built": None, "train": True, "eval": False}
-BASELINES = {"eager": ("eager",), "compile": ("compile",), "both": ("eager", "compile")}
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -59,7 +61,14 @@ def optimize_command(
     init: Annotated[str | None, _in(WHAT, "--init", metavar="EXPR", help="Constructor arguments, in the same way.")] = None,
     device: Annotated[str, _in(WHAT, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
     language: Annotated[str | None, _in(WHAT, "--language", help="cpp, triton or cuda; cpp on a CPU, triton on a GPU.")] = None,
-    baseline: Annotated[str, _in(WHAT, "--baseline", help="eager, compile or both. The first one counts.")] = "eager",
+    baseline: Annotated[
+        str,
+        _in(
+            WHAT,
+            "--baseline",
+            help="eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten.",
+        ),
+    ] = "eager",
     precision: Annotated[
         str, _in(WHAT, "--precision", help="fp32 (strict), or what kernel and baseline may use: tf32, bf16, fp16.")
     ] = "fp32",
@@ -161,19 +170,22 @@ def optimize_command(
 
     Ctrl-C ends the search with the best so far; twice, everything.
 
-    Exit code 0: a faster kernel was found. 3: none was found, and the report says what was tried. 2: wrong usage, an unusable module, or
-    neither a draft nor an answer from the model. 130: interrupted before there was anything to report.
+    What is handed over surely beats the first baseline that was named, the module as it is (`eager`) if none was. Where nothing beats that
+    and a kernel surely beats eager, it is kept as `faster_than_eager.py`.
+
+    Exit code 0: a kernel that surely beats the first baseline was found. 3: none was found, and the report says what was tried. 2: wrong usage,
+    an unusable module, or neither a draft nor an answer from the model. 130: interrupted before there was anything to report.
     """
-    for name, value, known in (("baseline", baseline, BASELINES), ("mode", mode, MODES)):
-        if value not in known:
-            raise UsageError(f"unknown {name} {value!r}; use {', '.join(known)}")
+    baselines = parse_baselines(baseline)
+    if mode not in MODES:
+        raise UsageError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
     subject = open_module(module, Wanted(class_name, inputs, init), size="cpu" if device == "cpu" else "gpu")
     commission = Commission(
         subject=subject,
         settings=EpisodeSettings(
             device=device,
             language=chosen_language(language, device),
-            baselines=BASELINES[baseline],
+            baselines=baselines,
             precision=precision,
             strategy=strategy_for(backbone, strategy),
             turns=turns,
@@ -280,19 +292,30 @@ def _show(finished: Any) -> None:
     )
     if result.outcome == "faster":
         for name, claim in result.claim.items():
-            say(f"{claim.point:.2f}× the speed of {name} (99 % interval {claim.low:.2f} to {claim.high:.2f})", "bold green")
+            say(speed_line(name, claim, result.fastest_baseline), "bold green")
         say(f"written by {result.author}")
         say(f"{folder / 'optimized.py'}: module = optimized.{result.load}(original)")
         if result.refused:
             say(f"but it refuses for now: {result.refused}", "yellow")
     else:
-        say("No kernel was surely faster than the module as it is.", "bold yellow")
+        say(result.missed, "bold yellow")
+        if result.kept:
+            say(
+                f"{folder / result.kept} surely beats eager and is kept: module = {Path(result.kept).stem}.{result.load}(original)"
+            )
+            for name, claim in result.kept_claim.items():
+                say(f"  {speed_line(name, claim, result.fastest_baseline)}")
     say(f"tried: {tried}; ended: {result.ended}")
     say(
         f"{folder / 'report.html'} tells how; check it again with: {result.check}"
         if result.outcome == "faster"
         else f"{folder / 'report.html'} tells what was tried"
     )
+
+
+def speed_line(name: str, claim: Interval, fastest: str) -> str:
+    which = f"{name}, which is {fastest} here" if name == BEST and fastest else name
+    return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
 
 
 def chosen_language(language: str | None, device: str) -> Language:

@@ -16,7 +16,7 @@ from rich.text import Text
 from bottega.app.terminal import Terminal
 from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
 from bottega.core.foreign_text import one_line
-from bottega.core.verdict import Outcome
+from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
 from bottega.episodes.budget import Caps
 
@@ -90,15 +90,20 @@ class Progress:
         return ""
 
     def _judged(self, event: Judged) -> str:
-        told, author = spread(event.verdict, self.baseline), self.authors.get(event.node, THE_MODEL)
+        told, author = self._against(event.verdict), self.authors.get(event.node, THE_MODEL)
         if is_final(event):
             return f"judged again: {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
         self.waiting.discard(event.node)
         self.outcomes[event.verdict.outcome.value] += 1
         speedup = event.verdict.speedup.get(self.baseline)
-        if event.verdict.outcome is Outcome.FASTER and speedup is not None and speedup.low > self.best_low:
+        if event.verdict.outcome is Outcome.FASTER and speedup is not None and speedup.low > max(1.0, self.best_low):
             self.best, self.best_low = f"{told} ({event.node} by {author})", speedup.low
         return f"{self.kernels:3}  {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
+
+    def _against(self, verdict: Verdict) -> str:
+        """The speedup with what it is against: what the outcome speaks of, and eager beside it where that is another."""
+        names = dict.fromkeys((self.baseline, verdict.baseline or self.baseline, "eager"))
+        return ", ".join(f"{text} against {name}" for name in names if (text := spread(verdict, name)))
 
     @property
     def seconds(self) -> float:

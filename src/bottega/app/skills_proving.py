@@ -53,7 +53,7 @@ def verify_command(
     library: Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")] = None,
     beside: Annotated[list[str] | None, typer.Option("--beside", help="A card that both arms get; may be given often.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    baseline: Annotated[str, typer.Option(help="eager or compile.")] = "eager",
+    baseline: Annotated[str, typer.Option(help="eager, compile, autotune or best.")] = "eager",
     threshold: Annotated[float, typer.Option(help="The factor that the gain must surely exceed.")] = 1.05,
     rounds: Annotated[int, typer.Option(help="Pairs on each task, at most.")] = 32,
     seed: Annotated[int, typer.Option(help="The first seed. Another seed is another proof.")] = 0,

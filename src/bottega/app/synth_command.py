@@ -29,16 +29,17 @@ class JudgeExaminer:
 
     def __init__(self, judge: Judge, compiled: bool):
         self.judge = judge
-        self.baselines = ("eager", "compile") if compiled else ("eager",)
+        self.baselines = ("compile",) if compiled else ("eager",)
 
     def examine(self, task: Task) -> Finding:
         report = self.judge.fitness(task, baselines=self.baselines)
         facts = report["facts"]
         problems = tuple((str(problem["name"]), str(problem["detail"])) for problem in report["problems"])
+        problems += tuple(("not_compiled", f"the {name} baseline {why}") for name, why in report["unavailable"].items())
         kept = {
             name: facts[name] for name in ("input_bytes", "output_bytes", "parameter_bytes", "reference_ms") if name in facts
         }
-        return Finding(bool(report["fit"]), problems, facts.get("quickest_ms"), strict(kept))
+        return Finding(bool(report["fit"]) and not report["unavailable"], problems, facts.get("quickest_ms"), strict(kept))
 
 
 def synth_command(

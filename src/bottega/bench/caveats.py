@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.sheet import Sheet
+from bottega.judge.baselines import LEFT_OUT
 
 
 def caveats(run: BenchRun, sheet: Sheet, baseline: str, reasons: dict[str, str]) -> list[str]:
@@ -33,6 +34,13 @@ def caveats(run: BenchRun, sheet: Sheet, baseline: str, reasons: dict[str, str])
         notes.append(
             f"{untimed} of {right} right kernels were not timed against {baseline}: "
             "they count as right, and as faster than nothing"
+        )
+    verdicts = [attempt.verdict for attempts in sheet.attempts for attempt in attempts if attempt.verdict is not None]
+    left_out = sum(any(note.startswith(LEFT_OUT) for note in verdict.notes) for verdict in verdicts)
+    if left_out:
+        notes.append(
+            f"of {_counted(left_out, 'kernel', 'kernels')} a baseline could not be run: the fastest of the others stands for it in `best`, "
+            "and eager where it was the first one; the verdicts' notes say why"
         )
     known = {task.id for task in run.tasks}
     strangers = sum(attempt.task not in known for attempt in run.attempts)

@@ -22,6 +22,7 @@ from bottega.bench.scaling import THRESHOLDS, Cell, best_by_turn, best_of_n, by_
 from bottega.bench.sheet import ENDINGS, Sheet, sheet_of, task_ending, timed, unfit
 from bottega.bench.spending import Spending, spending
 from bottega.bench.uplift import Uplift, uplifts
+from bottega.judge.baselines import BASELINES
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,10 @@ def groupings(sheet: Sheet) -> dict[str, list[int]]:
 
 
 def baselines_of(run: BenchRun) -> tuple[str, ...]:
-    """Those that any attempt was timed against, `eager` first."""
+    """Those that any attempt was timed against: what was asked for first, which outcomes speak of, then the others."""
     found = {name for attempt in run.attempts if attempt.verdict is not None for name in attempt.verdict.speedup}
-    return tuple(sorted(found, key=lambda name: (name != "eager", name))) or ("eager",)
+    order = list(dict.fromkeys([*run.settings.get("baselines", ()), *BASELINES, *sorted(found)]))
+    return tuple(name for name in order if name in found) or ("eager",)
 
 
 def _group(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int, whole: bool) -> Group:

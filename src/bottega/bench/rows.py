@@ -51,6 +51,8 @@ class _Verdict(_Line):
     stages_s: dict[str, float | None] = {}
     task_id: str = ""
     candidate_id: str = ""
+    baseline: str = ""
+    fastest_baseline: str = ""
 
 
 class _Attempt(_Line):

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+BEST = "best"
+"""The name under which a speedup is against whichever measured baseline is fastest."""
+
 
 class Outcome(StrEnum):
     """The ten endings. The first four are correct and honest; only they carry a speedup."""
@@ -50,7 +53,7 @@ class Verdict:
     correct: bool = False
     """Outputs were right wherever they were looked at. A rejected candidate may have computed right values."""
     speedup: dict[str, Speedup] = field(default_factory=dict)
-    """By baseline: `eager`, `compile`. Empty when the candidate was not timed."""
+    """By baseline: `eager`, `compile`, `autotune`, `best`. Empty when the candidate was not timed."""
     times_ms: dict[str, float] = field(default_factory=dict)
     """Median times: `candidate`, each baseline, and the roofline `floor`."""
     error: dict[str, Any] = field(default_factory=dict)
@@ -68,6 +71,10 @@ class Verdict:
     """Seconds spent in each stage of judging."""
     task_id: str = ""
     candidate_id: str = ""
+    baseline: str = ""
+    """The baseline that the outcome speaks of; empty when the candidate was not timed."""
+    fastest_baseline: str = ""
+    """Of those that were measured, the one that is hardest to beat."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -81,6 +88,7 @@ class Verdict:
     def from_json(cls, data: dict[str, Any]) -> Verdict:
         return cls(
             **{
+                **_named_baselines(data),
                 **data,
                 "outcome": Outcome(data["outcome"]),
                 "speedup": {name: Speedup(**interval) for name, interval in data.get("speedup", {}).items()},
@@ -88,3 +96,12 @@ class Verdict:
                 "notes": tuple(data.get("notes", [])),
             }
         )
+
+
+def _named_baselines(data: dict[str, Any]) -> dict[str, str]:
+    """Verdicts of older judges name neither: the outcome spoke of the first that was asked for, and `best` was not known."""
+    speedup = {name: row["point"] for name, row in data.get("speedup", {}).items()}
+    asked = data.get("fingerprint", {}).get("settings", {}).get("baselines", [])
+    first = next((name for name in (*asked, *speedup) if name in speedup), "")
+    known = {name: point for name, point in speedup.items() if name != BEST and point is not None}
+    return {"baseline": first, "fastest_baseline": min(known, key=known.__getitem__, default="")}

@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import Journal, Listener
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.workshop import Workshop
+from bottega.judge.baselines import with_eager
 from bottega.judge.facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
@@ -75,11 +76,13 @@ async def optimise(
     episode = subject.task.id
     prompts = Prompts(settings.style, commission.prompts)
     speaker: Speaker | None = None
-    options: dict[str, Any] = {"baselines": (settings.baseline,), "quick": settings.quick, **commission.judging}
+    options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **commission.judging}
     try:
         with RunJudge(settings.device, workers=commission.workers, **options) as judge:
             speaker = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
             started = await _unless_stopped(stop, asyncio.to_thread(_started, commission, journal, judge))
+            commission = _as_it_can_be_judged(commission, started)
+            settings = commission.settings
             budget = Budget(commission.caps, earlier_seconds=seconds_of(journal.events))
             if listener is not None:
                 for event in journal.events:
@@ -137,8 +140,19 @@ def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStart
         if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
             raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
         raise
-    found = {**fingerprint(device), "facts": report["facts"], "problems": report["problems"]}
+    unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
+    found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}
+    found["unavailable"] = report["unavailable"]
     return RunStarted(commission.command, commission.terms(), found)
+
+
+def _as_it_can_be_judged(commission: Commission, started: RunStarted) -> Commission:
+    """Where what was to be beaten cannot be run, the user would run the module as it is: then that is to be beaten, and the run says so."""
+    settings = commission.settings
+    if settings.baseline not in started.fingerprint.get("unavailable", {}):
+        return commission
+    others = tuple(name for name in settings.baselines if name != "eager")
+    return replace(commission, settings=replace(settings, baselines=("eager", *others)))
 
 
 async def _search(
@@ -181,7 +195,7 @@ async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended
     settings, subject = commission.settings, commission.subject
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
-    with FinalJudge(settings.device, baselines=settings.baselines, **commission.judging) as judge:
+    with FinalJudge(settings.device, baselines=settings.judged_against, **commission.judging) as judge:
         work = asyncio.ensure_future(settle(judge, journal, episode, subject, attempts, settings))
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)

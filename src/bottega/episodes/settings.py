@@ -9,6 +9,7 @@ from typing import Any, Literal
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.stopping import Stopping
+from bottega.judge.baselines import with_eager
 
 StrategyName = Literal["serial", "parallel", "beam", "evolve"]
 STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
@@ -73,6 +74,11 @@ class EpisodeSettings:
     @property
     def baseline(self) -> str:
         return self.baselines[0]
+
+    @property
+    def judged_against(self) -> tuple[str, ...]:
+        """Of the last verdicts: eager is measured too, so that a kernel which beats only that is known."""
+        return with_eager(self.baselines)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

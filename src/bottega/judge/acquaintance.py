@@ -185,27 +185,21 @@ def _first_calls(
     drawn = reference.draw()
     must_vary(drawn, reference)
     inputs, known.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)
-    shared = Arena.create(
-        device, known.input_room
-    )  # all baselines are trusted: one at a time, they take their inputs from one place
+    shared = Arena.create(device, known.input_room)
     survey_room = Arena.create(device, ALIGNMENT)
     eager.attach(shared, survey_room, deadline)
     survey = of_reference(eager, lambda: eager.survey(drawn, deadline))
     if not survey["tensors"]:
         raise InvalidTask("the model returns no tensor: there is nothing to compare")
     known.output_room, known.workspace = int(survey["bytes"]), int(survey["workspace"])
-    for side in baselines.values():
-        side.attach(shared, known.output_arena(device), deadline)
-        side.extent = known.watched_room
+    eager.attach(shared, known.output_arena(device), deadline)
+    eager.extent = known.watched_room
     survey_room.close()
     first = _turn(eager, drawn, terms())
     known.mutates = frozenset(eager.mutated(first, drawn))
     known.aliases = first.aliases
     known.strides = tuple(spec.stride for spec in first.specs)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
-    for side in baselines.values():
-        if side is not eager:
-            _turn(side, drawn, terms())
     must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms()).specs))
     del outputs
     _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone

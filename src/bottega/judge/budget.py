@@ -17,6 +17,15 @@ class Budget:
         return self.end
 
     @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """For what is no work of the candidate's."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.end += time.monotonic() - begun
+
+    @contextmanager
     def sharing(self, lease: Lease) -> Iterator[None]:
         waiting = time.monotonic()
         with lease.shared():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple, replace
 from typing import Any
 
 from bottega.core.candidate import Candidate
 from bottega.core.foreign_text import one_line, printable, words_of
 from bottega.core.task import Task
-from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
+from bottega.core.verdict import BEST, Outcome, Speedup, Verdict, Violation
+from bottega.judge import baselines
 from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
 from bottega.judge.diagnosis import diagnose
 from bottega.judge.settings import Settings
@@ -54,18 +56,24 @@ def decide(
     verdict = Verdict(
         outcome=outcome,
         correct=correct,
-        speedup={name: Speedup(*(round(value, 4) for value in row["speedup"])) for name, row in timing.items()},
-        times_ms=_times(found),
+        speedup={
+            name: Speedup(*(round(value, 4) for value in astuple(found_one)))
+            for name, found_one in baselines.speedups(settings.baselines, timing).items()
+        },
+        baseline=baselines.primary(settings.baselines, timing),
+        fastest_baseline=baselines.fastest(timing),
+        times_ms=_times(settings, found),
         error=_error(found, tried),
         coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [], "hottest": []}),
         violations=tuple(violations),
-        notes=tuple(_notes(candidate, settings, found)),
+        notes=(
+            *_notes(candidate, settings, found),
+            *baselines.notes(settings.baselines, found.get("timing", {}), found.get("unavailable", {})),
+        ),
         stages_s=found.get("stages", {}),
         task_id=task.id,
         candidate_id=candidate.id,
     )
-    from dataclasses import replace
-
     return replace(verdict, diagnosis=diagnose(verdict, candidate, settings, found, ending or {}))
 
 
@@ -84,11 +92,8 @@ def _outcome(settings: Settings, found: Examination, failure: Any, problem: str,
         return Outcome.INCORRECT
     if names:
         return Outcome.REJECTED
-    timing = found.get("timing", {})
-    primary = settings.baselines[0]
-    if primary not in timing:
-        return Outcome.AMBIGUOUS
-    return speed_outcome(Speedup(*timing[primary]["speedup"]))
+    speedups = baselines.speedups(settings.baselines, found.get("timing", {}))
+    return speed_outcome(next(iter(speedups.values()))) if speedups else Outcome.AMBIGUOUS
 
 
 def _coverage_violations(candidate: Candidate, settings: Settings, found: Examination) -> list[Violation]:
@@ -126,11 +131,14 @@ def _coverage_violations(candidate: Candidate, settings: Settings, found: Examin
     return violations
 
 
-def _times(found: Examination) -> dict[str, float]:
+def _times(settings: Settings, found: Examination) -> dict[str, float]:
     times: dict[str, float] = {}
-    for name, row in found.get("timing", {}).items():
+    timing = found.get("timing", {})
+    for name, row in timing.items():
         times.setdefault("candidate", round(row["candidate_ms"], 5))
         times[name] = round(row["baseline_ms"], 5)
+    if timing and BEST in settings.baselines:
+        times[BEST] = times[baselines.fastest(timing)]
     facts = found.get("facts", {})
     rate = facts.get("bytes_per_second")
     if times and rate:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.foreign_text import printable, tokens, words_of
-from bottega.core.verdict import Outcome, Verdict
+from bottega.core.verdict import BEST, Outcome, Verdict
 from bottega.judge.precision import tolerance
 from bottega.judge.settings import Settings
 
@@ -190,8 +190,9 @@ def _hints(candidate: Candidate, found: dict[str, Any]) -> list[str]:
 def _speed_text(verdict: Verdict, settings: Settings) -> str:
     lines: list[str] = []
     for name, speedup in verdict.speedup.items():
+        which = f"{name}, which is {verdict.fastest_baseline} here," if name == BEST else name
         lines.append(
-            f"{speedup.point:.3f}× the speed of {name} ({speedup.low:.3f} to {speedup.high:.3f}): "
+            f"{speedup.point:.3f}× the speed of {which} ({speedup.low:.3f} to {speedup.high:.3f}): "
             f"{verdict.times_ms.get('candidate', 0):.4g} ms against {verdict.times_ms.get(name, 0):.4g} ms."
         )
     floor, own = verdict.times_ms.get("floor"), verdict.times_ms.get("candidate")

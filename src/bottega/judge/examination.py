@@ -60,6 +60,8 @@ class Bench(Protocol):
 
     def use_state(self, state: str, deadline: float) -> None: ...
 
+    def await_baselines(self) -> dict[str, str]: ...
+
     def buffers(self) -> tuple[Arena, Arena]: ...
 
     def draw(self, variant: str = "plain") -> Drawn: ...
@@ -109,6 +111,8 @@ class Examination:
         stages.mark("trials")
         if settled or not self.settings.timed:
             return
+        with self.budget.waiting():
+            self.found["unavailable"] = dict(self.bench.await_baselines())
         with self.budget.alone(self.bench.lease), on_all_cores((*self.bench.baselines.values(), self.side)):
             stages.mark("waiting")
             settled = self._rounds(ahead)
@@ -194,7 +198,8 @@ class Examination:
             drawn = ahead.pop() if ahead else bench.draw()
             for side in (*bench.baselines.values(), self.side):
                 side.play(drawn, terms)
-        chosen = {name: bench.baselines[name] for name in self.settings.baselines}
+        chosen = {name: bench.baselines[name] for name in self.settings.measured if name in bench.baselines}
+        chosen = chosen or dict(list(bench.baselines.items())[:1])  # eager, which always plays
         doubted: dict[str, list[Pair]] = {}
         for last in (False, True):
             rounds = run_rounds(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
+from importlib import import_module
 from types import ModuleType
 from typing import Any, cast
 
@@ -110,3 +111,19 @@ def set_precision(precision: str) -> None:
 def autocast(device: str, precision: str) -> AbstractContextManager[Any]:
     dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
     return torch.autocast("cpu" if device == "cpu" else "cuda", dtypes[precision]) if precision in dtypes else nullcontext()
+
+
+def keep_compiled() -> None:
+    """Have torch.compile find again what it made, whatever the environment said when torch was imported: the folder is the task's own."""
+    inductor, functorch = import_module("torch._inductor.config"), import_module("torch._functorch.config")
+    for config, name, value in (
+        (inductor, "fx_graph_cache", True),  # generated code, by the graph
+        (inductor, "autotune_local_cache", True),  # which configuration of a kernel was fastest
+        (functorch, "enable_autograd_cache", True),  # the graph, by what was traced
+        # Headers go into the private /tmp of each process: made anew every time, and with them what includes them.
+        (inductor, "cpp_cache_precompile_headers", False),
+        # A pool of processes is sized for the whole machine: sixteen sandboxes with one each run into every limit.
+        (inductor, "compile_threads", int(os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"))),
+    ):
+        if hasattr(config, name):
+            setattr(config, name, value)

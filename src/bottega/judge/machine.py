@@ -11,9 +11,11 @@ from pathlib import Path
 
 from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.lease import Lease, open_lease
+from bottega.judge.sandbox.compilers import COMPILES
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 
+COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 QUICK_CONNECTIONS = "1"
 """Queues between a process and the GPU, of a judge that is quick by default. With the driver's own number, eight, a context takes 127 ms
 to make and 52 to end, with one 46 and 19, by one process at a time: more than all else that a quick verdict needs. A module that runs
@@ -42,7 +44,7 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
         "BOTTEGA_BUILD_DIR": "/tmp/build",
         # torch.compile's pool of processes is sized for the whole machine: sixteen cells with one each run into every limit
-        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
+        COMPILE_THREADS: os.environ.get(COMPILE_THREADS, "1"),
     }
     if kind == "cpu":
         server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -50,6 +52,8 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         server_environment = {"CUDA_VISIBLE_DEVICES": index or "0"}
         if settings.quick and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:
             server_environment["CUDA_DEVICE_MAX_CONNECTIONS"] = QUICK_CONNECTIONS
+    if settings.compiled:
+        server_environment |= {COMPILES: "1", COMPILE_THREADS: environment[COMPILE_THREADS]}
     server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
     server.start()
     memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()

@@ -20,6 +20,8 @@ import torch
 
 from bottega.judge.acquaintance import Acquaintance, Unrepeatable, fresh, get_acquainted, of_reference
 from bottega.judge.arena import Arena
+from bottega.judge.baselines import COMPILE_MODES
+from bottega.judge.compilation import Compilation, told
 from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceCare, wake
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
@@ -31,6 +33,7 @@ from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, one_line, release
 from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed
+from bottega.judge.terms import nothing
 from bottega.judge.wire import SPINS, Channel, Departed, payload_descriptor, read_payload
 
 KEPT_BYTES = 1 << 30
@@ -39,10 +42,10 @@ KEPT_BYTES = 1 << 30
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
-    channel, lease = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4])
+    channel, lease, beside = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4]), Lease(descriptors[4:7])
     if arguments["device"] != "cpu":
         torch.set_num_threads(THREADS_BESIDE_A_GPU)
-    referee = Referee(channel, lease, str(arguments["device"]), str(arguments.get("cache", "")))
+    referee = Referee(channel, lease, beside, str(arguments["device"]), str(arguments.get("cache", "")))
     try:
         referee.serve()
     except Departed:
@@ -65,15 +68,21 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 class Referee:
-    def __init__(self, channel: Channel, lease: Lease, device: str, cache: str):
+    def __init__(self, channel: Channel, lease: Lease, beside: Lease, device: str, cache: str):
         self.channel = channel
         self.lease = lease
+        self.beside = beside
+        """The same lease once more, for what happens beside the referee's own work."""
         self.device = device
         self.cache = cache
         """A folder for what may be kept between runs; empty when there is none."""
         self.care: DeviceCare
         self.settings = Settings()
         self.baselines: dict[str, Side] = {}
+        """Those that can play."""
+        self.unavailable: dict[str, str] = {}
+        """Why others never will."""
+        self._compilation: Compilation | None = None
         self.known = Acquaintance()
         self.state = "loaded"
         self.reference: Reference
@@ -107,18 +116,21 @@ class Referee:
         payload = pickle.loads(read_payload(descriptors[0]))
         self.settings = payload["settings"]
         deadline = time.monotonic() + self.settings.task_timeout
-        for number, name in enumerate(message["baselines"]):
-            self.baselines[name] = self._side(name, *descriptors[1 + 2 * number : 3 + 2 * number])
+        sides = {
+            name: self._side(name, *descriptors[1 + 2 * number : 3 + 2 * number])
+            for number, name in enumerate(message["baselines"])
+        }
         with alarm(self.settings.task_timeout + 1):
-            for side in self.baselines.values():
+            for side in sides.values():
                 side.listen(deadline)
             with self.lease.coming_or_going():
-                for side in self.baselines.values():
+                for side in sides.values():
                     side.tell({"do": "wake"})
                 wake(self.device)
                 self.care = DeviceCare(self.device)
-                for side in self.baselines.values():
+                for side in sides.values():
                     side.listen(deadline)
+            self.baselines["eager"] = sides.pop("eager")
             try:
                 self._get_acquainted(payload["source"], deadline)
             except Unrepeatable:
@@ -129,14 +141,17 @@ class Referee:
                 self.known.notes.append(
                     "mode: as built, the reference answers differently every time; it was judged in evaluation mode"
                 )
+            if sides:
+                payloads = {name: self._payload(payload["source"], "task", "Model", COMPILE_MODES[name]) for name in sides}
+                self._compilation = Compilation(sides, payloads, self.beside, self.settings.task_timeout)
         return {"opened": True, "facts": self.known.facts}
 
     def _get_acquainted(self, source: str, deadline: float) -> None:
+        eager = self.baselines["eager"]
         self.reference = Reference(source, self.device, self.settings.training)
         self.oracle = Oracle(self.reference)
         with self.lease.shared() if self.device == "cpu" else nullcontext():  # loading hardly touches a GPU
-            for side in self.baselines.values():
-                self._load_reference(side, source, deadline)
+            of_reference(eager, lambda: self.load(eager, source, "task", "Model", deadline))
         self.known = get_acquainted(
             self.reference, self.oracle, self.baselines, self.care, self.lease, self.settings.precision, deadline
         )
@@ -163,16 +178,59 @@ class Referee:
             torch.cuda.empty_cache()
 
     def fitness(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"fitness": inspect_task(self.reference, self.known.facts)}
+        """Where the outcome is to speak of a compiled baseline, whether there is one is part of it."""
+        unavailable = self.await_baselines() if self.settings.baselines[0] != "eager" else {}
+        return {"fitness": {**inspect_task(self.reference, self.known.facts), "unavailable": unavailable}}
 
-    def _load_reference(self, side: Side, source: str, deadline: float) -> None:
-        compile_it = side.name == "compile"
-        of_reference(side, lambda: self.load(side, source, "task", "Model", deadline, compile_it=compile_it))
+    def await_baselines(self) -> dict[str, str]:
+        """Wait, without the device, for baselines that are being compiled, and have each play once. Why some cannot be used, by name."""
+        compilation, self._compilation = self._compilation, None
+        if compilation is not None:
+            self.unavailable |= compilation.result()
+            for name, side in compilation.sides.items():
+                if name not in self.unavailable:
+                    self._take_up(name, side)
+        return self.unavailable
 
-    def load(
-        self, side: Side, source: str, name: str, class_name: str, deadline: float, *, compile_it: bool = False
-    ) -> dict[str, Any]:
+    def _take_up(self, name: str, side: Side) -> None:
+        """A baseline that was compiled plays for the first time. What it needs its own kind of call for, it compiles now."""
+        seconds = self.settings.task_timeout
+        deadline = time.monotonic() + seconds
+        terms = self.known.terms(
+            precision=self.settings.precision,
+            state=self.state,
+            deadline=lambda: deadline,
+            care=self.care,
+            breathe=nothing if self.device == "cpu" else self.lease.breathe,
+            apart=self.lease.apart,
+        )
+        try:
+            with self.lease.shared():
+                inputs = self.baselines[
+                    "eager"
+                ].inputs  # all baselines are trusted: one at a time, they take them from one place
+                assert inputs is not None
+                side.attach(inputs, self.known.output_arena(self.device), deadline)
+                side.extent = self.known.watched_room
+                if self.state != "loaded":
+                    self._give_state(side, deadline)
+                side.play(self.draw(), terms)
+        except SideFailed as failure:
+            self.unavailable[name] = told(failure, seconds)
+            side.reins.kill()
+            return
+        self.baselines[name] = side
+
+    def load(self, side: Side, source: str, name: str, class_name: str, deadline: float) -> dict[str, Any]:
         """Have a player import and build a module; the baselines get the precision that the user allows."""
+        descriptor = self._payload(source, name, class_name)
+        try:
+            return side.ask({"do": "load"}, deadline, (descriptor,))
+        finally:
+            os.close(descriptor)
+
+    def _payload(self, source: str, name: str, class_name: str, mode: str = "") -> int:
+        """What a player loads, and in which mode it compiles that, if in any."""
         payload = {
             "source": source,
             "name": name,
@@ -184,25 +242,24 @@ class Referee:
             "precision": self.settings.precision,
             "autocast": name == "task",
             "training": self.settings.training,
-            "compile": compile_it,
+            "compile": mode,
         }
-        descriptor = payload_descriptor(pickle.dumps(payload))
-        try:
-            return side.ask({"do": "load"}, deadline, (descriptor,))
-        finally:
-            os.close(descriptor)
+        return payload_descriptor(pickle.dumps(payload))
 
     def use_state(self, state: str, deadline: float) -> None:
         """Give the baselines the parameters that the candidate has: loaded ones, or those of the common seed."""
         if state == self.state:
             return
-        for side in self.baselines.values():
-            descriptor = payload_descriptor(self.reference.state_bytes(state))
-            try:
-                side.ask({"do": "state"}, deadline, (descriptor,))
-            finally:
-                os.close(descriptor)
         self.state = state
+        for side in self.baselines.values():
+            self._give_state(side, deadline)
+
+    def _give_state(self, side: Side, deadline: float) -> None:
+        descriptor = payload_descriptor(self.reference.state_bytes(self.state))
+        try:
+            side.ask({"do": "state"}, deadline, (descriptor,))
+        finally:
+            os.close(descriptor)
 
     def buffers(self) -> tuple[Arena, Arena]:
         """Memory for a candidate: made once, used by the next too, since every call overwrites it."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
+from bottega.judge.baseline_cache import BaselineCache, folder_name
 from bottega.judge.forkserver import Cell, CellExit
 from bottega.judge.lease import open_lease
 from bottega.judge.machine import Machine, end_cells, using
@@ -109,6 +110,7 @@ class Session:
         self.key = session_key(task, settings)
         self.facts: dict[str, Any] = {}
         self.cells: list[Cell] = []
+        self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
         try:
             self._open()
@@ -121,7 +123,8 @@ class Session:
         payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
         try:
             self._tell({"do": "examine"}, [payload, player.end.fileno(), player.cell.reins.fileno()])
-            reply = self._answer(settings.timeout + TASK_SHARE_SECONDS)
+            compiling = settings.task_timeout if settings.compiled else 0.0
+            reply = self._answer(settings.timeout + TASK_SHARE_SECONDS + compiling)
         finally:
             os.close(payload)
             self.last_used = time.monotonic()
@@ -136,7 +139,7 @@ class Session:
 
     def fitness(self) -> dict[str, Any]:
         self._tell({"do": "fitness"}, [])
-        reply = self._answer(self.settings.task_timeout)
+        reply = self._answer(self.settings.task_timeout * (2 if self.settings.compiled else 1))
         if "fitness" not in reply:
             raise TaskError(f"{self.task.label}: {reply.get('invalid') or reply.get('broken')}")
         return dict(reply["fitness"])
@@ -146,22 +149,26 @@ class Session:
         for cell in self.cells:
             cell.reins.close()
         self.cells = []
+        self.cache.close()
         if hasattr(self, "channel"):
             self.channel.close()
 
     def _open(self) -> None:
-        names = ["eager", *(name for name in self.settings.baselines if name != "eager")]
+        names = ["eager", *self.settings.compiled]
         ends: list[socket.socket] = []
         ours, theirs = channel_pair()
-        lease = open_lease(self.machine.lease_name)
+        leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart
         try:
             self.channel = Channel(ours)
-            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *lease], sends_descriptors=True))
+            shared = [self.machine.cache] if self.machine.cache else []
+            self.cells.append(
+                self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, sends_descriptors=True)
+            )
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
                 ends += [referee_end, player_end]
-                cell = self._spawn("bottega.judge.player:main", [player_end.fileno()])
+                cell = self._spawn("bottega.judge.player:main", [player_end.fileno()], [])
                 self.cells.append(cell)
                 passed += [referee_end.fileno(), cell.reins.fileno()]
             self.channel.send({"do": "open", "baselines": names}, passed)
@@ -170,7 +177,7 @@ class Session:
             theirs.close()
             for end in ends:
                 end.close()
-            for descriptor in lease:
+            for descriptor in leases:
                 os.close(descriptor)
         reply = self._answer(self.settings.task_timeout + OPENING_SECONDS)
         if "opened" not in reply:
@@ -179,26 +186,20 @@ class Session:
             )
         self.facts = reply["facts"]
 
-    def _spawn(self, entry: str, descriptors: list[int], sends_descriptors: bool = False) -> Cell:
+    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, sends_descriptors: bool = False) -> Cell:
         huge = Limits(
             memory_bytes=self.machine.limits.memory_bytes,
             scratch_bytes=self.machine.limits.scratch_bytes,
             processes=self.machine.limits.processes,
             file_bytes=1 << 42,
         )
-        environment = dict(self.machine.environment)
-        writable = []
-        if self.machine.cache:
-            writable = [self.machine.cache]
-            environment["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(self.machine.cache, "torchinductor")
-            environment["TRITON_CACHE_DIR"] = os.path.join(self.machine.cache, "triton")
         return self.machine.server.spawn(
             entry,
             fds=descriptors,
             arguments={"device": self.machine.device, "cache": self.machine.cache},
             limits=huge,
-            environment=environment,
-            writable=writable,
+            environment={**self.machine.environment, **self.cache.environment},
+            writable=[*writable, *([self.cache.path] if self.cache.path else [])],
             sends_descriptors=sends_descriptors,
         )
 

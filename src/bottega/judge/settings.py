@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
+from bottega.judge.baselines import COMPILE_MODES, check_baselines, measured
 from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
-BASELINES = ("eager", "compile")
 LONGEST_TIMEOUT = 86400.0
 
 
@@ -16,7 +16,7 @@ LONGEST_TIMEOUT = 86400.0
 class Settings:
     device: str = "cpu"
     baselines: tuple[str, ...] = ("eager",)
-    """The first is the one that the outcome speaks of."""
+    """Of `eager`, `compile`, `autotune` and `best`. The first is the one that the outcome speaks of."""
     quick: bool = False
     """Fewer variants, fewer rounds: for training, where a verdict is one of thousands."""
     precision: str = "fp32"
@@ -25,7 +25,7 @@ class Settings:
     timeout: float = 120.0
     """Seconds of a candidate's own time: import, compiling, test calls and timed calls together."""
     task_timeout: float = 300.0
-    """Seconds that a task may take to come up, compiling the `compile` baseline included."""
+    """Seconds that a task may take to come up; and again, that a baseline may take to be compiled."""
     training: bool | None = None
     """Put both models in training (True) or evaluation (False) mode; None leaves them as they build themselves."""
     memory_gb: float = 0.0
@@ -37,8 +37,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"unknown device {self.device!r}; use cpu, cuda or cuda:N")
-        if not self.baselines or any(name not in BASELINES for name in self.baselines):
-            raise UsageError(f"unknown baseline in {self.baselines!r}; use eager, compile or both")
+        check_baselines(self.baselines)
         if self.precision not in PRECISIONS:
             raise UsageError(f"unknown precision {self.precision!r}; use one of {', '.join(PRECISIONS)}")
         if self.require_kernel is not None and not 0 <= self.require_kernel <= 1:
@@ -49,6 +48,16 @@ class Settings:
             raise UsageError(f"memory_gb must not be negative; 0 takes three quarters of the machine's, not {self.memory_gb}")
         if self.noise_floor is not None and not 0 <= self.noise_floor < 1:
             raise UsageError(f"a noise floor lies between 0 and 1, not {self.noise_floor}")
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Baselines that are run and timed."""
+        return measured(self.baselines)
+
+    @property
+    def compiled(self) -> tuple[str, ...]:
+        """Those of them that are compiled first."""
+        return tuple(name for name in self.measured if name in COMPILE_MODES)
 
     @property
     def variants(self) -> tuple[str, ...]:

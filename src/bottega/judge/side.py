@@ -117,9 +117,9 @@ class Side:
             raise SideFailed("failure", bounded(reply["failure"]))
         return reply
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
         """Send a request to a player that was never frozen; `listen` for its answer."""
-        self._send(message)
+        self._send(message, descriptors)
 
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
         self.inputs, self.outputs = inputs, outputs

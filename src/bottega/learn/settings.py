@@ -137,7 +137,7 @@ class RewardSettings(Section):
     cap: Annotated[float, Field(gt=0)] | None = None
     """Speedups count up to here; none takes what comes with the name."""
     bound: Literal["point", "low"] = "point"
-    baseline: Literal["eager", "compile"] = "eager"
+    baseline: Literal["eager", "compile", "autotune", "best"] = "eager"
     returns: Literal["sum", "max"] = "sum"
     gamma: Share = 1.0
     unmeasured: Share = 1.0

@@ -37,7 +37,10 @@ def open_result(folder: Path) -> Opened:
     """`UsageError` or `TaskError` when there is nothing to put to the test."""
     result = read_result(folder)
     if result.outcome == "none":
-        raise UsageError(f"{folder}: no faster kernel was found there, so there is nothing to check")
+        beyond = f" ({result.kept} there beats eager only, and nothing else is said of it)" if result.kept else ""
+        raise UsageError(
+            f"{folder}: no kernel that beats {result.baselines[0]} was found there, so there is nothing to check{beyond}"
+        )
     changed = [] if result.intact else [f"{FILE} was edited"]
     for name, wanted in result.files.items():
         path = folder / Path(name).name
@@ -65,6 +68,11 @@ def compared(opened: Opened, verdict: Verdict, device: str) -> Finding:
     result, baseline = opened.result, opened.result.baselines[0] if opened.result.baselines else "eager"
     if verdict.outcome is not Outcome.FASTER:
         return Finding(False, f"it is {verdict.outcome} now{_measured(verdict, baseline)}")
+    if verdict.baseline not in ("", baseline):
+        return Finding(
+            False,
+            f"{baseline} could not be run here, which was to be beaten; it is faster,{_measured(verdict, verdict.baseline)}",
+        )
     if opened.changed:
         return Finding(False, f"{'; '.join(opened.changed)}: what was claimed was claimed of other files")
     claim, now = result.claim.get(baseline), verdict.speedup.get(baseline)

@@ -45,12 +45,16 @@ class Retrial:
 
     attempt: Attempt
     why: str
+    beats: str = ""
+    """The baseline that it surely beats all the same, if it is not its speed that keeps it from being handed over."""
 
 
 @dataclass
 class Settled:
     finding: Finding | None = None
     retrials: list[Retrial] = field(default_factory=list)
+    beats_eager: Finding | None = None
+    """Where nothing beats what was to be beaten: a kernel that surely beats eager."""
 
 
 def promising(attempts: Sequence[Attempt], baseline: str) -> list[Attempt]:
@@ -69,9 +73,16 @@ def promising(attempts: Sequence[Attempt], baseline: str) -> list[Attempt]:
 async def settle(
     judge: FinalJudge, journal: Journal, episode: str, subject: Subject, attempts: Sequence[Attempt], settings: EpisodeSettings
 ) -> Settled:
+    """The first of the best that surely beats the first baseline; failing that, the first that surely beats eager."""
     settled = Settled()
     facts: dict[str, Any] | None = None
-    for attempt in promising(attempts, settings.baseline)[:MOST]:
+    first = promising(attempts, settings.baseline)[:MOST]
+    named = {attempt.node.id for attempt in first}
+    others = [] if settings.baseline == "eager" else promising(attempts, "eager")
+    others = [attempt for attempt in others if attempt.node.id not in named][:MOST]
+    for attempt in [*first, *others]:
+        if settled.beats_eager is not None and attempt.node.id not in named:
+            break
         if facts is None:
             found = await asyncio.to_thread(judge.ask, "describe", subject.task.label, source=subject.task.source)
             facts = facts_of(found, settings.device, settings.precision)
@@ -81,11 +92,9 @@ async def settle(
             settled.retrials.append(Retrial(attempt, f"it cannot stand alone in one file: {error}"))
             continue
         verdict = await _judged(judge, journal, episode, subject, attempt, file)
-        if verdict.outcome is not Outcome.FASTER:
-            told = spread(verdict, settings.baseline)
-            settled.retrials.append(
-                Retrial(attempt, f"judged again in full it is {verdict.outcome}{f', {told}' if told else ''}")
-            )
+        faster = verdict.outcome is Outcome.FASTER and verdict.baseline in ("", settings.baseline)
+        if not faster and (settled.beats_eager is not None or not surely_beats(verdict, "eager")):
+            settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
             continue
         try:
             tried = await asyncio.to_thread(
@@ -95,13 +104,46 @@ async def settle(
             tried = {"problems": [str(error)]}
         if tried["problems"]:
             settled.retrials.append(
-                Retrial(attempt, f"as a module in place of the original: {'; '.join(map(str, tried['problems']))}")
+                Retrial(
+                    attempt,
+                    f"as a module in place of the original: {'; '.join(map(str, tried['problems']))}",
+                    settings.baseline if faster else "eager",
+                )
             )
             continue
         guard_us = round(float(tried.get("guard_us", 0.0)), 1)
-        settled.finding = Finding(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
-        break
+        finding = Finding(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
+        if faster:
+            settled.finding, settled.beats_eager = finding, None
+            break
+        settled.beats_eager = finding
+        settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
     return settled
+
+
+def surely_beats(verdict: Verdict, baseline: str) -> bool:
+    speedup = verdict.speedup.get(baseline) if verdict.outcome.accepted else None
+    return speedup is not None and speedup.low > 1
+
+
+def again_in_words(verdict: Verdict, baseline: str) -> str:
+    """What the last verdict says, against what; and that it beats eager, where that is all it beats."""
+    names = dict.fromkeys((verdict.baseline or baseline, "eager"))
+    told = "; ".join(f"{text} against {name}" for name in names if (text := spread(verdict, name)))
+    return f"judged again in full it is {verdict.outcome}{f': {told}' if told else ''}"
+
+
+def missed(settled: Settled, settings: EpisodeSettings) -> str:
+    """What was asked for and not found, in a sentence that says against what."""
+    asked = f"No kernel surely beats {settings.baseline}{', the module as it is' if settings.baseline == 'eager' else ''}"
+    if settled.beats_eager is not None:
+        return f"{asked}, which was asked for; one surely beats eager, {spread(settled.beats_eager.verdict, 'eager')}."
+    unfit = next((retrial for retrial in settled.retrials if retrial.beats == settings.baseline), None)
+    if unfit is not None:
+        return f"A kernel surely beats {unfit.beats}, and cannot be handed over: {unfit.why}."
+    if settings.baseline == "eager" or not settled.retrials:
+        return f"{asked}."
+    return f"{asked}, and none that was judged again surely beats eager."
 
 
 async def _judged(

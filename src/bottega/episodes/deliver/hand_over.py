@@ -11,10 +11,20 @@ from bottega.core.event import Event, Summarised
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
 from bottega.episodes.deliver.files import digest, encoded, json_text, strict, write
-from bottega.episodes.deliver.final import Settled
+from bottega.episodes.deliver.final import Settled, missed
 from bottega.episodes.deliver.html import html
 from bottega.episodes.deliver.report import markdown
-from bottega.episodes.deliver.result import FILE, OPTIMIZED, ORIGINAL, VERDICT, Interval, Module, Result
+from bottega.episodes.deliver.result import (
+    BEATS_EAGER,
+    FILE,
+    ITS_VERDICT,
+    OPTIMIZED,
+    ORIGINAL,
+    VERDICT,
+    Interval,
+    Module,
+    Result,
+)
 from bottega.episodes.deliver.story import Story
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject
@@ -32,13 +42,23 @@ def hand_over(
     settled: Settled,
     story: Story,
 ) -> Result:
-    finding = settled.finding
-    for name in (FILE, OPTIMIZED, VERDICT, PROPOSED):  # of an earlier sitting: they would contradict this one
+    finding, second = settled.finding, settled.beats_eager
+    for name in (
+        FILE,
+        OPTIMIZED,
+        VERDICT,
+        BEATS_EAGER,
+        ITS_VERDICT,
+        PROPOSED,
+    ):  # of an earlier sitting: they would contradict this one
         with contextlib.suppress(OSError):
             (folder / name).unlink()
     texts = {ORIGINAL: subject.original}
     if finding is not None:
         texts |= {OPTIMIZED: finding.file.text, VERDICT: json_text(finding.verdict.to_json())}
+    elif second is not None:
+        texts |= {BEATS_EAGER: second.file.text, ITS_VERDICT: json_text(second.verdict.to_json())}
+    best = finding or second
     for name, text in texts.items():
         write(folder / name, text)
     cards = [
@@ -59,6 +79,10 @@ def hand_over(
         training=training,
         baselines=list(settings.baselines),
         claim=_claim(finding.verdict) if finding else {},
+        fastest_baseline=best.verdict.fastest_baseline if best else "",
+        missed="" if finding else missed(settled, settings),
+        kept=BEATS_EAGER if second and not finding else "",
+        kept_claim=_claim(second.verdict) if second and not finding else {},
         node=finding.attempt.node.id if finding else "",
         author=finding.attempt.author if finding else "",
         load=story.load,

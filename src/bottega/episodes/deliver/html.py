@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from bottega.core.foreign_text import html_text
-from bottega.episodes.deliver.report import GUARD
+from bottega.episodes.deliver.report import GUARD, NOT_HANDED_OVER, headline
+from bottega.episodes.deliver.result import BEATS_EAGER
 from bottega.episodes.deliver.story import Chapter, Story
 
 STYLE = """
@@ -34,17 +35,18 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def html(story: Story) -> str:
-    title = f"{story.title}: {'a faster kernel' if story.found else 'no faster kernel was found'}"
+    title = f"{story.title}: {headline(story)}"
     sections = [
         f"<h1>{html_text(title)}</h1>",
         *(f'<p class="big">{html_text(text)} <small>against {html_text(name)}</small></p>' for name, text in story.speedups),
-        *([] if story.found else ['<p class="big none">No kernel was surely faster than the module as it is.</p>']),
+        *([f'<p class="big none">{html_text(story.missed)}</p>'] if story.missed else []),
+        *(f"<p>{BEATS_EAGER}: {html_text(text)} against {html_text(name)}</p>" for name, text in story.kept),
         *([f"<p>The kernel was written by {html_text(story.author)}.</p>"] if story.found else []),
         _facts(story),
         *(_section("Use it", _use(story)) if story.found else []),
         *(_section("Check it again", _code(story.check, "words")) if story.found else []),
         *_section("The path there", _chart(story), _table(story), *(_chapter(chapter) for chapter in story.chapters)),
-        *(_section("Looked faster, and was not handed over", _list(story.retrials)) if story.retrials else []),
+        *(_section(NOT_HANDED_OVER, _list(story.retrials)) if story.retrials else []),
         *(_section("Skills that were proposed", _list(story.proposals)) if story.proposals else []),
         *_section("Where", _definitions(story.fingerprint), _code(story.command, "words") if story.command else ""),
     ]
@@ -116,7 +118,7 @@ def _table(story: Story) -> str:
         for chapter in story.chapters
     ]
     head = (
-        "<tr><th>#</th><th>kernel</th><th>by</th><th>outcome</th><th>speedup</th>"
+        f"<tr><th>#</th><th>kernel</th><th>by</th><th>outcome</th><th>against {html_text(story.baseline)}</th>"
         '<th class="wide">tokens</th><th class="wide">s</th></tr>'
     )
     return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'

@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 
 from bottega.core.foreign_text import markdown_code, markdown_text
+from bottega.episodes.deliver.result import BEATS_EAGER
 from bottega.episodes.deliver.story import Chapter, Story
 
 GUARD = "Looking at the arguments adds about {:.0f} µs to each call; the measurement is of the kernel alone."
+NOT_HANDED_OVER = "Looked faster, and was not handed over"
 
 
 def markdown(story: Story) -> str:
-    parts = [
-        f"# {markdown_text(story.title)}: {'a faster kernel' if story.found else 'no faster kernel was found'}",
-        *_summary(story),
-    ]
+    parts = [f"# {markdown_text(story.title)}: {headline(story)}", *_summary(story)]
     if story.found:
         parts += ["## Use it", *_use(story)]
     parts += ["## Check it again", _fence(story.check, "sh")] if story.found else []
     parts += ["## The path there", _table(story), *(_chapter(chapter) for chapter in story.chapters)]
     if story.retrials:
         told = "\n".join(f"- {markdown_code(node)}: {markdown_text(why)}" for node, why in story.retrials)
-        parts += ["## Looked faster, and was not handed over", told]
+        parts += [f"## {NOT_HANDED_OVER}", told]
     if story.proposals:
         told = "\n".join(f"- {markdown_code(name)}: {markdown_text(intent)}" for name, intent in story.proposals)
         parts += [
@@ -39,8 +38,17 @@ def markdown(story: Story) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def headline(story: Story) -> str:
+    """What a title says was found, and against what."""
+    if story.found:
+        return f"a kernel that beats {story.baseline}"
+    return f"no kernel beats {story.baseline}" + ("; one beats eager" if story.kept else "")
+
+
 def _summary(story: Story) -> list[str]:
     told = [f"- **{text}** against {name}, with its 99 % interval" for name, text in story.speedups]
+    told += [f"- **{markdown_text(story.missed)}**"] if story.missed else []
+    told += [f"- `{BEATS_EAGER}`: {text} against {name}, with its 99 % interval" for name, text in story.kept]
     told += [f"- written by {markdown_text(story.author)}"] if story.found else []
     verdict = story.verdict
     if verdict is not None:
@@ -60,7 +68,10 @@ def _use(story: Story) -> list[str]:
 
 
 def _table(story: Story) -> str:
-    rows = ["| # | kernel | by | from | outcome | speedup | tokens | s |", "|---:|---|---|---|---|---|---:|---:|"]
+    rows = [
+        f"| # | kernel | by | from | outcome | against {story.baseline} | tokens | s |",
+        "|---:|---|---|---|---|---|---:|---:|",
+    ]
     for chapter in story.chapters:
         outcome = f"**{chapter.outcome}**" if chapter.best else chapter.outcome
         parent = markdown_code(chapter.parent) if chapter.parent else ""

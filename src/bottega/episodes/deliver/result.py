@@ -13,6 +13,8 @@ from bottega.episodes.deliver.files import digest, json_text, strict
 
 FILE = "result.json"
 ORIGINAL, OPTIMIZED, VERDICT = "original.py", "optimized.py", "verdict.json"
+BEATS_EAGER, ITS_VERDICT = "faster_than_eager.py", "faster_than_eager.json"
+"""Where nothing beats what was to be beaten: a kernel that surely beats eager, and its verdict."""
 SCHEMA = 1
 LARGEST = 16 << 20
 
@@ -47,6 +49,13 @@ class Result(BaseModel):
     baselines: list[str]
     claim: dict[str, Interval] = Field(default_factory=dict)
     """The speedup against each baseline."""
+    fastest_baseline: str = ""
+    """Which of those that were measured is hardest to beat. Empty in results of older versions."""
+    missed: str = ""
+    """Where none was found: what was not, in a sentence."""
+    kept: str = ""
+    """Then also: the file with a kernel that surely beats eager, if there is one. It is no claim, and `check` does not look at it."""
+    kept_claim: dict[str, Interval] = Field(default_factory=dict)
     node: str = ""
     author: str = ""
     """Who wrote the kernel: the model, or the name of who drew it by rule. Empty in results of older versions."""

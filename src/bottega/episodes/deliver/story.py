@@ -9,9 +9,9 @@ from typing import Any
 
 from bottega.core.event import Drafted, Event, RunStarted, Summarised
 from bottega.core.foreign_text import printable
-from bottega.core.verdict import Verdict
+from bottega.core.verdict import BEST, Verdict
 from bottega.episodes.attempts import THE_MODEL, Attempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
-from bottega.episodes.deliver.final import Settled
+from bottega.episodes.deliver.final import Settled, missed
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject
 
@@ -50,6 +50,10 @@ class Story:
     verdict: Verdict | None
     speedups: tuple[tuple[str, str], ...]
     """By baseline: `eager`, "3.10× (2.98 to 3.21)"."""
+    missed: str
+    """What was asked for and not found; empty where it was."""
+    kept: tuple[tuple[str, str], ...]
+    """Speedups of the kernel that beats eager only, where one is kept."""
     author: str
     """Who wrote the kernel that is handed over, in words."""
     drafting: str
@@ -85,6 +89,7 @@ def story_of(
     attempts = attempts_of(events, episode)
     started = [event for event in events if isinstance(event, RunStarted)]
     finding = settled.finding
+    best_file = finding or settled.beats_eager
     verdict = finding.verdict if finding else None
     names = {number: event.names for number, event in schemes_of(events, episode).items()}
     sources = {attempt.node.id: attempt.node.turn.source for attempt in attempts}
@@ -98,11 +103,13 @@ def story_of(
         found=finding is not None,
         baseline=settings.baseline,
         verdict=verdict,
-        speedups=tuple((name, spread(verdict, name)) for name in (verdict.speedup if verdict else {})),
+        speedups=_speeds(verdict) if verdict else (),
+        missed="" if finding else missed(settled, settings),
+        kept=_speeds(settled.beats_eager.verdict) if settled.beats_eager else (),
         author=clean(in_words(finding.attempt.node.author, _backbone(started))) if finding else "",
         drafting=clean(drafting_of(events, episode)),
         refused=clean(finding.refused) if finding else "",
-        load=finding.file.load if finding else "load",
+        load=best_file.file.load if best_file else "load",
         guard_us=finding.guard_us if finding else 0.0,
         chapters=tuple(_chapter(attempt, sources, names, settings.baseline, best) for attempt in attempts),
         outcomes=by_outcome(attempts),
@@ -115,11 +122,19 @@ def story_of(
         ended=clean(ended),
         error=clean(error),
         fingerprint=tuple(
-            (name, clean(_shown(value))) for name, value in prints.items() if name not in ("facts", "problems") and value
+            (name, clean(_shown(value)))
+            for name, value in prints.items()
+            if name not in ("facts", "problems", "unavailable") and value
         ),
         command=clean(started[-1].command if started else ""),
         check=check,
     )
+
+
+def _speeds(verdict: Verdict) -> tuple[tuple[str, str], ...]:
+    """By baseline, as a reader is told: what the best is here stands beside it."""
+    shown = {name: f"{name} ({verdict.fastest_baseline})" if name == BEST else name for name in verdict.speedup}
+    return tuple((shown[name], spread(verdict, name)) for name in verdict.speedup)
 
 
 def in_words(author: str, backbone: str) -> str:

@@ -8,8 +8,25 @@ meets it again.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import tempfile
+
+COMPILES = "BOTTEGA_COMPILES"
+"""Set in the fork server's environment where baselines are compiled. To import torch's compiler takes seconds, in every process that
+was not forked with it."""
+TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile")
+
+
+def load_torch_compiler() -> None:
+    """Import it, and have it read all of torch and of Triton once to know their versions: every compilation asks for these."""
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a GPU must not wake the driver here
+    with contextlib.suppress(Exception):
+        for name in TORCH_COMPILER:
+            importlib.import_module(name)
+        codecache = importlib.import_module("torch._inductor.codecache")
+        codecache.torch_key()
+        importlib.import_module("triton.runtime.cache").triton_key()
 
 
 def warm_compilers() -> None:

@@ -19,7 +19,7 @@ import sys
 from typing import NoReturn
 
 from bottega.judge.sandbox import free_cores, linux, messages, tree
-from bottega.judge.sandbox.compilers import warm_compilers
+from bottega.judge.sandbox.compilers import COMPILES, load_torch_compiler, warm_compilers
 from bottega.judge.sandbox.freezer import Freezer, remove_leftovers
 from bottega.judge.sandbox.inmate import close_all_but
 from bottega.judge.sandbox.order import Order
@@ -47,6 +47,8 @@ def serve(orders: socket.socket, judge: int) -> None:
     if os.getppid() != judge:
         return
     absent = [name for name in PRELOADED if not _importable(name)]
+    if os.environ.get(COMPILES):
+        load_torch_compiler()
     if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
         warm_compilers()
     remove_leftovers()

@@ -13,6 +13,7 @@ import torch
 
 from bottega.core.task import Task
 from bottega.judge.acquaintance import SMALL_OUTPUT, TIMED_CALLS, Acquaintance, must_repeat, must_vary
+from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.compare import root_mean_square
 from bottega.judge.device import DeviceCare
 from bottega.judge.inputs import Drawn, flat_bytes
@@ -122,13 +123,12 @@ class TaskRoom:
         self.eager.forget()
 
     def compile(self) -> None:
-        """The second baseline. Most of it happens on the host, so whoever calls this holds no lease on a GPU."""
-        if "compile" not in self.settings.baselines:
-            return
-        side = self.baselines["compile"] = self._baseline("compile")
-        side.module = torch.compile(side.module)
-        self._first(self.reference.draw(), side)
-        side.forget()
+        """The other baselines. Most of it happens on the host, so whoever calls this holds no lease on a GPU."""
+        for name in self.settings.compiled:
+            side = self.baselines[name] = self._baseline(name)
+            side.module = torch.compile(side.module, mode=COMPILE_MODES[name])
+            self._first(self.reference.draw(), side)
+            side.forget()
 
     def terms(self, state: str) -> Terms:
         precision, breathe = self.settings.precision, nothing if self.device == "cpu" else self.lease.breathe

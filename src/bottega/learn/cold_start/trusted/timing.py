@@ -81,12 +81,12 @@ class _Rounds:
             if number + 1 == next_look:
                 next_look *= 2
                 for name in [name for name in self.examinations if name in self.sides]:
-                    if all(self._enough(name, baseline) for baseline in self.room.settings.baselines):
+                    if all(self._enough(name, baseline) for baseline in self.room.settings.measured):
                         del self.sides[name]
 
     def timing(self, name: str) -> dict[str, Any]:
         found = {}
-        for baseline in self.room.settings.baselines:
+        for baseline in self.room.settings.measured:
             speedup = self._speedup(name, baseline)
             theirs, mine = self._paired(name, baseline)
             found[baseline] = {

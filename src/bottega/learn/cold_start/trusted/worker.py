@@ -97,7 +97,7 @@ def _environment(orders: Orders, folder: Path) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = index or "0"
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", QUICK_CONNECTIONS)
         torch.set_num_threads(1)
-    if "compile" in orders.settings.baselines:
+    if orders.settings.compiled:
         setattr(import_module("torch._inductor.config"), "compile_threads", 1)  # noqa: B010 (it may have been imported before the environment was set)
 
 
@@ -194,7 +194,7 @@ class Worker:
         return room
 
     def _close(self) -> None:
-        if self.room is not None and "compile" in self.room.baselines:
+        if self.room is not None and len(self.room.baselines) > 1:
             torch._dynamo.reset()
         self.room = None
         release(self.device)
