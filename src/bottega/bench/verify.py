@@ -25,6 +25,7 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.judge.fingerprint import JUDGE_VERSION
+from bottega.judge.machine import Workers
 
 Conclusion = Literal["holds", "does not hold", "another device: only correctness compared", "nothing could be compared"]
 UNCLEAR = (Outcome.INVALID_TASK,)
@@ -80,7 +81,7 @@ async def verify(
     share: float = 0.1,
     count: int | None = None,
     seed: int = 0,
-    workers: int = 1,
+    workers: Workers = "auto",
     watch: Callable[[Checked], None] = lambda one: None,
 ) -> Verification:
     folder, told = read_record(record)
@@ -138,7 +139,7 @@ async def _checked(
     drawn: Sequence[Attempt],
     devices: Sequence[str],
     judging: Judging,
-    workers: int,
+    workers: Workers,
     same: bool,
     watch: Callable[[Checked], None],
 ) -> list[Checked]:
@@ -171,7 +172,7 @@ async def _checked(
 
     shards = [Shard(device, judging, workers) for device in devices]
     try:
-        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(workers)))
+        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(shard.workers)))
     finally:
         for shard in shards:
             shard.close()

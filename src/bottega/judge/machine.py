@@ -31,19 +31,20 @@ CORES_A_WORKER = 4
 MOST_WORKERS_ON_CPU = 4
 
 
-def worker_count(workers: Workers | str, device: str, cores: int | None = None) -> int:
-    """How many a device gets. On a GPU memory sets its own bound as tasks are admitted, so `auto` goes by the cores alone."""
+def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: int | None = None) -> int:
+    """How many each of `devices` of a kind gets. On a GPU memory sets a bound of its own as tasks are admitted, so `auto` goes by the cores
+    alone, less those that are kept free for timing."""
     if workers == "auto":
-        cores = cores or len(os.sched_getaffinity(0))
+        cores = (cores or len(os.sched_getaffinity(0))) // devices
         if device.partition(":")[0] == "cpu":
             return max(1, min(MOST_WORKERS_ON_CPU, cores // CORES_A_WORKER))
         return max(1, min(MOST_WORKERS, cores - KEPT))
     try:
         count = int(workers)
     except ValueError:
-        raise UsageError(f"workers: {workers!r} is neither a number nor auto") from None
+        raise UsageError(f"--workers {workers}: give a number, or auto") from None
     if count < 1:
-        raise UsageError(f"workers: at least 1, or auto, not {count}")
+        raise UsageError(f"--workers {count}: at least one worker is needed; give a number, or auto")
     return count
 
 
