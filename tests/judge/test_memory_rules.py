@@ -7,6 +7,7 @@ from bottega.judge.memory_rules import (
     RESERVE_BYTES,
     Entry,
     State,
+    counts_as_empty,
     fits,
     is_hindered,
     may_have,
@@ -72,3 +73,10 @@ def test_what_others_should_give_back_is_what_the_first_lacks_who_can_be_served(
     assert wanted_of_others(state(held(1, 20))) == 0
     assert wanted_of_others(state(held(1, 20), waits(2, 6))) == 2 * GIB
     assert wanted_of_others(state(held(1, 20), waits(2, 23), waits(3, 6), strangers=2)) == 4 * GIB
+
+
+def test_a_little_is_always_taken_of_an_empty_card() -> None:
+    assert counts_as_empty(8 * GIB, 7 * GIB)
+    assert not counts_as_empty(8 * GIB, 6 * GIB)
+    assert counts_as_empty(140 * GIB, 130 * GIB)
+    assert not counts_as_empty(140 * GIB, 120 * GIB)

@@ -219,7 +219,9 @@ def bench_command(
             raise UsageError(
                 f"--verify takes tasks, kernels and how they are judged from the record: leave out {', '.join(surplus)}"
             )
-        raise typer.Exit(_verified(record, devices, share, count, seed, worker_count(workers, devices[0], len(devices)), quiet, as_json))
+        raise typer.Exit(
+            _verified(record, devices, share, count, seed, worker_count(workers, devices[0], len(devices)), quiet, as_json)
+        )
     if not tasks:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (backbone is None) == (candidates is None):

@@ -85,7 +85,7 @@ def verify_command(
             typer.echo(f"going on: {finished} attempts of this proof are there already")
         with ExitStack() as stack:
             judge = stack.enter_context(Judge(device, workers=places, baselines=(baseline,), quick=True))
-            pool = stack.enter_context(ThreadPoolExecutor(places))
+            pool = stack.enter_context(ThreadPoolExecutor(places + 1))  # one is written while others are judged
             bench: Workbench | Apprentice
             if writer is not None:
                 bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])

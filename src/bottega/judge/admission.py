@@ -13,7 +13,7 @@ from typing import Any
 from bottega.core.errors import JudgeError, TaskError
 from bottega.judge.memory_ledger import Claim, MemoryLedger
 from bottega.judge.memory_need import Estimate, corrected_bytes, gigabytes, in_words, needed_bytes
-from bottega.judge.memory_rules import EMPTY_SHARE, RESERVE_BYTES
+from bottega.judge.memory_rules import RESERVE_BYTES, counts_as_empty
 
 HOPELESS = 2
 """An estimate may be wrong. One that exceeds the card by more than this factor is believed all the same."""
@@ -33,7 +33,7 @@ class Admitted:
 
     @property
     def on_empty_card(self) -> bool:
-        return self.alone and self.claim.room >= EMPTY_SHARE * self.total - RESERVE_BYTES
+        return self.alone and counts_as_empty(self.total, self.claim.room)
 
 
 class ShortOfMemory(TaskError):

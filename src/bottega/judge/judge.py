@@ -7,6 +7,7 @@ them, and turns the referee's reports into verdicts.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import deque
@@ -47,7 +48,7 @@ class Judge:
         *,
         workers: Workers = "auto",
         require_sandbox: bool = False,
-        say: Callable[[str], None] = lambda line: None,
+        say: Callable[[str], None] = logging.getLogger(__name__).warning,
         **defaults: Any,
     ):
         """`say` gets a line where a verdict waits for long, for memory that others hold."""

@@ -14,8 +14,8 @@ RESERVE_BYTES = 256 << 20
 """Never given away: what the driver takes for itself as processes come and go."""
 AGEING_SECONDS = 3.0
 """Younger ones go past an older one for so long."""
-EMPTY_SHARE = 0.92
-"""A card of which so much is free counts as empty: drivers and desktops hold a little of it always."""
+EMPTY_SHARE, EMPTY_BYTES = 0.08, 3 << 29
+"""A card of which no more than this share, or 1.5 GiB, is taken counts as empty: drivers and desktops hold a little of it always."""
 GIVE_WAY_SECONDS = 10.0
 """How long one who wants the whole card waits for lasting claims to shrink and strangers to go, once everybody else has gone."""
 
@@ -82,8 +82,13 @@ def shortage(state: State, me: Entry) -> int:
 
 def is_hindered(state: State, me: Entry) -> bool:
     """Whether waiting for other claims to end is of no use: strangers, or lasting claims, hold what `me` needs."""
-    wanted = int(EMPTY_SHARE * state.total) if me.whole else me.size
-    return state.best_room(me) < wanted
+    best = state.best_room(me)
+    return not counts_as_empty(state.total, best) if me.whole else best < me.size
+
+
+def counts_as_empty(total: int, room: int) -> bool:
+    """Whether one who has `room` has the card to itself."""
+    return total - RESERVE_BYTES - room <= max(int(EMPTY_SHARE * total), EMPTY_BYTES)
 
 
 def fits(state: State, me: Entry) -> bool:
