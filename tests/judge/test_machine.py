@@ -11,8 +11,17 @@ from bottega.judge.machine import MOST_WORKERS, worker_count
 
 @pytest.mark.parametrize(
     ("device", "cores", "workers"),
-    [("cuda", 16, 12), ("cuda:1", 16, 12), ("cuda", 4, 1), ("cuda", 1, 1), ("cuda", 128, MOST_WORKERS)]
-    + [("cpu", 1, 1), ("cpu", 2, 1), ("cpu", 4, 1), ("cpu", 7, 1), ("cpu", 8, 2), ("cpu", 64, 4)],
+    [
+        ("cuda", 16, 12),
+        ("cuda:1", 16, 12),
+        ("cuda", 4, 1),
+        ("cuda", 128, MOST_WORKERS),
+        ("cpu", 1, 1),
+        ("cpu", 4, 1),
+        ("cpu", 7, 1),
+        ("cpu", 8, 2),
+        ("cpu", 64, 4),
+    ],
 )
 def test_auto_is_what_the_cores_carry(device: str, cores: int, workers: int) -> None:
     assert worker_count("auto", device, cores=cores) == workers

@@ -130,7 +130,10 @@ def test_two_who_want_the_whole_card_have_it_one_after_the_other(hold) -> None:
     two, three = hold(1, "whole"), hold(1, "whole")
     assert (two.word(0.2), three.word(0.2)) == ("", "")
     one.kill()
-    first, second = (two, three) if two.word(30) == "held" else (three, two)
+    waiting = [two, three]
+    while not (had := [one for one in waiting if one.word(0.1) == "held"]):
+        pass
+    (first,), (second,) = had, [one for one in waiting if one not in had]
     assert second.word(0.3) == ""
     first.release()
     assert second.word(30) == "held"

@@ -32,6 +32,7 @@ from bottega.judge.memory_rules import AGEING_SECONDS
 from bottega.judge.session import ENDING_SECONDS, Player, Session, session_key
 from bottega.judge.settings import Settings
 
+_LOG = logging.getLogger(__name__)
 SOURCE_LIMIT = 1 << 20
 SPARE_SESSIONS = 4
 """Tasks that stay up beside those being judged."""
@@ -48,7 +49,7 @@ class Judge:
         *,
         workers: Workers = "auto",
         require_sandbox: bool = False,
-        say: Callable[[str], None] = logging.getLogger(__name__).warning,
+        say: Callable[[str], None] = _LOG.warning,
         **defaults: Any,
     ):
         """`say` gets a line where a verdict waits for long, for memory that others hold."""
