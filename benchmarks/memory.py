@@ -34,7 +34,7 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.judge import Judge
-from bottega.judge.nvml import memory_by_process, memory_info
+from bottega.judge.nvml import gpu_memory, gpu_processes
 
 MB, GB, GIB = 10**6, 10**9, 2**30
 LADDER_GB = (0.016, 0.128, 1.0, 4.0, 12.8, 25.6, 51.2)
@@ -202,7 +202,7 @@ class Sampler:
         self._start = settled(self._index) if self._index is not None else 0
 
     def __enter__(self) -> Sampler:
-        if self._index is not None and not memory_info(self._index)[0]:
+        if self._index is not None and gpu_memory(self._index) is None:
             raise UsageError(
                 "NVIDIA's management library (libnvidia-ml.so.1) does not answer here, and nothing else tells a device's memory"
             )
@@ -223,13 +223,13 @@ class Sampler:
     def _sample(self) -> tuple[int, dict[str, int] | None]:
         """The sum; its parts too, where they come with it."""
         if self._index is not None:
-            return memory_info(self._index)[1] - self._start, None
+            return used_bytes(self._index) - self._start, None
         parts = self._summed(resident)
         return sum(parts.values()), parts
 
     def _by_role(self) -> dict[str, int]:
         """Looked up only where there is a new peak: it takes longer than a reading."""
-        told = memory_by_process(self._index or 0)
+        told = dict(gpu_processes(self._index or 0))
         found = self._summed(lambda pid: told.get(pid, 0))
         return {role: size for role, size in found.items() if size}
 
@@ -244,12 +244,17 @@ class Sampler:
         return found
 
 
+def used_bytes(index: int) -> int:
+    told = gpu_memory(index)
+    return told[1] if told is not None else 0
+
+
 def settled(index: int, patience: float = 5.0) -> int:
     """Bytes in use once they no longer fall: contexts of the row before may still be ending."""
-    used, until = memory_info(index)[1], time.monotonic() + patience
+    used, until = used_bytes(index), time.monotonic() + patience
     while time.monotonic() < until:
         time.sleep(0.5)
-        now = memory_info(index)[1]
+        now = used_bytes(index)
         if now >= used:
             return now
         used = now

@@ -12,7 +12,7 @@ from large_tasks import measured
 from memory import KINDS, Row, Sampler, parents_of_all, resident, role_of, settled
 
 from bottega.core.task import Task
-from bottega.judge.nvml import memory_by_process, memory_info
+from bottega.judge.nvml import gpu_memory, gpu_processes
 
 CHILD = "import sys, time\nheld = bytearray(200_000_000)\nheld[::4096] = bytes(len(held[::4096]))\nprint('here', flush=True)\nsys.stdin.read()\n"
 
@@ -53,18 +53,18 @@ def test_a_childs_memory_is_seen_and_who_holds_it() -> None:
 
 def test_what_is_still_ending_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter([900, 500, 300, 300])
-    monkeypatch.setattr("memory.memory_info", lambda index: (1000, next(readings)))
+    monkeypatch.setattr("memory.gpu_memory", lambda index: (1000, next(readings)))
     monkeypatch.setattr("memory.time.sleep", lambda seconds: None)
     assert settled(0) == 300
 
 
 @pytest.mark.gpu
 def test_the_driver_tells_a_devices_memory() -> None:
-    total, used = memory_info(0)
+    total, used = gpu_memory(0) or (0, 0)
     assert total > 2**30 and 0 < used <= total
-    assert all(size >= 0 for size in memory_by_process(0).values())
+    assert all(size >= 0 for _, size in gpu_processes(0))
 
 
 def test_without_the_library_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bottega.judge.nvml._library", lambda: None)
-    assert memory_info(0) == (0, 0) and memory_by_process(0) == {}
+    assert gpu_memory(0) is None and gpu_processes(0) == []

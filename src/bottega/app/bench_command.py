@@ -28,6 +28,7 @@ from bottega.episodes.budget import Caps
 from bottega.episodes.deliver.files import strict
 from bottega.episodes.settings import StrategyName
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.machine import worker_count
 
 WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
 WHAT, WRITING, MODEL, FOREIGN, JUDGING, RECORD, OUTPUT = (
@@ -133,7 +134,15 @@ def bench_command(
         str, _in(FOREIGN, "--name", help="Who wrote the kernels, for the record; the model or folder if left out.")
     ] = "",
     device: Annotated[str, _in(JUDGING, "--device", help="cpu, cuda, cuda:0,cuda:1, or all: one judge on each.")] = "cpu",
-    workers: Annotated[int, _in(JUDGING, "--workers", help="Kernels built and tried side by side on each device.")] = 1,
+    workers: Annotated[
+        str,
+        _in(
+            JUDGING,
+            "--workers",
+            metavar="N",
+            help="Kernels built and tried side by side on each device; auto: what cores carry.",
+        ),
+    ] = "auto",
     language: Annotated[str | None, _in(JUDGING, "--language", help="To write in: cpp, triton or cuda; by the device.")] = None,
     baseline: Annotated[
         str,
@@ -193,7 +202,7 @@ def bench_command(
 
     Kernels that another system wrote, in KernelBench's run folder or as TASK.py files, under the same rules:
 
-        bottega bench KernelBench --candidates runs/their_run --name theirs --device cuda --workers 8 --out theirs
+        bottega bench KernelBench --candidates runs/their_run --name theirs --device cuda --out theirs
 
     Two kernels of your own, for two built-in tasks, on this CPU; the files are `mine/star_relu.py` and `mine/rms_norm_rows.py`:
 
@@ -220,7 +229,9 @@ def bench_command(
             raise UsageError(
                 f"--verify takes tasks, kernels and how they are judged from the record: leave out {', '.join(surplus)}"
             )
-        raise typer.Exit(_verified(record, devices, share, count, seed, workers, quiet, as_json))
+        raise typer.Exit(
+            _verified(record, devices, share, count, seed, worker_count(workers, devices[0], len(devices)), quiet, as_json)
+        )
     if not tasks:
         raise UsageError("no tasks: name a folder of tasks, a data set, or builtin")
     if (backbone is None) == (candidates is None):
@@ -232,6 +243,7 @@ def bench_command(
     for option, value in (("--at-once", at_once), ("--context", context)):
         if value is not None and value < 1:
             raise UsageError(f"{option} must be at least 1, not {value}")
+    places = worker_count(workers, devices[0], len(devices))
     judging = Judging(kind_of(devices[0]), baselines, precision, mode, quick, timeout, require_kernel)
     writing = None
     if backbone is not None:
@@ -261,7 +273,7 @@ def bench_command(
     caps = Caps(tokens=tokens, money=money)
     command = shlex.join(["bottega", *sys.argv[1:]])
     folder = out if out is not None else next_folder(Path())
-    wish = Wish(settings, folder, devices, workers, at_once, caps, command, tuple(known or ()))
+    wish = Wish(settings, folder, devices, places, at_once, caps, command, tuple(known or ()))
     display = display_for(BenchProgress(baselines[0]), f"bench on {device}", quiet)
 
     def speaker(spent: Sequence[Attempt]) -> Speaker:

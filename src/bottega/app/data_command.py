@@ -24,6 +24,7 @@ from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.machine import worker_count
 from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage, teach_stage
 from bottega.learn.cold_start.data_card import changed_files, read_card, text_of
 from bottega.learn.cold_start.data_files import read_rows
@@ -77,8 +78,14 @@ def build_command(
     seeds: Annotated[str, _in(WHAT, "--seeds", help="Seeds of the teacher: a number of them, or a list with commas.")] = "1",
     device: Annotated[str, _in(MATERIAL, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
     workers: Annotated[
-        int, _in(MATERIAL, "--workers", help="Kernels judged side by side; 0 for 2, or all cores but two with --trust-teacher.")
-    ] = 0,
+        str,
+        _in(
+            MATERIAL,
+            "--workers",
+            metavar="N",
+            help="Kernels judged side by side; auto: what cores carry, all but two with --trust-teacher.",
+        ),
+    ] = "auto",
     teachers: Annotated[int, _in(MATERIAL, "--teachers", help="Processes that teach.")] = 2,
     baseline: Annotated[
         str,
@@ -182,7 +189,7 @@ def build_command(
         device=device,
         languages=languages_of(languages, device),
         seeds=seeds_of(seeds),
-        workers=workers or (max(1, (os.cpu_count() or 3) - 2) if trust_teacher else 2),
+        workers=max(1, (os.cpu_count() or 3) - 2) if trust_teacher and workers == "auto" else worker_count(workers, device),
         teachers=teachers,
         timeout=timeout or (LIMIT_SECONDS if trust_teacher else 60.0),
         baselines=baselines,

@@ -34,6 +34,7 @@ from bottega.episodes.deliver.result import Interval
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.machine import worker_count
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, UNUSABLE, NONE_FOUND, INTERRUPTED = 0, 2, 3, 130
@@ -102,7 +103,10 @@ def optimize_command(
         int | None, _in(SEARCH, "--patience", metavar="KERNELS", help="Stop after this many without progress.")
     ] = None,
     seed: Annotated[int, _in(SEARCH, "--seed", help="Another seed is another search.")] = 0,
-    workers: Annotated[int, _in(SEARCH, "--workers", help="Kernels that are built and tried side by side.")] = 1,
+    workers: Annotated[
+        str,
+        _in(SEARCH, "--workers", metavar="N", help="Kernels that are built and tried side by side; auto: what cores carry."),
+    ] = "auto",
     kernels: Annotated[int | None, _in(BUDGET, "--kernels", help="At most this many kernels.")] = None,
     tokens: Annotated[int | None, _in(BUDGET, "--tokens", help="At most this many tokens, prompts and answers.")] = None,
     money: Annotated[float | None, _in(BUDGET, "--money", help="At most this much, in the currency of the prices.")] = None,
@@ -208,7 +212,7 @@ def optimize_command(
         training=MODES[mode],
         prompts=prompts,
         library="" if no_skills else str(library_folder(library)),
-        workers=workers,
+        workers=worker_count(workers, device),
         command=shlex.join(["bottega", *sys.argv[1:]]),
     )
     prices = chosen_prices(backbone, price_prompt, price_output, money)

@@ -29,6 +29,7 @@ from bottega.episodes.apprentice import Apprentice
 from bottega.judge.facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
+from bottega.judge.machine import worker_count
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.home import open_library
 from bottega.skills.library import Library
@@ -57,7 +58,7 @@ def verify_command(
     threshold: Annotated[float, typer.Option(help="The factor that the gain must surely exceed.")] = 1.05,
     rounds: Annotated[int, typer.Option(help="Pairs on each task, at most.")] = 32,
     seed: Annotated[int, typer.Option(help="The first seed. Another seed is another proof.")] = 0,
-    workers: Annotated[int, typer.Option(help="Attempts side by side.")] = 2,
+    workers: Annotated[str, typer.Option(metavar="N", help="Attempts side by side; auto: what cores carry.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:
     """Prove a card: attempts with it must surely beat attempts without it, on its task and on siblings.
@@ -71,8 +72,7 @@ def verify_command(
         rules = Rules(threshold=threshold, most_rounds=rounds, least_rounds=min(4, rounds), baseline=baseline)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if workers < 1:
-        raise UsageError("--workers is at least 1")
+    places = worker_count(workers, device)
     if (writer is None) is (backbone is None):
         raise UsageError("say who writes the kernels: --writer COMMAND, or --backbone SPEC")
     with open_library(library) as opened:
@@ -85,8 +85,8 @@ def verify_command(
         elif finished and not as_json:
             say(f"going on: {finished} attempts of this proof are there already")
         with ExitStack() as stack:
-            judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
-            pool = stack.enter_context(ThreadPoolExecutor(workers))
+            judge = stack.enter_context(Judge(device, workers=places, baselines=(baseline,), quick=True))
+            pool = stack.enter_context(ThreadPoolExecutor(places + 1))  # one is written while others are judged
             bench: Workbench | Apprentice
             if writer is not None:
                 bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])

@@ -17,6 +17,7 @@ from bottega.app.terminal import Terminal, say
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
+from bottega.judge.machine import worker_count
 from bottega.tasks.load import load_tasks
 from bottega.tasks.synth import CATALOGUE, Benchmark, Finding, Plan, Summary, Tally, parse_shard, run
 
@@ -74,7 +75,9 @@ def synth_command(
         float, typer.Option(help="Similarity to a task of --decontaminate above which a sketch is dropped.")
     ] = 0.9,
     shard: Annotated[str, typer.Option(help="2/8: only every eighth task, from the second on.")] = "1/1",
-    workers: Annotated[int, typer.Option(min=1, help="Tasks that are examined side by side.")] = 1,
+    workers: Annotated[
+        str, typer.Option(metavar="N", help="Tasks that are examined side by side; auto: what cores carry.")
+    ] = "auto",
     compiled: Annotated[bool, typer.Option("--compile", help="Keep only what torch.compile can compile, too.")] = False,
     no_filter: Annotated[bool, typer.Option("--no-filter", help="Do not run anything: unmeasured tasks, at once.")] = False,
     table: Annotated[str, typer.Option("--format", help="jsonl or parquet.")] = "jsonl",
@@ -85,7 +88,7 @@ def synth_command(
 ) -> None:
     """Write new tasks: operators composed into modules, kept when they can be judged fairly.
 
-        bottega tasks synth --count 1000 --device cpu --workers 2 --out my-tasks
+        bottega tasks synth --count 1000 --device cpu --out my-tasks
 
     Or variations of modules that you have, which keep their structure:
 
@@ -114,6 +117,7 @@ def synth_command(
         longest,
         _digest(originals),
     ).checked()
+    places = worker_count(workers, device)
     console = Terminal(stderr=True)
     with Progress(
         TextColumn("{task.description}", markup=False),
@@ -134,10 +138,10 @@ def synth_command(
             if no_filter:
                 summary = run(plan, out, None, benchmark=away, originals=originals, table=table, watch=watch)
             else:
-                with Judge(device, workers=workers, task_timeout=timeout, quick=True) as judge:
+                with Judge(device, workers=places, task_timeout=timeout, quick=True) as judge:
                     examiner = JudgeExaminer(judge, compiled)
                     summary = run(
-                        plan, out, examiner, workers=workers, benchmark=away, originals=originals, table=table, watch=watch
+                        plan, out, examiner, workers=places, benchmark=away, originals=originals, table=table, watch=watch
                     )
         except KeyboardInterrupt:
             say(f"bottega: interrupted; what was examined is kept in {out}, the same command goes on", err=True)

@@ -24,6 +24,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.deliver.final_judge import RunJudge
 from bottega.judge.fingerprint import fingerprint
+from bottega.judge.machine import Workers, worker_count
 
 PROBE = Task(
     "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n    def forward(self, x):\n        return x + 1\n\n\n"
@@ -52,13 +53,13 @@ class Fitness:
 class Shard:
     """One device. Episodes take it for their judge."""
 
-    def __init__(self, device: str, judging: Judging, workers: int = 1, known: Known | None = None) -> None:
+    def __init__(self, device: str, judging: Judging, workers: Workers = "auto", known: Known | None = None) -> None:
         """Without `known` every request is judged, also for a text that was judged before."""
-        self.device, self.workers, self.known = device, workers, known
-        self.judge = RunJudge(device, workers=workers, **judging.options)
+        self.device, self.workers, self.known = device, worker_count(workers, device), known
+        self.judge = RunJudge(device, workers=self.workers, **judging.options)
         self.lost = ""
         """Why it is gone; empty while it is there."""
-        self._looking = ThreadPoolExecutor(workers, thread_name_prefix=f"bench-{device}")
+        self._looking = ThreadPoolExecutor(self.workers, thread_name_prefix=f"bench-{device}")
         self._probing = asyncio.Lock()
 
     def __enter__(self) -> Shard:

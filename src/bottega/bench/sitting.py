@@ -30,6 +30,7 @@ from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import Budget, Caps
 from bottega.episodes.commission import differences
+from bottega.judge.machine import Workers
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
@@ -49,7 +50,7 @@ class Wish:
     settings: BenchSettings
     folder: Path
     devices: tuple[str, ...]
-    workers: int = 1
+    workers: Workers = "auto"
     """Kernels that each device's judge builds and tries side by side."""
     at_once: int = 8
     """Samples that are written at a time, for each device."""

@@ -26,6 +26,7 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.judge.fingerprint import JUDGE_VERSION
+from bottega.judge.machine import Workers
 
 Conclusion = Literal["holds", "does not hold", "another device: only correctness compared", "nothing could be compared"]
 UNCLEAR = (Outcome.INVALID_TASK,)
@@ -84,7 +85,7 @@ async def verify(
     share: float = 0.1,
     count: int | None = None,
     seed: int | None = None,
-    workers: int = 1,
+    workers: Workers = "auto",
     watch: Callable[[Checked], None] = lambda one: None,
 ) -> Verification:
     """Without a seed, chance decides what is judged again: whoever wrote the record must not know which of its kernels will be looked at."""
@@ -144,7 +145,7 @@ async def _checked(
     drawn: Sequence[Attempt],
     devices: Sequence[str],
     judging: Judging,
-    workers: int,
+    workers: Workers,
     same: bool,
     watch: Callable[[Checked], None],
 ) -> list[Checked]:
@@ -177,7 +178,7 @@ async def _checked(
 
     shards = [Shard(device, judging, workers) for device in devices]
     try:
-        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(workers)))
+        await asyncio.gather(*(lane(shard) for shard in shards for _ in range(shard.workers)))
     finally:
         for shard in shards:
             shard.close()

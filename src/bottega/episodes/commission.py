@@ -14,6 +14,7 @@ from bottega.core.event import RunStarted
 from bottega.episodes.budget import Caps
 from bottega.episodes.journal import FILE, Journal
 from bottega.episodes.settings import EpisodeSettings
+from bottega.judge.machine import Workers
 from bottega.tasks.module import Subject
 
 
@@ -29,7 +30,7 @@ class Commission:
     prompts: Path | None = None
     library: str = ""
     """The folder of the skill library; empty for none."""
-    workers: int = 1
+    workers: Workers = "auto"
     command: str = ""
 
     def terms(self) -> dict[str, Any]:

@@ -5,7 +5,20 @@ class InvalidTask(Exception):
     """The text says why, and what to do about it."""
 
 
+_WORDS = (
+    "out of memory",
+    "out_of_memory",
+    "outofmemory",
+    "allocate memory",
+    "defaultcpuallocator",
+    "status_alloc_failed",
+    "more memory than",
+    "fit the memory",
+)
+
+
 def out_of_memory(text: str) -> bool:
-    """Whether an error's text is an allocator's: torch raises a plain RuntimeError for it on a CPU."""
+    """Whether an error's text is about want of memory: an allocator's, a library's, or one of the judge's own. torch raises a plain
+    RuntimeError for it on a CPU, and libraries say it with codes of their own."""
     lowered = text.lower()
-    return "out of memory" in lowered or "allocate memory" in lowered or "defaultcpuallocator" in lowered
+    return any(words in lowered for words in _WORDS)

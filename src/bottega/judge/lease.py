@@ -9,11 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from bottega.core.errors import JudgeError
 
 DOORS = 3
 """How many processes may come or go at the same time."""
@@ -21,11 +24,24 @@ LONG_SECONDS = 0.03
 """As long as a timer may well wait for one who shares."""
 
 
-def open_lease(device: str) -> list[int]:
-    """Descriptors of the gate, the room and a door for a device; pass them to `Lease`, in this process or another."""
+def lease_folder() -> Path:
+    """Where the files of a device's lease and of its memory's ledger lie: ours alone, or else anybody could hold up what we do."""
     folder = Path(tempfile.gettempdir()) / f"bottega-leases-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    name = device.replace(":", "-") if ":" in device or device == "cpu" else f"{device}-0"
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise JudgeError(f"{folder}: belongs to somebody else; remove it, or set TMPDIR to a folder of your own")
+    return folder
+
+
+def device_name(device: str) -> str:
+    """`cuda` and `cuda:0` are one device."""
+    return device.replace(":", "-") if ":" in device or device == "cpu" else f"{device}-0"
+
+
+def open_lease(device: str) -> list[int]:
+    """Descriptors of the gate, the room and a door for a device; pass them to `Lease`, in this process or another."""
+    folder, name = lease_folder(), device_name(device)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     door = f"door{random.randrange(DOORS)}"
     return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("gate", "room", door)]

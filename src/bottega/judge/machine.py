@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from bottega.core.errors import UsageError
 from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.sandbox.compilers import COMPILES
+from bottega.judge.sandbox.free_cores import KEPT
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 
@@ -20,6 +23,31 @@ QUICK_CONNECTIONS = "1"
 """Queues between a process and the GPU, of a judge that is quick by default. With the driver's own number, eight, a context takes 127 ms
 to make and 52 to end, with one 46 and 19, by one process at a time: more than all else that a quick verdict needs. A module that runs
 kernels on several streams at once may gain less by it; a full verdict shows what it gains."""
+
+Workers = int | Literal["auto"]
+"""Verdicts side by side: a number, or as many as cores and memory carry."""
+MOST_WORKERS = 16
+"""More wait for the driver, which makes contexts one after the other."""
+CORES_A_WORKER = 4
+"""Of a CPU that kernels are timed on: below that a verdict that is being built takes the cores of the one that is tried."""
+MOST_WORKERS_ON_CPU = 4
+
+
+def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: int | None = None) -> int:
+    """How many each of `devices` of a kind gets. On a GPU memory sets a bound of its own as tasks are admitted, so `auto` goes by the cores
+    alone, less those that are kept free for timing."""
+    if workers == "auto":
+        cores = (cores or len(os.sched_getaffinity(0))) // devices
+        if device.partition(":")[0] == "cpu":
+            return max(1, min(MOST_WORKERS_ON_CPU, cores // CORES_A_WORKER))
+        return max(1, min(MOST_WORKERS, cores - KEPT))
+    try:
+        count = int(workers)
+    except ValueError:
+        raise UsageError(f"--workers {workers}: give a number, or auto") from None
+    if count < 1:
+        raise UsageError(f"--workers {count}: at least one worker is needed; give a number, or auto")
+    return count
 
 
 @dataclass

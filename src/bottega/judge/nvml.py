@@ -1,4 +1,4 @@
-"""Clocks, power, throttling and memory of the GPU through NVIDIA's management library; empty where it is not there."""
+"""Clocks, power, throttling and memory of the GPU through NVIDIA's management library, which needs no context; empty where it is not there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from functools import cache
 from typing import Any
 
 _SM_CLOCK, _MEMORY_CLOCK = 1, 2
+_MOST_PROCESSES = 256
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint), ("bytes", ctypes.c_ulonglong), ("instance", ctypes.c_uint), ("part", ctypes.c_uint)]
 
 
 @cache
@@ -19,48 +28,38 @@ def _library() -> ctypes.CDLL | None:
     return library if library.nvmlInit_v2() == 0 else None
 
 
-class _Memory(ctypes.Structure):
-    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+def _handle(library: ctypes.CDLL, index: int) -> ctypes.c_void_p | None:
+    handle = ctypes.c_void_p()
+    return handle if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)) == 0 else None
 
 
-def memory_info(index: int = 0) -> tuple[int, int]:
-    """Bytes that the device has and that are used, by whomever; zeros where nobody can say."""
-    library, handle, memory = _library(), ctypes.c_void_p(), _Memory()
-    if (
-        library is None
-        or library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)) != 0
-        or library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != 0
-    ):
-        return 0, 0
-    return memory.total, memory.used
+def gpu_memory(index: int = 0) -> tuple[int, int] | None:
+    """Bytes that the card has, and those that are not free, whoever holds them."""
+    library = _library()
+    handle = None if library is None else _handle(library, index)
+    memory = _Memory()
+    if library is None or handle is None or library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) != 0:
+        return None
+    return memory.total, memory.total - memory.free
 
 
-class _Process(ctypes.Structure):
-    _fields_ = [
-        ("pid", ctypes.c_uint),
-        ("used", ctypes.c_ulonglong),
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
-    ]
-
-
-def memory_by_process(index: int = 0) -> dict[int, int]:
-    """Bytes by process id, as far as the driver tells: inside a container often nothing, or ids of the host."""
-    library, handle = _library(), ctypes.c_void_p()
-    if library is None or library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)) != 0:
-        return {}
-    count, found = ctypes.c_uint(256), (_Process * 256)()
+def gpu_processes(index: int = 0) -> list[tuple[int, int]]:
+    """Process ids on the card with their bytes, largest first, as far as it is told: containers often hide them."""
+    library = _library()
+    handle = None if library is None else _handle(library, index)
+    if library is None or handle is None or not hasattr(library, "nvmlDeviceGetComputeRunningProcesses_v3"):
+        return []
+    count, found = ctypes.c_uint(_MOST_PROCESSES), (_Process * _MOST_PROCESSES)()
     if library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), found) != 0:
-        return {}
-    return {each.pid: each.used for each in found[: count.value] if each.used != 2**64 - 1}
+        return []
+    known = [(row.pid, row.bytes) for row in found[: count.value] if row.pid and row.bytes < 1 << 60]
+    return sorted(known, key=lambda row: -row[1])
 
 
 def gpu_conditions(index: int = 0) -> dict[str, Any]:
     library = _library()
-    if library is None:
-        return {}
-    handle = ctypes.c_void_p()
-    if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)) != 0:
+    handle = None if library is None else _handle(library, index)
+    if library is None or handle is None:
         return {}
     found: dict[str, Any] = {}
     value = ctypes.c_uint()

@@ -16,10 +16,13 @@ from typing import Any
 
 from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
+from bottega.judge.admission import Admission, Admitted, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
 from bottega.judge.forkserver import Cell, CellExit
+from bottega.judge.invalid import out_of_memory
 from bottega.judge.lease import open_lease
 from bottega.judge.machine import Machine, end_cells, using
+from bottega.judge.memory_need import GUESS, Estimate
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
@@ -27,6 +30,8 @@ from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken
 ENDING_SECONDS = 0.2
 """From a process's last word to its end, when it ends by itself."""
 GRACE_SECONDS = 3.0
+ESTIMATE_SECONDS = 60.0
+"""More than the referee takes to estimate a task's memory, which it does under a limit of its own."""
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time when it is brought up."""
 START_SECONDS = 60.0
@@ -103,7 +108,10 @@ class Player:
 
 
 class Session:
-    def __init__(self, machine: Machine, task: Task, settings: Settings):
+    def __init__(
+        self, machine: Machine, task: Task, settings: Settings, admission: Admission | None = None, alone: bool = False
+    ):
+        """With `admission`, memory of the device is claimed before it is touched; `alone` claims all of it."""
         self.machine = machine
         self.task = task
         self.settings = settings
@@ -112,6 +120,9 @@ class Session:
         self.cells: list[Cell] = []
         self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
+        self.admission = admission
+        self.admitted: Admitted | None = None
+        self.alone = alone
         try:
             self._open()
         except BaseException:
@@ -145,7 +156,11 @@ class Session:
         return dict(reply["fitness"])
 
     def close(self, *, at_once: bool = False) -> None:
-        end_cells(self.machine, self.cells, at_once)
+        try:
+            end_cells(self.machine, self.cells, at_once)
+        finally:
+            if self.admitted is not None:
+                self.admitted.claim.release()  # not before its processes are gone, and their memory with them
         for cell in self.cells:
             cell.reins.close()
         self.cells = []
@@ -164,6 +179,7 @@ class Session:
             self.cells.append(
                 self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, sends_descriptors=True)
             )
+            self._claim(len(names))
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
@@ -181,10 +197,28 @@ class Session:
                 os.close(descriptor)
         reply = self._answer(self.settings.task_timeout + OPENING_SECONDS)
         if "opened" not in reply:
-            raise TaskError(
-                f"{self.task.label}: {reply.get('invalid') or reply.get('broken') or 'the task could not be brought up'}"
-            )
+            raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))
         self.facts = reply["facts"]
+        if self.admission is not None and self.admitted is not None:
+            self.admission.opened(self.admitted, self.facts)
+
+    def _claim(self, baselines: int) -> None:
+        """Have memory for the task before anything of it is on the device. The wait counts against nobody's time."""
+        if self.admission is not None:
+            self.admitted = self.admission.admit(self.task.label, self.key, self._estimate, baselines, self.alone)
+
+    def _estimate(self) -> Estimate:
+        payload = payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))
+        try:
+            self._tell({"do": "estimate"}, [payload])
+        finally:
+            os.close(payload)
+        return Estimate.from_json(self._answer(ESTIMATE_SECONDS).get("estimate")) or GUESS
+
+    def _refused(self, text: str) -> TaskError:
+        if self.admitted is not None and out_of_memory(text):
+            return ShortOfMemory(f"{self.task.label}: {text}", self.admitted)
+        return TaskError(f"{self.task.label}: {text}")
 
     def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, sends_descriptors: bool = False) -> Cell:
         huge = Limits(
@@ -218,7 +252,7 @@ class Session:
             ) from None
         except (Departed, ProtocolBroken):
             ended = self.cells[0].wait(1.0) if self.cells else None
-            raise TaskError(f"{self.task.label}: {_ending(ended)}") from None
+            raise self._refused(_ending(ended)) from None
 
 
 def session_key(task: Task, settings: Settings) -> tuple[Any, ...]:

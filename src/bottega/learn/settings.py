@@ -94,7 +94,8 @@ class RolloutSettings(Section):
     max_tokens: Positive = 2048
     language: Literal["cpp", "triton", "cuda"] | None = None
     style: Literal["terse", "compact", "full"] = "compact"
-    judge_workers: Positive = 1
+    judge_workers: Positive | Literal["auto"] = "auto"
+    """Kernels judged side by side; `auto` is what the cores carry."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
     """Seconds that one kernel may take, from building to the last check. A step ends no sooner than its slowest kernel."""
     slots: Positive | None = None

@@ -1,0 +1,124 @@
+"""Admission of tasks to a GPU: memory is claimed before a task is opened, and want of memory that others caused is never a verdict.
+
+What ran out of memory beside others is tried once more alone on the card. Only what does not fit then is the task's fault, or the
+candidate's; where strangers hold the card even then, nobody is blamed and no verdict is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from bottega.core.errors import JudgeError, TaskError
+from bottega.judge.memory_ledger import Claim, MemoryLedger
+from bottega.judge.memory_need import Estimate, corrected_bytes, gigabytes, in_words, needed_bytes
+from bottega.judge.memory_rules import RESERVE_BYTES, counts_as_empty
+
+HOPELESS = 2
+"""An estimate may be wrong. One that exceeds the card by more than this factor is believed all the same."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A task that may be opened."""
+
+    label: str
+    key: Hashable
+    claim: Claim
+    estimate: Estimate
+    need: int
+    total: int
+    alone: bool
+
+    @property
+    def on_empty_card(self) -> bool:
+        return self.alone and counts_as_empty(self.total, self.claim.room)
+
+
+class ShortOfMemory(TaskError):
+    """A task that was admitted did not find the memory to open."""
+
+    def __init__(self, text: str, admitted: Admitted):
+        super().__init__(text)
+        self.admitted = admitted
+
+
+class Admission:
+    """Of one judge. `give_way` closes what that judge can do without, so many bytes of it."""
+
+    def __init__(
+        self,
+        ledger: MemoryLedger,
+        give_way: Callable[[int], None] = lambda size: None,
+        given_up: Callable[[], bool] = lambda: False,
+        say: Callable[[str], None] = lambda line: None,
+    ):
+        self.ledger = ledger
+        self.give_way = give_way
+        self.given_up = given_up
+        self.say = say
+        self._seen: dict[Hashable, tuple[Estimate, int]] = {}
+        """What tasks took when they were open: better than an estimate for opening them again."""
+        self._alone: set[Hashable] = set()
+        """Tasks that did not open beside others, for whom nobody could say what they took."""
+
+    def admit(self, label: str, key: Hashable, estimated: Callable[[], Estimate], baselines: int, alone: bool) -> Admitted:
+        """Waits until there is room. Raises `TaskError` for what no card of this size can hold, and `JudgeError` where strangers hold it."""
+        estimate, need = self._seen.get(key) or _with_need(estimated(), baselines)
+        total = self.ledger.total
+        if total and need > HOPELESS * total:
+            raise TaskError(f"{label}: {_too_large(estimate, need, total)}")
+        alone = alone or key in self._alone or need > total - RESERVE_BYTES
+        claim = self.ledger.claim(need, label, whole=alone, give_way=self.give_way, say=self.say, given_up=self.given_up)
+        return Admitted(label, key, claim, estimate, need, total, alone)
+
+    def opened(self, admitted: Admitted, facts: dict[str, Any]) -> None:
+        """Correct the claim by what was seen. One who is alone keeps the card until the verdict, since the candidate may be what needs it."""
+        peak = facts.get("peak_bytes")
+        if not isinstance(peak, int) or isinstance(peak, bool) or peak <= 0:
+            return
+        taken = corrected_bytes(admitted.estimate, peak)
+        self._seen[admitted.key] = admitted.estimate, taken
+        self._alone.discard(admitted.key)
+        if not admitted.alone:
+            admitted.claim.correct(taken)
+
+    def not_beside_others(self, admitted: Admitted) -> None:
+        """It did not open beside others: from now on it has the card alone, until somebody can say what it takes."""
+        self._alone.add(admitted.key)
+
+    def refusal(self, admitted: Admitted) -> TaskError | JudgeError:
+        """What to raise for a task that found too little memory alone on the card."""
+        if admitted.on_empty_card:
+            return TaskError(f"{admitted.label}: {_too_large(admitted.estimate, admitted.need, admitted.total)}")
+        return self._not_its_fault(admitted)
+
+    def candidate_ran_short(self, admitted: Admitted) -> JudgeError | None:
+        """What to raise for a candidate that ran out of memory alone on the card; None: it has itself to blame."""
+        if admitted.on_empty_card or admitted.claim.room >= HOPELESS * admitted.need:
+            return None
+        return self._not_its_fault(admitted)
+
+    def wanted(self, seconds: float = 0.0) -> bool:
+        """Whether anybody, here or in another process, has waited for so long."""
+        return self.ledger.waiting(seconds) > 0
+
+    def _not_its_fault(self, admitted: Admitted) -> JudgeError:
+        who = self.ledger.card.holders()
+        return JudgeError(
+            f"{admitted.label}: found {gigabytes(max(0, admitted.claim.room))} GB of the card's {gigabytes(admitted.total)} free, too little; "
+            f"others hold the rest{f' ({who})' if who else ''}: end them, or use another device"
+        )
+
+
+def _with_need(estimate: Estimate, baselines: int) -> tuple[Estimate, int]:
+    return estimate, needed_bytes(estimate, baselines)
+
+
+def _too_large(estimate: Estimate, need: int, total: int) -> str:
+    """One sentence; it has the words by which want of memory is told."""
+    if need > total:
+        return f"needs {in_words(estimate, need)}, the card has {gigabytes(total)}; use smaller shapes"
+    told = in_words(estimate, need)
+    return f"does not fit the memory of the empty card, {gigabytes(total)} GB, although estimated to need {told}; use smaller shapes"

@@ -1,0 +1,113 @@
+"""Who may have memory of a device next: the rules of the ledger, as functions of its entries and of what the card says.
+
+Whoever fits is let in, so that small tasks go on while a large one waits; but nobody is let in past one that has waited for long and could
+be served. So nobody starves, and nobody waits for one that only a stranger keeps out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+RESERVE_BYTES = 256 << 20
+"""Never given away: what the driver takes for itself as processes come and go."""
+AGEING_SECONDS = 3.0
+"""Younger ones go past an older one for so long."""
+EMPTY_SHARE, EMPTY_BYTES = 0.08, 3 << 29
+"""A card of which no more than this share, or 1.5 GiB, is taken counts as empty: drivers and desktops hold a little of it always."""
+GIVE_WAY_SECONDS = 10.0
+"""How long one who wants the whole card waits for lasting claims to shrink and strangers to go, once everybody else has gone."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One slot of the ledger."""
+
+    slot: int
+    state: Literal["waiting", "held"]
+    size: int
+    ticket: int
+    since: float
+    """On the monotonic clock, which all processes of a machine share."""
+    whole: bool = False
+    """Wants all of the card, beside nobody but lasting claims."""
+    lasting: bool = False
+    """Of somebody who does not go away by waiting, such as a model in memory; it may shrink."""
+    name: str = ""
+    process: int = 0
+
+
+@dataclass(frozen=True)
+class State:
+    """The ledger at a moment."""
+
+    entries: tuple[Entry, ...]
+    total: int
+    strangers: int
+    """Bytes that are taken on the card by processes without a claim."""
+    now: float
+
+    @property
+    def held(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.state == "held"]
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """Oldest first."""
+        return sorted((entry for entry in self.entries if entry.state == "waiting"), key=lambda entry: entry.ticket)
+
+    @property
+    def lasting(self) -> int:
+        return sum(entry.size for entry in self.held if entry.lasting)
+
+    def room_beside(self, held: Sequence[Entry], me: Entry) -> int:
+        return self.total - RESERVE_BYTES - self.strangers - sum(entry.size for entry in held if entry.slot != me.slot)
+
+    def room(self, me: Entry) -> int:
+        """What `me` could have now. May be negative."""
+        return self.room_beside(self.held, me)
+
+    def best_room(self, me: Entry) -> int:
+        """What `me` could have once everybody has gone who will."""
+        return self.room_beside([entry for entry in self.held if entry.lasting], me)
+
+
+def shortage(state: State, me: Entry) -> int:
+    """Bytes that others would have to give back before `me` fits; 0 when it does."""
+    if me.whole:
+        return sum(entry.size for entry in state.held if not entry.lasting and entry.slot != me.slot)
+    return max(0, me.size - state.room(me))
+
+
+def is_hindered(state: State, me: Entry) -> bool:
+    """Whether waiting for other claims to end is of no use: strangers, or lasting claims, hold what `me` needs."""
+    best = state.best_room(me)
+    return not counts_as_empty(state.total, best) if me.whole else best < me.size
+
+
+def counts_as_empty(total: int, room: int) -> bool:
+    """Whether one who has `room` has the card to itself."""
+    return total - RESERVE_BYTES - room <= max(int(EMPTY_SHARE * total), EMPTY_BYTES)
+
+
+def fits(state: State, me: Entry) -> bool:
+    return shortage(state, me) == 0 and not (me.whole and is_hindered(state, me))
+
+
+def is_passed_over(state: State, me: Entry) -> bool:
+    """Whether somebody older has waited too long for `me` to go first."""
+    return any(
+        other.ticket < me.ticket and state.now - other.since > AGEING_SECONDS and (other.whole or not is_hindered(state, other))
+        for other in state.waiting
+        if other.slot != me.slot
+    )
+
+
+def may_have(state: State, me: Entry) -> bool:
+    return fits(state, me) and not is_passed_over(state, me)
+
+
+def wanted_of_others(state: State) -> int:
+    """What would have to be given back for the first one in the queue that could be served."""
+    return next((shortage(state, one) for one in state.waiting if one.whole or not is_hindered(state, one)), 0)

@@ -1,0 +1,82 @@
+"""The rules of the ledger, on states that are written down."""
+
+from __future__ import annotations
+
+from bottega.judge.memory_rules import (
+    AGEING_SECONDS,
+    RESERVE_BYTES,
+    Entry,
+    State,
+    counts_as_empty,
+    fits,
+    is_hindered,
+    may_have,
+    shortage,
+    wanted_of_others,
+)
+
+GIB = 1 << 30
+NOW = 1000.0
+
+
+def held(slot: int, gib: float, **more: object) -> Entry:
+    return Entry(slot, "held", int(gib * GIB), slot, NOW - 100, **more)  # type: ignore[arg-type]
+
+
+def waits(slot: int, gib: float, seconds: float = 0.0, **more: object) -> Entry:
+    return Entry(slot, "waiting", int(gib * GIB), slot, NOW - seconds, **more)  # type: ignore[arg-type]
+
+
+def state(*entries: Entry, total: float = 24, strangers: float = 0) -> State:
+    return State(entries, int(total * GIB) + RESERVE_BYTES, int(strangers * GIB), NOW)
+
+
+def test_what_fits_is_let_in_and_what_does_not_waits() -> None:
+    me, large = waits(2, 4), waits(3, 5)
+    assert may_have(state(held(1, 20), me), me)
+    assert not may_have(state(held(1, 20), large), large)
+    assert shortage(state(held(1, 20), large), large) == GIB
+    assert not may_have(state(held(1, 20), me, strangers=1), me)
+
+
+def test_small_ones_go_past_a_large_one_until_it_has_waited_for_long() -> None:
+    small = waits(9, 2)
+    young, old = waits(2, 20, AGEING_SECONDS / 2), waits(2, 20, 2 * AGEING_SECONDS)
+    assert may_have(state(held(1, 10), young, small), small)
+    assert not may_have(state(held(1, 10), old, small), small)
+    assert may_have(state(held(1, 3), old, small), old)
+
+
+def test_nobody_waits_behind_one_whom_only_strangers_keep_out() -> None:
+    old, small = waits(2, 20, 60), waits(9, 2)
+    crowded = state(held(1, 2), old, small, strangers=10)
+    assert is_hindered(crowded, old) and not is_hindered(crowded, small)
+    assert may_have(crowded, small)
+    beside_a_model = state(held(1, 10, lasting=True), old, small)
+    assert is_hindered(beside_a_model, old)
+    assert may_have(beside_a_model, small)
+
+
+def test_the_whole_card_is_had_when_everybody_but_lasting_ones_has_gone() -> None:
+    whole = waits(5, 24, 60, whole=True)
+    assert not fits(state(held(1, 1), whole), whole)
+    assert shortage(state(held(1, 1), held(2, 2, lasting=True), whole), whole) == GIB
+    assert fits(state(held(2, 1, lasting=True), whole), whole)
+    assert not fits(state(held(2, 4, lasting=True), whole), whole)  # it may still shrink, for a while
+    small = waits(9, 1)
+    assert not may_have(state(whole, small), small)
+    mine = held(5, 24, whole=True)
+    assert not may_have(state(mine, small), small)
+
+
+def test_what_others_should_give_back_is_what_the_first_lacks_who_can_be_served() -> None:
+    assert wanted_of_others(state(held(1, 20))) == 0
+    assert wanted_of_others(state(held(1, 20), waits(2, 6))) == 2 * GIB
+    assert wanted_of_others(state(held(1, 20), waits(2, 23), waits(3, 6), strangers=2)) == 4 * GIB
+
+
+def test_a_little_is_always_taken_of_an_empty_card() -> None:
+    assert counts_as_empty(8 * GIB, 7 * GIB)
+    assert not counts_as_empty(8 * GIB, 6 * GIB)
+    assert counts_as_empty(140 * GIB, 130 * GIB)
+    assert not counts_as_empty(140 * GIB, 120 * GIB)
