@@ -99,7 +99,10 @@ def bench_command(
     ] = "selector",
     proved_only: Annotated[bool, _in(WRITING, "--proved-only", help="Offer admitted skills only, not proposed ones.")] = False,
     seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
-    at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
+    at_once: Annotated[
+        int | None,
+        _in(WRITING, "--at-once", help="Samples under way at a time, for each device; 8, or 256 by a model on the judge's device."),
+    ] = None,
     temperature: Annotated[
         float | None,
         _in(MODEL, "--temperature", help="0 takes the likeliest answer; 1, or what suits the embedded model."),

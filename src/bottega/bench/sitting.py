@@ -30,6 +30,7 @@ from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import Budget, Caps
 from bottega.episodes.commission import differences
+from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
@@ -38,10 +39,9 @@ NAMING_TASKS = ("tasks", "levels", "only", "limit")
 """How tasks were named says nothing where they are the same ones. Where the candidates lay says nothing either: they are compared
 themselves."""
 
-BESIDE = (
-    "the model draws its answers on this machine while kernels are timed here, which widens the intervals; "
-    "for figures to publish, give it a device of its own (local:PATH?device=cuda:1), or serve it elsewhere"
-)
+AT_ONCE, AT_ONCE_SHARED = 8, 256
+"""Samples that are written at a time: by a model elsewhere, and by one that draws on the judge's own device, where drawing and judging
+take turns, so that each turn is to do as much as it can."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Wish:
     devices: tuple[str, ...]
     workers: int = 1
     """Kernels that each device's judge builds and tries side by side."""
-    at_once: int = 8
-    """Samples that are written at a time, for each device."""
+    at_once: int | None = None
+    """Samples that are written at a time, for each device; as suits the model where nothing is said."""
     caps: Caps = field(default_factory=Caps)
     command: str = ""
     known: tuple[Path, ...] = ()
@@ -92,12 +92,14 @@ async def sit(
             stack.callback(shard.close)
         there = _is_there(wish.folder, head)
         speaker = prompts = None
+        phases = Phases()
         if settings.writing is not None:
             prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
             speaker = open_speaker(read_run(wish.folder).attempts if there else ())
             stack.push_async_callback(speaker.close)
-            if settings.writing.in_process:
-                say(BESIDE)
+            phases = share_device(speaker)
+            if any(device_name(device) == phases.device for device in wish.devices):
+                say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
             begin(wish.folder, head)
         recorder = stack.enter_context(Recorder(wish.folder, say))
@@ -111,9 +113,9 @@ async def sit(
             work: Work = _readers(foreign, recorder)
         else:
             assert speaker is not None and prompts is not None
-            work = _writers(wish, recorder, speaker, prompts, stack)
+            work = _writers(wish, recorder, speaker, prompts, phases, stack)
         say(f"run in {wish.folder}")
-        run = Run(recorder, tasks.tasks, shards, work, watch)
+        run = Run(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
         record = _record(recorder.run, say) if whole else None
         return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
@@ -196,7 +198,9 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
     return Readers(foreign.kernels)
 
 
-def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, stack: contextlib.AsyncExitStack) -> Writers:
+def _writers(
+    wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, phases: Phases, stack: contextlib.AsyncExitStack
+) -> Writers:
     settings = wish.settings
     assert settings.writing is not None
     library = _open_library(settings.writing.library, wish.folder)
@@ -209,7 +213,10 @@ def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts,
         tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
         money=sum(attempt.money for attempt in attempts),
     )
-    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, wish.at_once)
+    shared = any(device_name(device) == phases.device for device in wish.devices)
+    most = min(AT_ONCE_SHARED, getattr(getattr(speaker, "backbone", None), "slots", AT_ONCE_SHARED)) if shared else AT_ONCE
+    at_once = wish.at_once or most
+    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, at_once, phases)
 
 
 def _open_library(named: str, folder: Path) -> Library | None:
