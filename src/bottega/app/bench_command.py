@@ -101,7 +101,11 @@ def bench_command(
     seed: Annotated[int, _in(WRITING, "--seed", help="Of drawing answers, and of drawing what --verify judges again.")] = 0,
     at_once: Annotated[
         int | None,
-        _in(WRITING, "--at-once", help="Samples under way at a time, for each device; 8, or 256 by a model on the judge's device."),
+        _in(
+            WRITING,
+            "--at-once",
+            help="Samples under way at a time, for each device; 8, or 256 by a model on the judge's device.",
+        ),
     ] = None,
     temperature: Annotated[
         float | None,

@@ -42,6 +42,8 @@ class PagedRunner:
         self.capacity = capacity // PAGE * PAGE
         self._pages = Pages(0)
         """Of the cache as it is now: it grows with what is asked for, up to the capacity, and can be handed back."""
+        self._most = self.capacity // PAGE
+        """Pages that there may be; fewer after the memory was found to be short, until the cache is handed back."""
         self.claimed: Callable[[int], None] = lambda cache_bytes: None
         """Told how large the cache is to be before it grows, and after it was handed back."""
         self._batch = Batch(slots, context, STEPS + 1, ends, self._device)
@@ -74,20 +76,21 @@ class PagedRunner:
                 yield
 
     def reserve(self, tokens: int) -> None:
-        wanted = min(-(-tokens // PAGE), self.capacity // PAGE)
+        wanted = min(-(-tokens // PAGE), self._most)
         if wanted <= self._pages.count:
             return
         # at least twice as many: drafts that come one by one are not to have the graphs recorded each time
-        wanted = min(max(wanted, 2 * self._pages.count), self.capacity // PAGE)
+        wanted = min(max(wanted, 2 * self._pages.count), self._most)
         try:
             self._resize(wanted)
         except torch.OutOfMemoryError:
-            self._resize(self._affordable(wanted))
+            self._most = max(self._pages.count, min(wanted, self._affordable()))
+            self._resize(self._most)
 
     def hand_back(self) -> None:
         if self.cache_bytes <= self._small:
             return
-        self._pages = Pages(0)
+        self._pages, self._most = Pages(0), self.capacity // PAGE
         self._decoder.resize(0)
         release_unused(self._device)
         self.claimed(0)
@@ -102,10 +105,10 @@ class PagedRunner:
     def _page_bytes(self) -> int:
         return self.weights.shape.cache_bytes(self.weights.dtype) * PAGE
 
-    def _affordable(self, wanted: int) -> int:
-        """As many pages as there is memory for beside those that there are."""
+    def _affordable(self) -> int:
+        """As many pages as there is memory for beside those that there are, with some left."""
         release_unused(self._device)
-        return min(wanted, (free_memory(str(self._device)) or 0) // 2 // self._page_bytes)
+        return (free_memory(str(self._device)) or 0) // 2 // self._page_bytes
 
     def take(self, draft: Draft) -> bool:
         if len(self._held) == self.slots:

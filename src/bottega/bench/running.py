@@ -21,7 +21,7 @@ from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
 from bottega.bench.work import Work
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
-from bottega.episodes.phases import Phases
+from bottega.episodes.phases import Now, Phases
 
 REFUSALS_IN_A_ROW = 8
 """After so many samples in a row to which the backbone gave no answer, it is at fault and the run stops."""
@@ -54,7 +54,8 @@ class Noted:
     text: str
 
 
-Watch = Callable[[Begun | Kept | Noted], None]
+Watch = Callable[[Begun | Kept | Noted | Now], None]
+"""May be called from any thread."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Run:
         self._begun = {task for task, _, _ in self.recorder.attempts}
         queue, whole, done = self._queue()
         self.watch(Begun(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases))
+        self.phases.hear = self.watch
         for shard in self.shards:
             shard.look = partial(self._look, shard)
         lanes = [self._lane(shard, queue) for shard in self.shards for _ in range(self.work.lanes(shard))]

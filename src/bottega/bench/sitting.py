@@ -5,6 +5,7 @@ The same wish in the same folder goes on where the last sitting ended, however t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import time
@@ -26,11 +27,13 @@ from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.bench.work import Readers, Work, Writers
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import Budget, Caps
 from bottega.episodes.commission import differences
 from bottega.episodes.phases import Phases, device_name, share_device
+from bottega.judge.facts import device_facts
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
 
@@ -98,7 +101,7 @@ async def sit(
             speaker = open_speaker(read_run(wish.folder).attempts if there else ())
             stack.push_async_callback(speaker.close)
             phases = share_device(speaker)
-            if any(device_name(device) == phases.device for device in wish.devices):
+            if _share_a_device(phases, wish):
                 say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
             begin(wish.folder, head)
@@ -113,7 +116,8 @@ async def sit(
             work: Work = _readers(foreign, recorder)
         else:
             assert speaker is not None and prompts is not None
-            work = _writers(wish, recorder, speaker, prompts, phases, stack)
+            facts = {device: await asyncio.to_thread(device_facts, device) for device in wish.devices}
+            work = _writers(wish, recorder, speaker, prompts, phases, facts, stack)
         say(f"run in {wish.folder}")
         run = Run(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
@@ -199,8 +203,9 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
 
 
 def _writers(
-    wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, phases: Phases, stack: contextlib.AsyncExitStack
-) -> Writers:
+    wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
+    stack: contextlib.AsyncExitStack,
+) -> Writers:  # fmt: skip
     settings = wish.settings
     assert settings.writing is not None
     library = _open_library(settings.writing.library, wish.folder)
@@ -213,10 +218,15 @@ def _writers(
         tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
         money=sum(attempt.money for attempt in attempts),
     )
-    shared = any(device_name(device) == phases.device for device in wish.devices)
-    most = min(AT_ONCE_SHARED, getattr(getattr(speaker, "backbone", None), "slots", AT_ONCE_SHARED)) if shared else AT_ONCE
-    at_once = wish.at_once or most
-    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, at_once, phases)
+    usual = AT_ONCE
+    if _share_a_device(phases, wish):
+        usual = min(AT_ONCE_SHARED, getattr(getattr(speaker, "backbone", None), "slots", AT_ONCE_SHARED))
+    at_once = wish.at_once or usual
+    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, at_once, phases, facts)
+
+
+def _share_a_device(phases: Phases, wish: Wish) -> bool:
+    return any(device_name(device) == phases.device for device in wish.devices)
 
 
 def _open_library(named: str, folder: Path) -> Library | None:

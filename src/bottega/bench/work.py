@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +27,6 @@ from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import FILE, Journal, read_events
 from bottega.episodes.phases import Phases
 from bottega.episodes.workshop import Workshop
-from bottega.judge.facts import device_facts
 from bottega.skills.library import Library
 
 Sample = list[tuple[Attempt, str]]
@@ -72,9 +70,10 @@ class Writers:
     prompts: Prompts
     budget: Budget
     at_once: int
-    phases: Phases = field(default_factory=Phases)
+    phases: Phases
+    facts: dict[str, DeviceFacts]
+    """By device."""
     chunk: int = 1
-    facts: dict[str, DeviceFacts] = field(default_factory=dict)
 
     def lanes(self, shard: Shard) -> int:
         return max(self.at_once, shard.workers)
@@ -84,13 +83,9 @@ class Writers:
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
         settings = self.writing.episode(shard.device, self.judging)
-        if shard.device not in self.facts:
-            self.facts[shard.device] = await asyncio.to_thread(device_facts, shard.device)
         with Journal(self.folder / SAMPLES / task.id / str(number)) as journal:
-            facts = self.facts[shard.device]
-            workshop = Workshop(
-                self.speaker, shard, self.library, self.prompts, facts, journal, self.budget, shared=self.phases
-            )
+            given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
+            workshop = Workshop(self.speaker, shard, *given, shared=self.phases)
             cut = ""
             try:
                 await run_episode(workshop, task, settings, f"{task.id}/sample{number}")

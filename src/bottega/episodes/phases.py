@@ -37,6 +37,14 @@ class Now:
     waiting: int
     """Sections of the other kind that wait for their phase."""
 
+    @property
+    def told(self) -> str:
+        """In a few words; nothing where nothing is under way."""
+        if self.phase is None or not self.inside:
+            return ""
+        doing, waits = ("drawing answers", "kernels") if self.phase == "generate" else ("judging kernels", "answers")
+        return f"{doing}: {self.inside} under way" + (f", {self.waiting} {waits} wait" if self.waiting else "")
+
 
 class Phases:
     """Of one device, for any threads and event loops. Without a device nobody ever waits: the model and the judge have one each."""

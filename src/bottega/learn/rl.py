@@ -28,7 +28,7 @@ from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import FILE, Journal
-from bottega.episodes.phases import share_device
+from bottega.episodes.phases import Now, share_device
 from bottega.episodes.workshop import Workshop
 from bottega.learn.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.learn.alarms import alarms
@@ -83,7 +83,8 @@ class Learning:
     step: int
 
 
-Told = Event | Begun | Learning
+Told = Event | Begun | Learning | Now
+"""May be told from any thread."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Run:
             loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
         )
         self.phases = share_device(TokenSpeaker(self.backbone))
+        self.phases.hear = self.hear
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
         self.proofs = Library(folder / PROOFS) if config.ablations.skills else None
@@ -204,7 +206,16 @@ class Run:
         if self.proofs is None:
             return Admission()
         return admit(
-            self.config, self.materials, self.settings, number, rollouts, log, self.library, self.proofs, speaker, judge,
+            self.config,
+            self.materials,
+            self.settings,
+            number,
+            rollouts,
+            log,
+            self.library,
+            self.proofs,
+            speaker,
+            judge,
             self.phases,
         )
 
