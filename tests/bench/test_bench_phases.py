@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def test_the_kernels_of_one_task_are_judged_together(tmp_path: Path, monkeypatch
     judged_by(monkeypatch, judge := Timed(stays))
     assert run(tmp_path / "run", tasks, writing(samples=5), backbone=OnDevice(numbered(), stays), at_once=15).whole
     order = [task for kind, task in judge.order if kind == "judge"]
-    assert len([1 for a, b in zip(order, order[1:]) if a != b]) == 2, "three tasks, each brought up once"
+    assert len([1 for a, b in pairwise(order) if a != b]) == 2, "three tasks, each brought up once"
 
 
 def test_a_task_that_does_not_run_counts_as_before_with_what_its_answers_took(tmp_path: Path, monkeypatch: Any) -> None:

@@ -291,7 +291,7 @@ def test_requests_outside_of_a_section_wait_for_the_judge_all_the_same(busy: tup
 
 
 def test_an_engine_that_is_closed_or_whose_request_is_gone_blocks_nobody(busy: tuple[Busy, Engine, Phases]) -> None:
-    runner, engine, phases = busy
+    _, engine, phases = busy
     with phases.judging():
         draft = Asked(3)
         engine.submit([draft])  # type: ignore[list-item]

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
@@ -197,12 +197,13 @@ class Section:
     async def __aenter__(self) -> None:
         if self.phases is not None:
             place = self.phases.enter(self.kind)
+            if place.done():
+                return
             try:
-                while not place.done():
-                    loop = asyncio.get_running_loop()
-                    entered: asyncio.Future[None] = loop.create_future()
-                    place.add_done_callback(lambda _: _told(loop, entered))
-                    await entered
+                loop = asyncio.get_running_loop()
+                entered: asyncio.Future[None] = loop.create_future()
+                place.add_done_callback(lambda _: _told(loop, entered))
+                await entered
             except BaseException:
                 self.phases.withdraw(self.kind, place)
                 raise
@@ -219,10 +220,13 @@ class ModelLock:
 
     phases: Phases
     lease: Lease
-    wake: Callable[[], None] = field(default=lambda: None)
+    wake: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
-        self.phases.wake = lambda: self.wake()
+        self.phases.wake = self._woken
+
+    def _woken(self) -> None:
+        self.wake()  # the engine sets it later
 
     def acquire(self) -> bool:
         return self.phases.acquire()
