@@ -58,7 +58,7 @@ from bottega.backbone.weights import Weights
 model = small_model("llama", num_hidden_layers=1, hidden_size=64, num_attention_heads=4, intermediate_size=64)
 runner = PagedRunner(Weights(model, 256), 3, 1024, 256, [END], graphs=False)
 sizes = []
-runner.claimed = sizes.append
+runner.claimed = lambda size: sizes.append(size) or True
 engine = Engine(runner, [END], lambda ids: "")
 assert runner.cache_bytes == 0 and runner.capacity == 1024
 
@@ -75,6 +75,14 @@ engine.between(runner.hand_back)
 assert runner.cache_bytes == 0 == sizes[-1]
 assert answered(requests) == before, "the same answers, to the last bit, from a cache that was made anew"
 engine.between(runner.hand_back)
+runner.claimed = lambda size: size <= held // 2
+assert answered(requests) == before and 0 < runner.cache_bytes <= held // 2, "others have the rest: fewer at a time"
+engine.between(runner.hand_back)
+runner.claimed = lambda size: False
+lost = draft(requests[0], 256, 1024, 61)
+engine.submit([lost])
+assert "not enough memory to generate" in str(lost.future.exception())
+runner.claimed = lambda size: True
 few = answered(requests[:1])
 assert few == before[:1] and 0 < runner.cache_bytes < held, "as large as what is asked for"
 

@@ -351,3 +351,29 @@ def test_a_model_elsewhere_needs_no_phases() -> None:
     assert share_device(Server()).device == ""  # type: ignore[arg-type]
     lock = ModelLock(Phases("cuda"), Lease(open_lease("cuda")))
     assert lock.phases.device == "cuda:0"
+
+
+def test_a_real_model_answers_alike_before_and_after_a_phase_of_judging() -> None:
+    """Drawn on the CPU by transformers' weights in our own decoder, and in transformers' own for a make that it does not know."""
+    from backbone.small_models import loaded, small_model, unequal
+
+    from bottega.backbone.local import LocalBackbone
+    from bottega.backbone.speaker import TokenSpeaker
+
+    for kind in ("llama", "gpt2"):
+        backbone = LocalBackbone(loaded(small_model(kind)), slots=3)
+        phases = share_device(TokenSpeaker(backbone))
+        assert phases.device == "cpu" and share_device(TokenSpeaker(backbone)) is phases
+
+        async def rounds(backbone: LocalBackbone = backbone, phases: Phases = phases) -> list[Any]:
+            found = []
+            for _ in range(3):
+                async with phases.generating():
+                    found.append(await backbone.complete(unequal(5, longest=20, most=6, temperature=0.7)))
+                async with phases.judging("cpu"):
+                    assert backbone.load_now == (0, 0) and backbone.memory.cache == 0 and phases.now.phase == "judge"
+            await backbone.close()
+            return found
+
+        first, *others = asyncio.run(asyncio.wait_for(rounds(), 120))
+        assert all(other == first for other in others)

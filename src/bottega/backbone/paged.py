@@ -44,8 +44,8 @@ class PagedRunner:
         """Of the cache as it is now: it grows with what is asked for, up to the capacity, and can be handed back."""
         self._most = self.capacity // PAGE
         """Pages that there may be; fewer after the memory was found to be short, until the cache is handed back."""
-        self.claimed: Callable[[int], None] = lambda cache_bytes: None
-        """Told how large the cache is to be before it grows, and after it was handed back."""
+        self.claimed: Callable[[int], bool] = lambda cache_bytes: True
+        """Asked whether the cache may be so large before it grows; told its size after it was handed back."""
         self._batch = Batch(slots, context, STEPS + 1, ends, self._device)
         self._decoder = PagedDecoder(weights, self._batch, graphs)
         self._small = torch.cuda.mem_get_info(self._device)[1] // SMALL if self._device.type == "cuda" else 0
@@ -84,22 +84,29 @@ class PagedRunner:
         try:
             self._resize(wanted)
         except torch.OutOfMemoryError:
-            self._most = max(self._pages.count, min(wanted, self._affordable()))
-            self._resize(self._most)
+            self._resize(min(wanted, self._affordable()))
+        if self._pages.count < wanted:
+            self._most = self._pages.count
+            self.claimed(self.cache_bytes)
 
     def hand_back(self) -> None:
+        self._most = self.capacity // PAGE
         if self.cache_bytes <= self._small:
             return
-        self._pages, self._most = Pages(0), self.capacity // PAGE
+        self._pages = Pages(0)
         self._decoder.resize(0)
         release_unused(self._device)
         self.claimed(0)
 
     def _resize(self, count: int) -> None:
-        if count > self._pages.count:
-            self.claimed(count * self._page_bytes)
-            self._decoder.resize(count)
-            self._pages.grow(count)
+        """So many pages, or fewer where others have claimed the memory."""
+        before = self._pages.count
+        while count > before:
+            if self.claimed(count * self._page_bytes):
+                self._decoder.resize(count)
+                self._pages.grow(count)
+                return
+            count = before + (count - before) // 2
 
     @property
     def _page_bytes(self) -> int:
@@ -144,6 +151,7 @@ class PagedRunner:
             _, held = self._held.pop(draft)
             self._pages.give(held)
         self._pages.forget()
+        self._most = self.capacity // PAGE
         self._drafts = [None] * self.slots
         self._left = []
         self._entries = 0

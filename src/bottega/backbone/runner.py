@@ -47,8 +47,8 @@ class Ready:
 class MemoryClaim(Protocol):
     """The bytes that a model holds on a device, where all who use the device are counted together."""
 
-    def resize(self, held: int) -> None:
-        """Called before more is taken, and after some was given back."""
+    def resize(self, size: int) -> bool:
+        """Called before more is taken, and after some was given back. Whether it may be had; waits for nobody."""
         ...
 
 

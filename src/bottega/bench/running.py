@@ -36,7 +36,7 @@ class Begun:
     """Samples that an earlier sitting did."""
     tasks: int
     devices: tuple[str, ...]
-    phases: Phases
+    phases: Phases = field(default_factory=Phases)
     """What the device is used for now, where the model draws on it too."""
 
 
