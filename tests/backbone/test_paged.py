@@ -46,15 +46,72 @@ assert max(abs(a - b) for x, y in zip(plain, paged) for a, b in zip(x.logprobs, 
 assert [each.stop_reason for each in plain] == [each.stop_reason for each in paged]
 """
 
+HANDED_BACK = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from small_models import END, small_model, unequal
+from bottega.backbone.draft import draft
+from bottega.backbone.engine import Engine
+from bottega.backbone.paged import PagedRunner
+from bottega.backbone.weights import Weights
+
+model = small_model("llama", num_hidden_layers=1, hidden_size=64, num_attention_heads=4, intermediate_size=64)
+runner = PagedRunner(Weights(model, 256), 3, 1024, 256, [END], graphs=False)
+sizes = []
+runner.claimed = lambda size: sizes.append(size) or True
+engine = Engine(runner, [END], lambda ids: "")
+assert runner.cache_bytes == 0 and runner.capacity == 1024
+
+def answered(requests):
+    drafts = [draft(request, 256, 1024, 61) for request in requests]
+    engine.submit(drafts)
+    return [each.future.result() for each in drafts]
+
+requests = unequal(3, longest=20, most=3, temperature=0.7, top_p=0.9) + unequal(2, longest=150, most=3, temperature=0.0)
+before = answered(requests)
+held, most = runner.cache_bytes, max(sizes)
+assert 0 < held == most
+engine.between(runner.hand_back)
+assert runner.cache_bytes == 0 == sizes[-1]
+assert answered(requests) == before, "the same answers, to the last bit, from a cache that was made anew"
+engine.between(runner.hand_back)
+runner.claimed = lambda size: size <= held // 2
+assert answered(requests) == before and 0 < runner.cache_bytes <= held // 2, "others have the rest: fewer at a time"
+engine.between(runner.hand_back)
+runner.claimed = lambda size: False
+lost = draft(requests[0], 256, 1024, 61)
+engine.submit([lost])
+assert "not enough memory to generate" in str(lost.future.exception())
+runner.claimed = lambda size: True
+few = answered(requests[:1])
+assert few == before[:1] and 0 < runner.cache_bytes < held, "as large as what is asked for"
+
+slow = draft(unequal(1, longest=40, most=12, temperature=0.0)[0], 256, 1024, 61)
+alone = answered([unequal(1, longest=40, most=12, temperature=0.0)[0]])[0]
+engine.between(runner.hand_back)
+engine.submit([slow])
+assert answered(requests) == before and slow.future.result() == alone, "grown while an answer was under way"
+engine.close()
+"""
+
+
+@pytest.mark.slow
+def test_the_cache_grows_is_handed_back_and_comes_again() -> None:
+    interpreted(HANDED_BACK)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "qwen3"])
 def test_the_kernels_agree_with_plain_torch(kind: str) -> None:
+    interpreted(INTERPRETED, kind)
+
+
+def interpreted(program: str, *arguments: str) -> None:
     pytest.importorskip("triton", reason="needs Triton's interpreter")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore"}
     here = str(Path(__file__).parent)
     done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED, here, kind], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, here, *arguments], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -165,4 +222,23 @@ def test_a_cancelled_call_frees_its_slots_on_a_gpu() -> None:
         return backbone.load_now
 
     assert asyncio.run(scene()) == (0, 0)
+    asyncio.run(backbone.close())
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_cache_is_handed_back_and_answers_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With graphs, which hold the addresses of the pages that they were recorded with."""
+    monkeypatch.setattr("bottega.backbone.paged.SMALL", 1 << 60)
+    backbone = LocalBackbone(loaded(gpu_model("llama", torch.float32)), slots=64)
+    assert backbone.memory.cache == 0
+    requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)
+    before = asyncio.run(backbone.complete(requests))
+    held, free = backbone.memory.cache, torch.cuda.mem_get_info()[0]
+    assert held > 0
+    for _ in range(3):
+        backbone._engine.between(backbone._runner.hand_back)
+        assert backbone.memory.cache == 0 and torch.cuda.mem_get_info()[0] >= free
+        again = asyncio.run(backbone.complete(requests))
+        assert [each.output_ids for each in again] == [each.output_ids for each in before]
+        assert off_by(backbone, requests, again).max() < 2e-3
     asyncio.run(backbone.close())

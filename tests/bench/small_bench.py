@@ -141,13 +141,16 @@ def run(
     watch: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
     known: Sequence[Path] = (),
+    backbone: ScriptedChat | None = None,
+    workers: int = 1,
     **settings: Any,
 ) -> Finished:
+    """With a `backbone`, that one answers in place of a script."""
     judging = Judging(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    wish = Wish(wanted, folder, tuple(devices), 1, at_once, caps or Caps(), known=tuple(known))
+    wish = Wish(wanted, folder, tuple(devices), workers, at_once, caps or Caps(), known=tuple(known))
 
     def speaker(spent: Sequence[Attempt]) -> Speaker:
-        return ChatSpeaker(ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
+        return ChatSpeaker(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
     return asyncio.run(sit(wish, speaker, (said if said is not None else []).append, watch))

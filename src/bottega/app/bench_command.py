@@ -104,7 +104,14 @@ def bench_command(
         int | None,
         _in(WRITING, "--seed", help="Of drawing answers: 0. Repeats what --verify judged again; chance decides if left out."),
     ] = None,
-    at_once: Annotated[int, _in(WRITING, "--at-once", help="Samples under way at a time, for each device.")] = 8,
+    at_once: Annotated[
+        int | None,
+        _in(
+            WRITING,
+            "--at-once",
+            help="Samples under way at a time, for each device; 8, or 256 by a model on the judge's device.",
+        ),
+    ] = None,
     temperature: Annotated[
         float | None,
         _in(MODEL, "--temperature", help="0 takes the likeliest answer; 1, or what suits the embedded model."),

@@ -21,6 +21,7 @@ from bottega.bench.running import Begun, Kept, Noted
 from bottega.bench.sitting import Finished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
+from bottega.episodes.phases import Now
 
 NO_KERNEL = "no kernel"
 COLOURS = {"holds": "bold green", "does not hold": "bold red"}
@@ -52,7 +53,7 @@ class BenchProgress:
         self.lines: deque[str] = deque(maxlen=6)
         self.notes: deque[str] = deque(maxlen=4)
 
-    def hear(self, event: Begun | Kept | Noted) -> str:
+    def hear(self, event: Begun | Kept | Noted | Now) -> str:
         """A line for whoever has no panel."""
         if isinstance(event, Begun):
             self.begun, self.since = event, time.monotonic()
@@ -60,6 +61,8 @@ class BenchProgress:
             sizes = ((event.tasks, "task"), (event.samples, "sample"))
             told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
             return f"{told_sizes}{earlier}, on {', '.join(event.devices)}"
+        if isinstance(event, Now):
+            return event.told
         if isinstance(event, Noted):
             self.notes.append(event.text)
             return f"! {event.text}"
@@ -93,6 +96,8 @@ class BenchProgress:
         grid = Table.grid(padding=(0, 2))
         grid.add_row("samples", Text(f"{self.done} of {self.whole}{f', {self.left} left' if self.left else ''}"))
         grid.add_row("", ProgressBar(total=max(1, self.whole), completed=self.done, width=60))
+        if now := self.begun.phases.now.told:
+            grid.add_row("now", Text(now))
         grid.add_row("outcomes", Text(counted(self.outcomes.most_common())))
         if self.tokens:
             grid.add_row("tokens", Text(f"{self.tokens:,}{f', {self.money:.4f} spent' if self.money else ''}"))

@@ -21,6 +21,7 @@ from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, tu
 from bottega.episodes.budget import Caps
 
 LINES = 6
+SEARCHING = "searching"
 
 
 class Display(Protocol):
@@ -65,7 +66,7 @@ class Progress:
     def _line(self, event: Event) -> str:
         if isinstance(event, RunStarted):
             self.earlier += max(0.0, self.last - self.begun) if self.last else 0.0
-            self.begun, self.stage = event.at or time.time(), "searching"
+            self.begun, self.stage = event.at or time.time(), SEARCHING
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
             return f"about the module: {'; '.join(problems)}" if problems else ""
         if isinstance(event, Drafted):
@@ -174,9 +175,13 @@ class Panelled(Quiet):
         progress = self.progress
         grid = Table.grid(padding=(0, 2))
         grid.add_row("best", Text(progress.best or "none yet", "bold green" if progress.best else "dim"))
-        waiting = f", {len(progress.waiting)} being judged" if progress.waiting else ""
+        if progress.stage == SEARCHING:
+            now = (
+                f"judging: {len(progress.waiting)} kernels" if progress.waiting else "drawing: the model is asked for a kernel"
+            )
+            grid.add_row("now", Text(now))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in progress.outcomes.most_common()) or "none yet"
-        grid.add_row("attempts", Text(counts + waiting))
+        grid.add_row("attempts", Text(counts))
         for name, value in progress.spending():
             grid.add_row(name, Text(value))
         for line in progress.lines:

@@ -107,7 +107,9 @@ def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: S
     speaker = open_backbone(spec)
     prompts = Prompts(prompt_style(spec))
     kernels = library.folder / "kernels"
-    return Apprentice(speaker, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline)
+    return Apprentice(
+        speaker, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline, judged_on=device
+    )
 
 
 class Workbench:

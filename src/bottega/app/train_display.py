@@ -14,6 +14,7 @@ from rich.text import Text
 from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
+from bottega.episodes.phases import Now
 from bottega.learn.rl import Begun, Learning, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
@@ -34,6 +35,8 @@ class Training:
         self.now: Counter[str] = Counter()
         self.learning = False
         """The update is under way."""
+        self.phase = ""
+        """What the device is used for, where the model and the judge share one."""
         self.outcomes: Counter[str] = Counter()
         self.cards = Counter[str]()
         self.shelf = 0
@@ -59,8 +62,10 @@ class Training:
         elif isinstance(event, Judged):
             self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
+        elif isinstance(event, Now):
+            self.phase = event.told.partition(":")[0]
         elif isinstance(event, Learning):
-            self.learning = True
+            self.learning, self.phase = True, ""
         elif isinstance(event, Measured):
             return self._measured(event)
         return ""
@@ -120,9 +125,8 @@ class Training:
             now = ", ".join(f"{count} {what}" for what, count in self.now.items())
             outcomes = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in self.outcomes.most_common(6))
             under_way = clock(time.monotonic() - self.since)
-            grid.add_row(
-                "this step", Text("; ".join(filter(None, (under_way, now, outcomes, "now the update" * self.learning))))
-            )
+            doing = "now the update" if self.learning else f"now {self.phase}" if self.phase else ""
+            grid.add_row("this step", Text("; ".join(filter(None, (under_way, now, outcomes, doing)))))
         for name, curve in self.curves.items():
             if curve:
                 grid.add_row(name, Text.assemble((spark(list(curve), 50), "green"), f" {FIGURES[name].format(curve[-1])}"))

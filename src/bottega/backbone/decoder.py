@@ -22,24 +22,39 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class PagedDecoder:
-    def __init__(self, weights: Weights, batch: Batch, pages: int, graphs: bool) -> None:
+    def __init__(self, weights: Weights, batch: Batch, graphs: bool) -> None:
         from bottega.backbone.kernels import attention, drawing, rows
 
         self._decode_attention, self._prompt_attention = attention.decode_attention, attention.prompt_attention
         self._draw, self._norm, self._rotate, self._swiglu = drawing.draw_tokens, rows.rms_norm, rows.rotate, rows.swiglu
         self.weights = weights
         self._batch = batch
-        shape = weights.shape
-        size = (shape.layers, 2, pages, shape.kv_heads, PAGE, shape.head)
-        self.cache = torch.zeros(size, dtype=weights.dtype, device=weights.device)
+        self.cache = self._pages(0)
         self._graphed = graphs
         self._steps: dict[int, torch.cuda.CUDAGraph] = {}
         self._reads: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self._pool: Any = None
         self._processors = torch.cuda.get_device_properties(weights.device).multi_processor_count if graphs else 4
 
+    def resize(self, pages: int) -> None:
+        """So many pages; what the first ones hold stays. Graphs are recorded anew: the pages lie elsewhere than before."""
+        if self.cache.is_cuda:
+            torch.cuda.current_stream().synchronize()  # a graph that is still replayed reads them
+        kept = min(pages, self.cache.shape[2])
+        if not kept:
+            self.cache = self._pages(0)  # before there are new ones: both might not fit
+        fresh = self._pages(pages)
+        fresh[:, :, :kept] = self.cache[:, :, :kept]
+        self.cache = fresh
+        self.forget_graphs()
+
+    def _pages(self, count: int) -> Tensor:
+        shape = self.weights.shape
+        size = (shape.layers, 2, count, shape.kv_heads, PAGE, shape.head)
+        return torch.zeros(size, dtype=self.weights.dtype, device=self.weights.device)
+
     def forget_graphs(self) -> None:
-        """Weights lie elsewhere than when they were recorded."""
+        """Weights or pages lie elsewhere than when they were recorded."""
         self._steps.clear()
         self._reads.clear()
         self._pool = None

@@ -22,17 +22,40 @@ from bottega.core.errors import BackboneError, BottegaError
 T = TypeVar("T")
 
 LEAST_STAY = 0.2
-"""Seconds that the engine keeps a device before it lets others have it: where many time kernels, it must come on too."""
+"""Seconds that the engine keeps a device before it lets another process time something there: it must come on too."""
 
 
-class Turnstile(Protocol):
-    """What stands before a device that others must have to themselves at times."""
+class DeviceLock(Protocol):
+    """A device on which kernels are timed as well: by this process in phases of its own, by other processes at any moment."""
 
-    def enter(self) -> None: ...
+    wake: Callable[[], None]
+    """Called, from any thread, when what the methods say may have changed."""
+
+    def acquire(self) -> bool:
+        """Begin or join a phase of generation; whether that could be done now."""
+        ...
+
+    def asked(self) -> bool:
+        """Whether the phase is ours, somebody waits to judge, and nobody is left in it who may still ask for an answer."""
+        ...
+
+    def release(self) -> None:
+        """Nothing of the model is under way: who waits to judge may begin."""
+        ...
+
+    def expected(self) -> int:
+        """How many callers are in this phase, with a request or about to make one."""
+        ...
+
+    def enter(self) -> None:
+        """Share the device with other processes; waits while one of them times something."""
+        ...
 
     def leave(self) -> None: ...
 
-    def wanted(self) -> bool: ...
+    def wanted(self) -> bool:
+        """Whether another process waits to time something."""
+        ...
 
 
 class Engine:
@@ -49,9 +72,11 @@ class Engine:
         self._closing = False
         self._running: dict[Draft, None] = {}  # in the order in which they came
         self._windows: deque[Window] = deque()
-        self.turnstile: Turnstile | None = None
-        """Passed before every turn, where there is one."""
+        self._lock: DeviceLock | None = None
+        self._acquired = False
+        """Whether a phase of generation is ours. Kept while idle, until somebody asks: phases are not to change for a pause of a moment."""
         self._entered: float | None = None
+        """Since when the device is shared with other processes."""
         self._thread = threading.Thread(target=self._run, name="backbone", daemon=True)
         self._thread.start()
 
@@ -81,6 +106,17 @@ class Engine:
             self._changed.notify()
         return done.result()
 
+    def share(self, lock: DeviceLock) -> DeviceLock:
+        """Use the device only as the lock allows it, from now on."""
+        with self._changed:
+            lock.wake = self._wake
+            self._lock = lock
+        return lock
+
+    @property
+    def lock(self) -> DeviceLock | None:
+        return self._lock
+
     def close(self, wait: bool = True) -> None:
         """What is under way ends as `cancelled`, with what it has."""
         with self._changed:
@@ -94,6 +130,10 @@ class Engine:
         """How many drafts run, and how many wait."""
         return len(self._running), len(self._waiting)
 
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify()
+
     # the worker thread
 
     def _run(self) -> None:
@@ -101,7 +141,7 @@ class Engine:
             with self.runner.session():
                 while self._await_work():
                     try:
-                        self._pass()
+                        self._let_others_time()
                         self._turn()
                     except Exception as error:
                         self._fail(error)
@@ -113,27 +153,56 @@ class Engine:
             self._end()
 
     def _await_work(self) -> bool:
-        with self._changed:
-            while not (self._waiting or self._running or self._windows or self._actions or self._closing):
-                self._leave()
-                self._changed.wait()
-            return not self._closing
+        """Wait until there is something to do and the device may be used for it; false when the engine is closed."""
+        while True:
+            with self._changed:
+                while not (self._closing or self._may_work() or self._is_asked()):
+                    self._leave()
+                    self._changed.wait()
+                if self._closing:
+                    return False
+                if self._has_work():
+                    return True
+            self._hand_over()
 
-    def _pass(self) -> None:
-        """Whoever waits for the device to be quiet goes first, and finds it so."""
-        if self.turnstile is None:
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._running or self._windows or self._actions)
+
+    def _may_work(self) -> bool:
+        if self._has_work() and self._lock is not None and not self._acquired:
+            self._acquired = self._lock.acquire()
+        return self._has_work() and (self._lock is None or self._acquired)
+
+    def _is_asked(self) -> bool:
+        return self._lock is not None and self._lock.asked()
+
+    def _hand_over(self) -> None:
+        """End our phase. The cache's memory goes with it; the weights stay."""
+        self._leave()
+        with suppress(Exception):  # what could not be given back is no reason to keep the judge waiting
+            self.runner.hand_back()
+        self._release()
+
+    def _release(self) -> None:
+        self._acquired = False
+        if self._lock is not None:
+            self._lock.release()
+
+    def _let_others_time(self) -> None:
+        """Another process that waits to time something goes first, and finds the device quiet."""
+        if self._lock is None:
             return
-        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and self.turnstile.wanted():
+        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and self._lock.wanted():
             while self._windows:
                 self._collect()
             self._leave()
         if self._entered is None:
-            self.turnstile.enter()
+            self._lock.enter()
             self._entered = time.monotonic()
 
     def _leave(self) -> None:
-        if self.turnstile is not None and self._entered is not None:
-            self.turnstile.leave()
+        if self._lock is not None and self._entered is not None:
+            self._lock.leave()
             self._entered = None
 
     def _turn(self) -> None:
@@ -162,6 +231,10 @@ class Engine:
     def _admit(self) -> None:
         """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
         taken: list[Draft] = []
+        if self._waiting:
+            lengths = [draft.length for draft in (*self._waiting.copy(), *self._running)]
+            expected = self._lock.expected() if self._lock is not None else 0
+            self.runner.reserve(max(sum(lengths), expected * max(lengths)))
         while self._waiting:  # others only add to its end, so that the lock is not needed for long
             draft = self._waiting[0]
             if draft.cancelled:
@@ -220,6 +293,7 @@ class Engine:
 
     def _end(self) -> None:
         self._leave()
+        self._release()
         with self._changed:
             left = [*self._running, *self._waiting]
             self._waiting.clear()

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.draft import Draft
+from bottega.backbone.loading import release_unused
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.sampler import draw
 
@@ -48,6 +49,13 @@ class ForeignRunner:
 
     def session(self) -> AbstractContextManager[object]:
         return torch.inference_mode()
+
+    def reserve(self, tokens: int) -> None:
+        """The cache grows with its cohort."""
+
+    def hand_back(self) -> None:
+        """The cache went with the last draft of its cohort."""
+        release_unused(self._device)
 
     def take(self, draft: Draft) -> bool:
         widest = max([each.length for each in self._cohort if each], default=0)

@@ -192,6 +192,14 @@ def free_memory(device: str) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
 
 
+def release_unused(device: Any) -> None:
+    """Memory of a GPU that torch keeps for later goes back to the device, where other processes may take it."""
+    import torch
+
+    if torch.device(device).type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def _require_memory(name: str, needed: int, device: str) -> None:
     free = free_memory(device)
     if free is not None and needed > free:

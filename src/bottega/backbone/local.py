@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.draft import draft
-from bottega.backbone.engine import Engine, Turnstile
+from bottega.backbone.engine import DeviceLock, Engine
 from bottega.backbone.foreign import ForeignRunner
 from bottega.backbone.loading import EMBEDDED, Loaded, free_memory, load
 from bottega.backbone.paged import PagedRunner
 from bottega.backbone.plain import PlainRunner
-from bottega.backbone.runner import Runner
+from bottega.backbone.runner import MemoryClaim, Runner
 from bottega.backbone.teacher import Row, teacher_forced
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.weights import Weights, bare, unfit
@@ -25,7 +25,7 @@ from bottega.core.errors import BackboneError
 
 SLOTS = {"cpu": 32, "cuda": 512}
 USUAL = 4096
-"""Tokens that the cache has for each slot where the memory allows it and nothing else is asked for."""
+"""Tokens that the cache may have for each slot where the memory allows it and nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,16 @@ class LocalBackbone:
             self._engine.cancel(drafts)
             raise
 
-    def give_way(self, turnstile: Callable[[], Turnstile]) -> None:
-        """Pass one before every piece of work from now on: others need the device to themselves at times. Made once."""
-        if self._engine.turnstile is None:
-            self._engine.turnstile = turnstile()
+    def share(self, lock: Callable[[], DeviceLock]) -> DeviceLock:
+        """Use the device only as a lock allows it from now on; the one that was made first stays."""
+        return self._engine.lock or self._engine.share(lock())
+
+    def count_memory(self, claim: Callable[[int], MemoryClaim]) -> None:
+        """Have what the model holds, weights and cache, counted where others who use the device are counted too."""
+        held = claim(self.memory.total)
+        fixed = self.memory.total - self.memory.cache
+        if isinstance(self._runner, PagedRunner):
+            self._runner.claimed = lambda cache: held.resize(fixed + cache)
 
     async def warm_up(self) -> None:
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""
@@ -191,7 +197,7 @@ def _runner(loaded: Loaded, slots: int | None, cache_tokens: int | None, dtype: 
 
 
 def _capacity(slots: int, asked: int | None, context: int, each: int, device: torch.device) -> int:
-    """How many tokens the cache is to hold: what was asked for, or the usual amount, within a quarter of the free memory."""
+    """How many tokens the cache may come to hold: what was asked for, or the usual amount, within a quarter of the free memory."""
     free = free_memory(str(device))
     if asked is not None:
         if free is not None and asked * each > free:

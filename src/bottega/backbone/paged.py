@@ -7,20 +7,24 @@ go on; the host learns a window late what was drawn, and fills the rows that cam
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from bottega.backbone.batch import Batch
 from bottega.backbone.decoder import PagedDecoder
 from bottega.backbone.draft import Draft
+from bottega.backbone.loading import free_memory, release_unused
 from bottega.backbone.pack import SIZES, Piece, packs
 from bottega.backbone.pages import PAGE, Held, Pages
 from bottega.backbone.runner import Drawn
 from bottega.backbone.weights import Weights
+from bottega.core.errors import BackboneError
 
 STEPS = 8
 """Draws between two looks."""
+SMALL = 32
+"""A cache below this part of the device's memory is not handed back: recording the graphs anew takes longer than that is worth."""
 BUCKETS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 """Batch sizes that have a graph of their own."""
 
@@ -35,10 +39,16 @@ class PagedRunner:
         self.weights = weights
         self.slots = slots
         self._device = weights.device
-        self._pages = Pages(capacity // PAGE)
-        self.capacity = self._pages.count * PAGE
+        self.capacity = capacity // PAGE * PAGE
+        self._pages = Pages(0)
+        """Of the cache as it is now: it grows with what is asked for, up to the capacity, and can be handed back."""
+        self._most = self.capacity // PAGE
+        """Pages that there may be; fewer after the memory was found to be short, until the cache is handed back."""
+        self.claimed: Callable[[int], bool] = lambda cache_bytes: True
+        """Asked whether the cache may be so large before it grows; told its size after it was handed back."""
         self._batch = Batch(slots, context, STEPS + 1, ends, self._device)
-        self._decoder = PagedDecoder(weights, self._batch, self._pages.count, graphs)
+        self._decoder = PagedDecoder(weights, self._batch, graphs)
+        self._small = torch.cuda.mem_get_info(self._device)[1] // SMALL if self._device.type == "cuda" else 0
         self._drafts: list[Draft | None] = [None] * slots
         self._held: dict[Draft, tuple[int, Held]] = {}
         self._left: list[int] = []
@@ -65,10 +75,57 @@ class PagedRunner:
             with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.Stream(self._device)):
                 yield
 
+    def reserve(self, tokens: int) -> None:
+        wanted = min(-(-tokens // PAGE), self._most)
+        if wanted <= self._pages.count:
+            return
+        # at least twice as many: drafts that come one by one are not to have the graphs recorded each time
+        wanted = min(max(wanted, 2 * self._pages.count), self._most)
+        try:
+            self._resize(wanted)
+        except torch.OutOfMemoryError:
+            self._resize(min(wanted, self._affordable()))
+        if self._pages.count < wanted:
+            self._most = self._pages.count
+            self.claimed(self.cache_bytes)
+
+    def hand_back(self) -> None:
+        self._most = self.capacity // PAGE
+        if self.cache_bytes <= self._small:
+            return
+        self._pages = Pages(0)
+        self._decoder.resize(0)
+        release_unused(self._device)
+        self.claimed(0)
+
+    def _resize(self, count: int) -> None:
+        """So many pages, or fewer where others have claimed the memory."""
+        before = self._pages.count
+        while count > before:
+            if self.claimed(count * self._page_bytes):
+                self._decoder.resize(count)
+                self._pages.grow(count)
+                return
+            count = before + (count - before) // 2
+
+    @property
+    def _page_bytes(self) -> int:
+        return self.weights.shape.cache_bytes(self.weights.dtype) * PAGE
+
+    def _affordable(self) -> int:
+        """As many pages as there is memory for beside those that there are, with some left."""
+        release_unused(self._device)
+        return (free_memory(str(self._device)) or 0) // 2 // self._page_bytes
+
     def take(self, draft: Draft) -> bool:
         if len(self._held) == self.slots:
             return False
         held = self._pages.take(draft.prompt, draft.length)
+        if held is None and not self._held:
+            raise BackboneError(
+                f"not enough memory to generate: an answer of up to {draft.length} tokens needs "
+                f"{draft.length * self._page_bytes / PAGE / 2**30:.1f} GiB of cache; free some memory of {self._device}"
+            )
         if held is None:
             return False
         row = self._drafts.index(None)
@@ -94,6 +151,7 @@ class PagedRunner:
             _, held = self._held.pop(draft)
             self._pages.give(held)
         self._pages.forget()
+        self._most = self.capacity // PAGE
         self._drafts = [None] * self.slots
         self._left = []
         self._entries = 0
@@ -101,6 +159,7 @@ class PagedRunner:
         self._batch.cursor.zero_()
 
     def warm_up(self) -> None:
+        self.reserve(self.capacity)  # graphs hold for the pages that there are
         self._decoder.warm_up(sorted({self._bucket(size) for size in BUCKETS}), SIZES)
 
     def prefill(self, drafts: Sequence[Draft]) -> None:

@@ -41,6 +41,12 @@ class Pages:
     def free(self) -> int:
         return len(self._free) + len(self._idle)
 
+    def grow(self, count: int) -> None:
+        """There are so many from now on; those in use keep their numbers."""
+        self._free.extend(range(self.count, count))
+        self._holders.extend([0] * (count - self.count))
+        self.count = max(self.count, count)
+
     def take(self, prompt: tuple[int, ...], length: int) -> Held | None:
         """Pages for `length` tokens that begin with `prompt`, or nothing when there are not enough."""
         common = self._common(prompt)

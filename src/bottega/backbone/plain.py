@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bottega.backbone.draft import Draft
+from bottega.backbone.loading import release_unused
 from bottega.backbone.rectangle import Rectangle
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.sampler import draw
@@ -51,6 +52,13 @@ class PlainRunner:
 
     def session(self) -> AbstractContextManager[object]:
         return torch.inference_mode()
+
+    def reserve(self, tokens: int) -> None:
+        """The cache grows with the drafts that are taken."""
+
+    def hand_back(self) -> None:
+        """The cache went with the last draft."""
+        release_unused(self.weights.device)
 
     def take(self, draft: Draft) -> bool:
         return self._cache.take(draft)

@@ -44,13 +44,21 @@ class Ready:
         return self.drawn
 
 
+class MemoryClaim(Protocol):
+    """The bytes that a model holds on a device, where all who use the device are counted together."""
+
+    def resize(self, size: int) -> bool:
+        """Called before more is taken, and after some was given back. Whether it may be had; waits for nobody."""
+        ...
+
+
 class Runner(Protocol):
     kind: str
     """For people: which of the three it is."""
     slots: int
     """How many drafts it can have in the batch."""
     capacity: int
-    """How many tokens its cache holds."""
+    """How many tokens its cache may come to hold."""
     lag: int
     """How many windows may be under way before the oldest is looked at: 1 where the device works by itself."""
 
@@ -64,6 +72,14 @@ class Runner(Protocol):
 
     def session(self) -> AbstractContextManager[object]:
         """Entered once by the thread that will call everything else."""
+        ...
+
+    def reserve(self, tokens: int) -> None:
+        """What is asked for now may need so many tokens of the cache: have room for them, as far as the memory goes."""
+        ...
+
+    def hand_back(self) -> None:
+        """No draft is left: give the cache's memory back to the device until a draft comes again."""
         ...
 
     def take(self, draft: Draft) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.draft import Draft, draft
-from bottega.backbone.engine import Engine, Turnstile
+from bottega.backbone.engine import DeviceLock, Engine
 from bottega.backbone.loading import end_ids, place_of
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.teacher import Row
@@ -106,10 +106,9 @@ class VllmBackbone:
             self._engine.cancel(drafts)
             raise
 
-    def give_way(self, turnstile: Callable[[], Turnstile]) -> None:
-        """Pass one before every piece of work from now on: others need the device to themselves at times. Made once."""
-        if self._engine.turnstile is None:
-            self._engine.turnstile = turnstile()
+    def share(self, lock: Callable[[], DeviceLock]) -> DeviceLock:
+        """Use the device only as a lock allows it from now on; the one that was made first stays."""
+        return self._engine.lock or self._engine.share(lock())
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
         """By vLLM's own pass over the whole row. Answers that are being drawn wait for it."""
@@ -195,6 +194,12 @@ class VllmRunner:
             yield self._llm
         finally:
             self._shut_down()
+
+    def reserve(self, tokens: int) -> None:
+        """vLLM's share of the GPU is its own from the start; it is set by `memory`."""
+
+    def hand_back(self) -> None:
+        """The same."""
 
     def take(self, draft: Draft) -> bool:
         if len(self._names) >= self.slots:

@@ -1,5 +1,7 @@
 """A run from its first task to its last: one queue, a judge for each device, and every whole sample kept as soon as there is one.
 
+Answers are drawn first; a task is brought up when it has a kernel, looked at, and judged while it is up.
+
 One task that fails costs no other. A device that vanishes costs what it had under way; the others go on with the rest. Whatever is left
 over at the end is said of its task, and the same command tries it again.
 """
@@ -10,14 +12,16 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from bottega.bench.attempt import Attempt, BenchTask
 from bottega.bench.run_directory import Recorder
-from bottega.bench.shard import DeviceLost, Fitness, Shard
+from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
 from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
 from bottega.bench.work import Work
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
+from bottega.episodes.phases import Now, Phases
 
 REFUSALS_IN_A_ROW = 8
 """After so many samples in a row to which the backbone gave no answer, it is at fault and the run stops."""
@@ -32,6 +36,8 @@ class Begun:
     """Samples that an earlier sitting did."""
     tasks: int
     devices: tuple[str, ...]
+    phases: Phases = field(default_factory=Phases)
+    """What the device is used for now, where the model draws on it too."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,8 @@ class Noted:
     text: str
 
 
-Watch = Callable[[Begun | Kept | Noted], None]
+Watch = Callable[[Begun | Kept | Noted | Now], None]
+"""May be called from any thread."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,8 @@ class Run:
     shards: Sequence[Shard]
     work: Work
     watch: Watch = lambda event: None
+    phases: Phases = field(default_factory=Phases)
+    """Of the device on which the model draws."""
     ended: str = ""
     """Why no more samples were begun, where that was not because all were done."""
     _looks: dict[str, asyncio.Task[Fitness]] = field(default_factory=dict)
@@ -99,7 +108,10 @@ class Run:
         """Whether the run is whole. Raises only what ends it: a disk that is full, or a fault of ours."""
         self._begun = {task for task, _, _ in self.recorder.attempts}
         queue, whole, done = self._queue()
-        self.watch(Begun(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards)))
+        self.watch(Begun(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases))
+        self.phases.hear = self.watch
+        for shard in self.shards:
+            shard.look = partial(self._look, shard)
         lanes = [self._lane(shard, queue) for shard in self.shards for _ in range(self.work.lanes(shard))]
         running = [asyncio.ensure_future(lane) for lane in lanes]
         try:
@@ -157,25 +169,25 @@ class Run:
                 self._trouble(job.task, str(error))
 
     async def _job(self, shard: Shard, job: Job) -> None:
-        try:
-            fitness = await self._fitness(shard, job.task)
-        except JudgeError as error:
-            self._looks.pop(job.task, None)
-            self._trouble(job.task, f"its fitness is not known: {_line(error)}")
-            return
         for number in job.samples:
+            known = self._known_fitness(job.task)
             if self.ended or shard.lost:
                 self._trouble(job.task, self.ended or shard.lost)
-            elif not fitness.runs:
-                self._keep(job.task, number, self.work.invalid(job.task, number, fitness.reason))
+            elif known is not None and not known.runs:
+                self._keep(job.task, number, self.work.invalid(job.task, number, known.reason))
             else:
                 await self._sample(shard, job.task, number)
 
     async def _sample(self, shard: Shard, task: str, number: int) -> None:
         try:
             made = await self.work.sample(shard, self.tasks[task], number)
+            if self._known_fitness(task) is None:  # no answer held a kernel
+                async with self.phases.judging(shard.device):
+                    await shard.looked_at(self.tasks[task])
         except (DeviceLost, BudgetError):
             raise
+        except Unfit as unfit:
+            self._keep(task, number, self.work.invalid(task, number, str(unfit)))
         except BottegaError as error:
             if type(error) is BottegaError:  # nothing can be kept any more
                 raise
@@ -187,19 +199,30 @@ class Run:
             self._refusals = 0
             self._keep(task, number, made)
 
-    async def _fitness(self, shard: Shard, task: str) -> Fitness:
-        """Looked at once, by whoever comes first, and kept before the first attempt; an earlier sitting's look stands."""
-        row = self.recorder.tasks[task]
+    def _known_fitness(self, task: str) -> Fitness | None:
+        """What this sitting or an earlier one saw; nothing where nobody has looked yet."""
         if task not in self.tasks or task in self._begun:
-            return Fitness.of(row.fitness)
-        if task not in self._looks:
-            self._looks[task] = asyncio.ensure_future(shard.fitness(self.tasks[task]))
-        fitness = await asyncio.shield(self._looks[task])
-        row = self.recorder.tasks[task]
+            return Fitness.of(self.recorder.tasks[task].fitness)
+        look = self._looks.get(task)
+        return look.result() if look is not None and look.done() and not look.cancelled() and look.exception() is None else None
+
+    async def _look(self, shard: Shard, task: Task) -> None:
+        """Once for a task, by whoever comes first, and kept before its first attempt."""
+        fitness = self._known_fitness(task.id)
+        if fitness is None:
+            if task.id not in self._looks:
+                self._looks[task.id] = asyncio.ensure_future(shard.fitness(task))
+            try:
+                fitness = await asyncio.shield(self._looks[task.id])
+            except JudgeError as error:
+                self._looks.pop(task.id, None)
+                raise JudgeError(f"its fitness is not known: {_line(error)}") from None
+        row = self.recorder.tasks[task.id]
         if row.fitness != fitness.reason:
             self.recorder.note(replace(row, fitness=fitness.reason))
             self.watch(Noted(f"{row.name}: {fitness.reason}"))
-        return fitness
+        if not fitness.runs:
+            raise Unfit(fitness.reason)
 
     def _keep(self, task: str, number: int, made: Sequence[tuple[Attempt, str]]) -> None:
         for attempt, source in made:

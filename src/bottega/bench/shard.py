@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from bottega.bench.by_task import ByTask
 from bottega.bench.known import Known
 from bottega.bench.settings import Judging
 from bottega.bench.task_set import CANNOT
@@ -33,6 +34,10 @@ PROBE = Task(
 )
 PROBES = 2
 """A task that was up may have died with the candidate beside it; a fresh one decides."""
+
+
+class Unfit(BottegaError):
+    """The task cannot be judged at all, and the message says why."""
 
 
 class DeviceLost(BottegaError):
@@ -61,6 +66,9 @@ class Shard:
         """Why it is gone; empty while it is there."""
         self._looking = ThreadPoolExecutor(self.workers, thread_name_prefix=f"bench-{device}")
         self._probing = asyncio.Lock()
+        self._by_task = ByTask(workers)
+        self.look: Callable[[Task], Awaitable[None]] | None = None
+        """Asked before every verdict, while the task is about to be brought up for it; may raise `Unfit`."""
 
     def __enter__(self) -> Shard:
         return self
@@ -69,6 +77,7 @@ class Shard:
         self.close()
 
     def close(self) -> None:
+        self._by_task.close()
         self.judge.close()
         self._looking.shutdown(wait=False, cancel_futures=True)
 
@@ -77,6 +86,10 @@ class Shard:
         if self.known is None or options:
             return await self._judged(task, candidate, **options)
         return await self.known.judged(task.id, candidate.id, lambda: self._judged(task, candidate))
+
+    async def looked_at(self, task: Task) -> None:
+        """Have `look` asked in the task's turn, where there is no kernel to judge. Raises as `look` does."""
+        await self._by_task.do(task.id, lambda: self._look(task))
 
     async def fitness(self, task: Task) -> Fitness:
         """Whether a task can be judged fairly here. Raises as `judge_async` does."""
@@ -109,6 +122,14 @@ class Shard:
             return False
 
     async def _judged(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        return await self._by_task.do(task.id, lambda: self._verdict(task, candidate, **options))
+
+    async def _look(self, task: Task) -> None:
+        if self.look is not None:
+            await self.look(task)
+
+    async def _verdict(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        await self._look(task)
         verdict: Verdict = await self._asked(lambda: self.judge.judge_async(task, candidate, **options))
         if verdict.outcome is Outcome.INVALID_TASK and not await self.alive(verdict.diagnosis):
             raise DeviceLost(self.lost)

@@ -5,6 +5,7 @@ The same wish in the same folder goes on where the last sitting ended, however t
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import time
@@ -26,10 +27,13 @@ from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.bench.work import Readers, Work, Writers
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
 from bottega.episodes.budget import Budget, Caps
 from bottega.episodes.commission import differences
+from bottega.episodes.phases import Phases, device_name, share_device
+from bottega.judge.facts import device_facts
 from bottega.judge.machine import Workers
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
@@ -39,10 +43,9 @@ NAMING_TASKS = ("tasks", "levels", "only", "limit")
 """How tasks were named says nothing where they are the same ones. Where the candidates lay says nothing either: they are compared
 themselves."""
 
-BESIDE = (
-    "the model draws its answers on this machine while kernels are timed here, which widens the intervals; "
-    "for figures to publish, give it a device of its own (local:PATH?device=cuda:1), or serve it elsewhere"
-)
+AT_ONCE, AT_ONCE_SHARED = 8, 256
+"""Samples that are written at a time: by a model elsewhere, and by one that draws on the judge's own device, where drawing and judging
+take turns, so that each turn is to do as much as it can."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class Wish:
     devices: tuple[str, ...]
     workers: Workers = "auto"
     """Kernels that each device's judge builds and tries side by side."""
-    at_once: int = 8
-    """Samples that are written at a time, for each device."""
+    at_once: int | None = None
+    """Samples that are written at a time, for each device; as suits the model where nothing is said."""
     caps: Caps = field(default_factory=Caps)
     command: str = ""
     known: tuple[Path, ...] = ()
@@ -93,12 +96,14 @@ async def sit(
             stack.callback(shard.close)
         there = _is_there(wish.folder, head)
         speaker = prompts = None
+        phases = Phases()
         if settings.writing is not None:
             prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
             speaker = open_speaker(read_run(wish.folder).attempts if there else ())
             stack.push_async_callback(speaker.close)
-            if settings.writing.in_process:
-                say(BESIDE)
+            phases = share_device(speaker)
+            if _share_a_device(phases, wish):
+                say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
             begin(wish.folder, head)
         recorder = stack.enter_context(Recorder(wish.folder, say))
@@ -112,9 +117,10 @@ async def sit(
             work: Work = _readers(foreign, recorder)
         else:
             assert speaker is not None and prompts is not None
-            work = _writers(wish, recorder, speaker, prompts, stack)
+            facts = {device: await asyncio.to_thread(device_facts, device) for device in wish.devices}
+            work = _writers(wish, recorder, speaker, prompts, phases, facts, stack)
         say(f"run in {wish.folder}")
-        run = Run(recorder, tasks.tasks, shards, work, watch)
+        run = Run(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
         record = _record(recorder.run, say) if whole else None
         return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
@@ -197,7 +203,10 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
     return Readers(foreign.kernels)
 
 
-def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, stack: contextlib.AsyncExitStack) -> Writers:
+def _writers(
+    wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
+    stack: contextlib.AsyncExitStack,
+) -> Writers:  # fmt: skip
     settings = wish.settings
     assert settings.writing is not None
     library = _open_library(settings.writing.library, wish.folder)
@@ -210,7 +219,15 @@ def _writers(wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts,
         tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
         money=sum(attempt.money for attempt in attempts),
     )
-    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, wish.at_once)
+    usual = AT_ONCE
+    if _share_a_device(phases, wish):
+        usual = min(AT_ONCE_SHARED, getattr(getattr(speaker, "backbone", None), "slots", AT_ONCE_SHARED))
+    at_once = wish.at_once or usual
+    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, at_once, phases, facts)
+
+
+def _share_a_device(phases: Phases, wish: Wish) -> bool:
+    return any(device_name(device) == phases.device for device in wish.devices)
 
 
 def _open_library(named: str, folder: Path) -> Library | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -22,11 +21,12 @@ from bottega.core.errors import BudgetError
 from bottega.core.event import Event, Judged, Selected, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.attempts import Totals, totals_of
 from bottega.episodes.budget import Budget
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import FILE, Journal, read_events
+from bottega.episodes.phases import Phases
 from bottega.episodes.workshop import Workshop
-from bottega.judge.facts import device_facts
 from bottega.skills.library import Library
 
 Sample = list[tuple[Attempt, str]]
@@ -54,7 +54,7 @@ class Work(Protocol):
         ...
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
-        """What a sample of a task that cannot be judged comes to. Nothing is written for it, and it counts."""
+        """What a sample of a task that cannot be judged comes to. Its answers, if any were drawn, are no kernels, and it counts."""
         ...
 
 
@@ -70,8 +70,10 @@ class Writers:
     prompts: Prompts
     budget: Budget
     at_once: int
+    phases: Phases
+    facts: dict[str, DeviceFacts]
+    """By device."""
     chunk: int = 1
-    facts: dict[str, DeviceFacts] = field(default_factory=dict)
 
     def lanes(self, shard: Shard) -> int:
         return max(self.at_once, shard.workers)
@@ -81,10 +83,9 @@ class Writers:
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
         settings = self.writing.episode(shard.device, self.judging)
-        if shard.device not in self.facts:
-            self.facts[shard.device] = await asyncio.to_thread(device_facts, shard.device)
         with Journal(self.folder / SAMPLES / task.id / str(number)) as journal:
-            workshop = Workshop(self.speaker, shard, self.library, self.prompts, self.facts[shard.device], journal, self.budget)
+            given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
+            workshop = Workshop(self.speaker, shard, *given, shared=self.phases)
             cut = ""
             try:
                 await run_episode(workshop, task, settings, f"{task.id}/sample{number}")
@@ -102,7 +103,11 @@ class Writers:
         return found  # a beam whose kernels are copies of each other has fewer than it might
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
-        return [(_invalid(task, number, why), "")]
+        """With what its answers took: they were paid for."""
+        folder = self.folder / SAMPLES / task / str(number)
+        drawn = totals_of(list(read_events(folder))) if (folder / FILE).exists() else Totals()
+        verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task)
+        return [(Attempt(task, number, 0, verdict, "", "", drawn.prompt_tokens, drawn.output_tokens, drawn.cost, 0.0, ()), "")]
 
 
 @dataclass
@@ -178,11 +183,6 @@ def _order(node: str) -> tuple[int, ...]:
 
 def _unanswered(task: str, sample: int, turn: int, language: str, why: str) -> Attempt:
     return Attempt(task, sample, turn, None, "", language, 0, 0, 0.0, 0.0, (), junk=why)
-
-
-def _invalid(task: str, sample: int, why: str) -> Attempt:
-    verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task)
-    return Attempt(task, sample, 0, verdict, "", "", 0, 0, 0.0, 0.0, ())
 
 
 def _read(task: str, sample: int, candidate: Candidate, verdict: Verdict, seconds: float) -> Attempt:

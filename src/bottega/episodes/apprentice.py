@@ -20,14 +20,14 @@ from bottega.agents.budget import Budget
 from bottega.agents.completion import completed
 from bottega.agents.prompts import Prompts
 from bottega.backbone.sampling import Sampling
-from bottega.backbone.speaker import Speaker
+from bottega.backbone.speaker import Answer, Speaker
 from bottega.core.candidate import Candidate, Language
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.giving_way import give_way
+from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.workshop import PROMPT_SHARE, seed_of
 from bottega.judge.sketcher import shared_sketcher
 
@@ -51,10 +51,13 @@ class Apprentice:
         temperature: float = 1.0,
         max_tokens: int = 2048,
         baseline: str = "eager",
+        judged_on: str | None = None,
+        shared: Phases | None = None,
     ) -> None:
+        """`judged_on`: the judge's device; `shared`: the phases of the model's, where the speaker does not tell them."""
         self.speaker, self.judge, self.prompts, self.device, self.language = speaker, judge, prompts, device, language
         self.kernels, self.temperature, self.max_tokens, self.baseline = kernels, temperature, max_tokens, baseline
-        give_way(speaker)
+        self.judged_on, self.phases = judged_on, shared or share_device(speaker)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="apprentice", daemon=True)
 
@@ -70,19 +73,24 @@ class Apprentice:
 
     def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         """The same seed draws the same noise with and without the card. An answer without a kernel is worth nothing, and no error."""
-        sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
-        given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
-        room = min(self.speaker.context - self.max_tokens, int(self.speaker.context * PROMPT_SHARE))
-        messages = writer.messages(given, self.prompts, Budget(max(room, 256), self.speaker.count_tokens))
-        sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
-        answer = asyncio.run_coroutine_threadsafe(self.speaker.say(messages, sampling), self._loop).result()
+        with self.phases.generating():
+            answer = self._answer(task, skills, seed)
         try:
             source = completed(writer.parse(answer.text).source, task.source)
         except AnswerError as error:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=str(error), task_id=task.id)
         candidate = Candidate.from_source(source)
         self._keep(candidate)
-        return self.judge.judge(task, candidate)
+        with self.phases.judging(self.judged_on):
+            return self.judge.judge(task, candidate)
+
+    def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Answer:
+        sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
+        given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
+        room = min(self.speaker.context - self.max_tokens, int(self.speaker.context * PROMPT_SHARE))
+        messages = writer.messages(given, self.prompts, Budget(max(room, 256), self.speaker.count_tokens))
+        sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
+        return asyncio.run_coroutine_threadsafe(self.speaker.say(messages, sampling), self._loop).result()
 
     def confirm(self, task: Task, verdict: Verdict) -> Verdict:
         place = self.kernels / f"{verdict.candidate_id}.py"
@@ -92,7 +100,8 @@ class Apprentice:
             raise LibraryError(
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
             ) from None
-        return self.judge.judge(task, Candidate.from_source(source), quick=False)
+        with self.phases.judging(self.judged_on):
+            return self.judge.judge(task, Candidate.from_source(source), quick=False)
 
     def _keep(self, candidate: Candidate) -> None:
         place = self.kernels / f"{candidate.id}.py"

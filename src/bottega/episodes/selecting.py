@@ -78,7 +78,8 @@ async def _ask(
         found.update(names=tuple(skill.name for skill in chosen.skills), reasons=chosen.reasons, unknown=chosen.unknown)
         return {}
 
-    turn = await workshop.say("select", messages, settings, key, read)
+    async with workshop.phases.generating():
+        turn = await workshop.say("select", messages, settings, key, read)
     return Selected(key, episode, number, turn=turn, **found)
 
 

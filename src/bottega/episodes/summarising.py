@@ -110,5 +110,6 @@ async def _ask(
         found.update(proposals=proposals.skills, refused=proposals.refused)
         return {} if proposals.skills else {"fault": "; ".join(proposals.refused) or "no card was proposed"}
 
-    turn = await workshop.say("summarise", messages, settings, key, read)
+    async with workshop.phases.generating():
+        turn = await workshop.say("summarise", messages, settings, key, read)
     return Summarised(key, episode, turn, **found)

@@ -23,8 +23,8 @@ from bottega.core.task import Task
 from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.budget import Budget
-from bottega.episodes.giving_way import give_way
 from bottega.episodes.journal import Journal
+from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.sketcher import shared_sketcher
 from bottega.skills.library import Library
@@ -53,9 +53,11 @@ class Workshop:
     budget: Budget = field(default_factory=Budget)
     draughtsman: Draughtsman | None = None
     """Who writes kernels by rule before the model does, if anyone."""
+    shared: Phases | None = None
+    """Of the device on which the model draws, where the speaker does not tell it."""
 
     def __post_init__(self) -> None:
-        give_way(self.speaker)
+        self.phases = self.shared or share_device(self.speaker)
 
     def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""

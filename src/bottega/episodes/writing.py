@@ -90,6 +90,10 @@ class Bench:
         return await self.workshop.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
 
     async def _write(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
+        async with self.workshop.phases.generating():
+            return await self._asked(key, name, history, scheme, parent)
+
+    async def _asked(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
         settings, workshop = self.settings, self.workshop
         history = self._with_draft(history)
         past = tuple(past_of(node.turn, settings.baseline) for node in history)
@@ -145,9 +149,10 @@ class Bench:
             return Judged(key, self.episode, name, verdict, same_as=first)
         future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
         self._judging[candidate.id] = future
-        begun = time.monotonic()
         try:
-            verdict = await self.workshop.judge.judge_async(self.task, candidate)
+            async with self.workshop.phases.judging(self.settings.device):
+                begun = time.monotonic()
+                verdict = await self.workshop.judge.judge_async(self.task, candidate)
         except BaseException as error:
             del self._judging[candidate.id]
             future.set_exception(error)

@@ -23,6 +23,7 @@ from bottega.core.task import Task
 from bottega.core.trial import Interval, Trial
 from bottega.episodes.apprentice import Apprentice, Judging
 from bottega.episodes.journal import Journal
+from bottega.episodes.phases import Phases
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.workshop import seed_of
 from bottega.learn.materials import Materials
@@ -102,7 +103,7 @@ class Admission:
 
 def admit(
     config: Config, materials: Materials, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: Journal,
-    library: Library | None, proofs: Library, speaker: Speaker, judge: Judging,
+    library: Library | None, proofs: Library, speaker: Speaker, judge: Judging, phases: Phases | None = None,
 ) -> Admission:  # fmt: skip
     """Everything that the step's summaries propose, through the gate. All of one winning trace's before the next one's: a summary is
     compared with the others of its trace, and half of a comparison is none."""
@@ -133,7 +134,7 @@ def admit(
     ]
     undecided: list[str] = []
     if tried:
-        found_all = _proved(config, materials, settings, proofs, tried, speaker, judge)
+        found_all = _proved(config, materials, settings, proofs, tried, speaker, judge, phases)
         for (key, skill, _, _), found_one in zip(wanted, found_all):
             decisions[key] = found_one if isinstance(found_one, Decision) else None
             if not isinstance(found_one, Decision):
@@ -170,13 +171,14 @@ def _rules(config: Config) -> Rules:
 
 def _proved(
     config: Config, materials: Materials, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], speaker: Speaker,
-    judge: Judging,
+    judge: Judging, phases: Phases | None,
 ) -> list[Decision | BottegaError]:  # fmt: skip
     """Side by side; attempts that were finished before a kill are taken from the proofs' own library."""
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
     apprentice = Apprentice(
         speaker, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
         temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
+        judged_on=materials.judge_device, shared=phases,
     )  # fmt: skip
 
     def one(proof: Proof) -> Decision | BottegaError:

@@ -27,8 +27,8 @@ from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.episode import use_of
-from bottega.episodes.giving_way import give_way
 from bottega.episodes.journal import FILE, Journal
+from bottega.episodes.phases import Now, share_device
 from bottega.episodes.workshop import Workshop
 from bottega.learn.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.learn.alarms import alarms
@@ -83,7 +83,8 @@ class Learning:
     step: int
 
 
-Told = Event | Begun | Learning
+Told = Event | Begun | Learning | Now
+"""May be told from any thread."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ class Run:
         self.backbone = LocalBackbone(
             loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
         )
-        give_way(TokenSpeaker(self.backbone))
+        self.phases = share_device(TokenSpeaker(self.backbone))
+        self.phases.hear = self.hear
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
         self.proofs = Library(folder / PROOFS) if config.ablations.skills else None
@@ -176,9 +178,10 @@ class Run:
         speaker, judge = WatchedSpeaker(TokenSpeaker(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
         with Journal(self.directory.step(number)) as log:
             log.listeners.append(self.hear)
-            workshop = Workshop(speaker, judge, self.library, self.materials.prompts, self.materials.device, log)
+            given = self.materials
+            workshop = Workshop(speaker, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             tasks = tasks_of_step(self.materials.tasks, number, self.config.rollout.tasks, self.config.data.seed)
-            with watch.stage("rollout"):  # selection, writing, judging and summaries of all episodes overlap
+            with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = asyncio.run(roll_out(workshop, tasks, self.settings, number))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, speaker, judge)
@@ -203,7 +206,17 @@ class Run:
         if self.proofs is None:
             return Admission()
         return admit(
-            self.config, self.materials, self.settings, number, rollouts, log, self.library, self.proofs, speaker, judge
+            self.config,
+            self.materials,
+            self.settings,
+            number,
+            rollouts,
+            log,
+            self.library,
+            self.proofs,
+            speaker,
+            judge,
+            self.phases,
         )
 
     def _update(self, batch: Batch, number: int) -> tuple[dict[str, float], str]:

@@ -75,7 +75,8 @@ def episode_name(step: int, place: int, task: Task) -> str:
 
 
 async def roll_out(workshop: Workshop, tasks: Sequence[Task], settings: EpisodeSettings, step: int) -> Rollouts:
-    """All at once: generation, compiling and judging overlap over the whole step. One that fails does not end the others."""
+    """All at once; where the model and the judge share a device, their answers and verdicts take turns there. One that fails does not end
+    the others."""
 
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:

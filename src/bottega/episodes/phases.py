@@ -1,0 +1,271 @@
+"""Phases: a device on which a model of this process draws answers and the judge times kernels does one of the two at a time.
+
+A timed round beside decoding tells nothing, and a model that steps aside for every round keeps both waiting. So callers of either kind enter
+a section; a phase lasts until its last section is left, and then it is the other kind's turn. Whoever comes in time joins the phase under
+way, unless the other kind has waited for long. Other processes know no phases: the device's lease stands between them and the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from bottega.backbone.speaker import Speaker
+from bottega.judge.lease import Lease, open_lease
+
+Kind = Literal["generate", "judge"]
+OTHER: dict[Kind, Kind] = {"generate": "judge", "judge": "generate"}
+PATIENCE = 30.0
+"""Seconds after which a phase takes nobody in any more while the other kind waits."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """For whoever watches."""
+
+    phase: Kind | None
+    """None while nobody uses the device."""
+    inside: int
+    """Sections that are entered."""
+    waiting: int
+    """Sections of the other kind that wait for their phase."""
+
+    @property
+    def told(self) -> str:
+        """In a few words; nothing where nothing is under way."""
+        if self.phase is None or not self.inside:
+            return ""
+        doing, waits = ("drawing answers", "kernels") if self.phase == "generate" else ("judging kernels", "answers")
+        return f"{doing}: {self.inside} under way" + (f", {self.waiting} {waits} wait" if self.waiting else "")
+
+
+class Phases:
+    """Of one device, for any threads and event loops. Without a device nobody ever waits: the model and the judge have one each."""
+
+    def __init__(self, device: str = "", patience: float = PATIENCE) -> None:
+        self.device, self.patience = device_name(device), patience
+        self.wake: Callable[[], None] = lambda: None
+        """Tells the model that something has changed; called without the lock."""
+        self.hear: Callable[[Now], None] = lambda now: None
+        """Told of every new phase, from any thread."""
+        self._lock = threading.Lock()
+        self._phase: Kind | None = None
+        self._since = 0.0
+        self._inside = 0
+        self._model = self._model_waits = False
+        """Whether the model itself is in a phase of generation, or waits for one. Between two requests it stays, until it is asked to go."""
+        self._waiting: dict[Kind, deque[Future[None]]] = {"generate": deque(), "judge": deque()}
+
+    def generating(self) -> Section:
+        """Around everything that leads to a request to the model and needs no verdict meanwhile."""
+        return Section(self if self.device else None, "generate")
+
+    def judging(self, device: str | None = None) -> Section:
+        """Around what has kernels run on a device, if that is this one; the device is taken to be this one where it is not known."""
+        elsewhere = not self.device or (device is not None and device_name(device) != self.device)
+        return Section(None if elsewhere else self, "judge")
+
+    @property
+    def now(self) -> Now:
+        with self._lock:
+            return self._now()
+
+    # sections
+
+    def enter(self, kind: Kind) -> Future[None]:
+        """Has a result as soon as the section is entered; `leave` it then. Cancel it by `withdraw`."""
+        place: Future[None] = Future()
+        with self._lock:
+            changed = self._open(kind)
+            if changed is None:
+                self._waiting[kind].append(place)
+            else:
+                self._inside += 1
+                place.set_result(None)
+        self._tell(bool(changed))
+        return place
+
+    def leave(self, kind: Kind) -> None:
+        with self._lock:
+            self._inside -= 1
+            changed = self._turn()
+        self._tell(changed)
+
+    def withdraw(self, kind: Kind, place: Future[None]) -> None:
+        """Whoever waited in vain, or was let in while it gave up."""
+        with self._lock:
+            waiting = place in self._waiting[kind]
+            if waiting:
+                self._waiting[kind].remove(place)
+        if not waiting:
+            self.leave(kind)
+
+    # the model: one more user of generation, whom requests of those inside never find locked out
+
+    def acquire(self) -> bool:
+        with self._lock:
+            joins = self._phase == "generate"
+            changed = False if joins else self._open("generate")
+            self._model = changed is not None
+            self._model_waits = not self._model
+            got = self._model
+        self._tell(bool(changed), wake=False)
+        return got
+
+    def asked(self) -> bool:
+        with self._lock:
+            return self._model and bool(self._waiting["judge"]) and not self._inside
+
+    def release(self) -> None:
+        with self._lock:
+            self._model = self._model_waits = False
+            changed = self._turn()
+        self._tell(changed, wake=False)
+
+    def expected(self) -> int:
+        with self._lock:
+            return self._inside
+
+    # under the lock
+
+    def _open(self, kind: Kind) -> bool | None:
+        """Let one of a kind in: whether a phase begins with it, or None where it has to wait."""
+        if not self._inside and not self._model:
+            self._phase, self._since = kind, time.monotonic()
+            return True
+        late = bool(self._waiting[OTHER[kind]]) or (kind == "judge" and self._model_waits)
+        if self._phase != kind or (late and time.monotonic() - self._since > self.patience):
+            return None
+        return False
+
+    def _turn(self) -> bool:
+        """Begin the next phase if this one is over: the other kind's, if anyone of it waits."""
+        if self._inside or self._model or self._phase is None:
+            return False
+        before, self._phase = self._phase, None
+        for kind in (OTHER[before], before):
+            waiting = self._waiting[kind]
+            if waiting or (kind == "generate" and self._model_waits):
+                self._phase, self._since = kind, time.monotonic()
+                self._inside = len(waiting)
+                for place in waiting:
+                    place.set_result(None)
+                waiting.clear()
+                if kind == "generate" and self._model_waits:  # kept for it until it comes: it is woken now
+                    self._model, self._model_waits = True, False
+                return True
+        return False
+
+    def _now(self) -> Now:
+        other = len(self._waiting[OTHER[self._phase]]) if self._phase is not None else 0
+        return Now(self._phase, self._inside, other)
+
+    def _tell(self, changed: bool, wake: bool = True) -> None:
+        if wake:
+            self.wake()
+        if changed:
+            self.hear(self.now)
+
+
+@dataclass
+class Section:
+    """A stay in a phase, with `with` in a thread or `async with` on an event loop."""
+
+    phases: Phases | None
+    kind: Kind
+
+    def __enter__(self) -> None:
+        if self.phases is not None:
+            place = self.phases.enter(self.kind)
+            try:
+                place.result()
+            except BaseException:
+                self.phases.withdraw(self.kind, place)
+                raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.phases is not None:
+            self.phases.leave(self.kind)
+
+    async def __aenter__(self) -> None:
+        if self.phases is not None:
+            place = self.phases.enter(self.kind)
+            if place.done():
+                return
+            try:
+                loop = asyncio.get_running_loop()
+                entered: asyncio.Future[None] = loop.create_future()
+                place.add_done_callback(lambda _: _told(loop, entered))
+                await entered
+            except BaseException:
+                self.phases.withdraw(self.kind, place)
+                raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+@dataclass
+class ModelLock:
+    """What a model in this process asks before it uses the device: the phases of this process, and the lease between processes."""
+
+    phases: Phases
+    lease: Lease
+    wake: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.phases.wake = self._woken
+
+    def _woken(self) -> None:
+        self.wake()  # the engine sets it later
+
+    def acquire(self) -> bool:
+        return self.phases.acquire()
+
+    def asked(self) -> bool:
+        return self.phases.asked()
+
+    def release(self) -> None:
+        self.phases.release()
+
+    def expected(self) -> int:
+        return self.phases.expected()
+
+    def enter(self) -> None:
+        self.lease.enter()
+
+    def leave(self) -> None:
+        self.lease.leave()
+
+    def wanted(self) -> bool:
+        return self.lease.wanted()
+
+
+def share_device(speaker: Speaker) -> Phases:
+    """The phases of the device on which a speaker's model draws, the same at every call; of no device where the model is elsewhere."""
+    backbone: Any = getattr(speaker, "backbone", None)
+    if not hasattr(backbone, "share"):
+        return Phases()
+    lock = backbone.share(lambda: ModelLock(Phases(backbone.device), Lease(open_lease(backbone.device))))
+    return lock.phases  # type: ignore[no-any-return]
+
+
+def device_name(device: str) -> str:
+    return "cuda:0" if device == "cuda" else device
+
+
+def _told(loop: asyncio.AbstractEventLoop, entered: asyncio.Future[None]) -> None:
+    def tell() -> None:
+        if not entered.done():
+            entered.set_result(None)
+
+    loop.call_soon_threadsafe(tell)
