@@ -8,7 +8,9 @@ import textwrap
 
 from bottega.learn.cold_start.mistakes.mistake import kernels, native
 
-_FUNCTION = re.compile(r'^(?:extern "C"|template\b|static\b|inline\b|__device__|__global__|__forceinline__)[^;{]{0,600}\{', re.M)
+_FUNCTION = re.compile(
+    r'^(?:extern "C"|template\b|static\b|inline\b|__device__|__global__|__forceinline__)[^;{]{0,600}\{', re.M
+)
 
 
 def excerpt(source: str, before: str, language: str) -> str:
