@@ -455,3 +455,16 @@ def test_a_candidate_without_the_class_of_its_arguments_is_told_so(judge: Judge)
 def test_fitness_can_look_at_it(judge: Judge, name: str) -> None:
     found = judge.fitness(CASES[name].task)
     assert {problem["name"] for problem in found["problems"]} <= {"launch_bound"}, found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["calls: keyword-only", "numbers: a small one", "types: fp8 out", "types: uint64 in and out", "types: empty out"]
+)
+def test_timed_calls_are_looked_at_too(judge: Judge, name: str) -> None:
+    case = CASES[name]
+    right = judge.judge(case.task, case.candidate(case.output), quick=True)
+    assert right.correct, right.diagnosis
+    late = f"({case.output} if self.__dict__.setdefault('n', [0]).append(0) or len(self.n) < 5 else {case.wrong})"
+    wrong = judge.judge(case.task, case.candidate(late), quick=True)
+    assert not wrong.correct, wrong.diagnosis

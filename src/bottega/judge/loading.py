@@ -66,7 +66,7 @@ def state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """A copy of a task's parameters and buffers, or `InvalidTask` where there is more to a model than these."""
     state: dict[str, torch.Tensor] = {}
     for name, value in module.state_dict().items():
-        if isinstance(value, torch.nn.parameter.UninitializedTensorMixin):
+        if torch.nn.parameter.is_lazy(value):
             raise InvalidTask(f"{name} has no shape before the first call; build Model with layers whose sizes are given")
         if not isinstance(value, torch.Tensor):
             raise InvalidTask(f"the state of Model holds more than tensors: {name} is a {type(value).__name__}")
