@@ -162,7 +162,8 @@ def keep(path: Path | None, name: str, device: str, run: Run, summary: dict[str,
 
 
 def launch(command: Any) -> None:
-    """Run a figure's command; what Bottega raises on purpose is one line."""
+    """Run a figure's command; `--help` begins with its module's own words, and what Bottega raises on purpose is one line."""
+    command.__doc__ = command.__doc__ or sys.modules["__main__"].__doc__
     try:
         typer.run(command)
     except BottegaError as error:
