@@ -37,8 +37,8 @@ from bottega.agents.shelf.triton import (
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "learn" / "builder"))
 Found = Iterator[tuple[str, float]]
-ROWS, TALL, WIDE = 2**21 + 4, 2**12, 2**18
-"""Rows of 1024, and two matrices, that have more elements than 32 bits count."""
+ROWS, TALL, WIDE = 2**21 + 4, 8200, 2**18
+"""Rows of 1024, and columns of a matrix, that have more elements than 32 bits count."""
 
 
 def run_last_programs_only() -> None:
@@ -83,10 +83,10 @@ def tall() -> Tensor:
     return x
 
 
-def matrices() -> Tensor:
-    x = empty(2, TALL, WIDE)
-    x[1, :, -64:] = torch.randn(TALL, 64) * 0.1
-    x[1, -1 - torch.arange(64), torch.arange(-64, 0)] = 5  # the one largest of its column
+def matrix() -> Tensor:
+    x = empty(TALL, WIDE)
+    x[:, -64:] = torch.randn(TALL, 64) * 0.1
+    x[-1 - torch.arange(64), torch.arange(-64, 0)] = 5  # the one largest of its column
     return x
 
 
@@ -105,19 +105,19 @@ def rows() -> Found:
 
 
 def columns() -> Found:
-    x = matrices()
-    part = x[1, :, -32:]
-    yield "softmax of columns", distance(softmax.softmax(x, 1)[1, :, -32:], part.double().softmax(0))
-    yield "cumsum of columns", distance(scan.cumsum(x, 1)[1, :, -32:], part.double().cumsum(0))
+    x = matrix()
+    part = x[:, -32:]
+    yield "softmax of columns", distance(softmax.softmax(x, 0)[:, -32:], part.double().softmax(0))
+    yield "cumsum of columns", distance(scan.cumsum(x, 0)[:, -32:], part.double().cumsum(0))
     extremes.EXTREME_TALL = 128
-    yield "argmax of columns", distance(extremes.argmax(x, 1)[1, -32:], part.argmax(0))
-    target = torch.full((2, WIDE), 9)
-    loss = cross_entropy.cross_entropy(x, target, reduction="none")[1, -32:]
-    yield "cross_entropy of columns", distance(loss, F.cross_entropy(part.double().T, target[1, -32:], reduction="none"))
-    matrix = empty(2**16 + 1, 2**15)
-    matrix[-1, -32:] = torch.arange(32)
+    yield "argmax of columns", distance(extremes.argmax(x, 0)[-32:], part.argmax(0))
+    target = torch.full((1, WIDE), 9)
+    loss = cross_entropy.cross_entropy(x[None], target, reduction="none")[0, -32:]
+    yield "cross_entropy of columns", distance(loss, F.cross_entropy(part.double().T, target[0, -32:], reduction="none"))
+    table = empty(2**16 + 1, 2**15)
+    table[-1, -32:] = torch.arange(32)
     mean, var = torch.zeros(2, 2**15).half() + 1
-    normed = normalisation.batch_norm(matrix, mean, var)[-1, -32:]
+    normed = normalisation.batch_norm(table, mean, var)[-1, -32:]
     yield "batch_norm of columns", distance(normed, (torch.arange(32) - 1.0) / (1 + 1e-5) ** 0.5)
 
 
@@ -183,18 +183,18 @@ def drafts() -> Found:
     from bottega.learn.teachers.builder.course import Builder
 
     stand_in()
-    ends: dict[str, tuple[Callable[[], tuple[Tensor, ...]], Callable[..., Tensor], Callable[[Tensor], Tensor]]] = {
-        "chain": (lambda: (tall(),), lambda x: torch.sigmoid(x[-1:, -512:] * 2.0) * x[-1:, -512:], lambda y: y[-1:, -512:]),
-        "softmax": (lambda: (tall(),), lambda x: x[-1:].softmax(1), lambda y: y[-1:]),
-        "column_sum": (lambda: (matrices(),), lambda x: x[1, :, -32:].sum(0), lambda y: y[1, -32:]),
-        "column_scan": (lambda: (matrices(),), lambda x: x[1, :, -32:].cumsum(0), lambda y: y[1, :, -32:]),
-        "half": (lambda: (twice(),), lambda x: torch.relu(x[-1:, -512:]), lambda y: y[-1:, -512:]),
+    ends: dict[str, tuple[Callable[[], Tensor], Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+        "chain": (tall, lambda x: torch.sigmoid(x[-1:, -512:] * 2.0) * x[-1:, -512:], lambda y: y[-1:, -512:]),
+        "softmax": (tall, lambda x: x[-1:].softmax(1), lambda y: y[-1:]),
+        "column_sum": (matrix, lambda x: x[:, -32:].sum(0), lambda y: y[-32:]),
+        "column_scan": (matrix, lambda x: x[:, -32:].cumsum(0), lambda y: y[:, -32:]),
+        "half": (twice, lambda x: torch.relu(x[-1:, -512:]), lambda y: y[-1:, -512:]),
     }
     with tempfile.TemporaryDirectory() as folder:
         for task in LARGE:
             if task.name not in ends:
                 continue
-            inputs, theirs, last = ends[task.name]
+            made, theirs, last = ends[task.name]
             steps = Builder().build(task, "triton", without=("split_rows",)).steps
             source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
             path = Path(folder) / f"{task.name}.py"
@@ -203,8 +203,8 @@ def drafts() -> Found:
             assert spec is not None and spec.loader is not None
             module = module_from_spec(spec)
             spec.loader.exec_module(module)
-            given = inputs()
-            yield f"draft of {task.name}", distance(last(module.ModelNew()(*given)), theirs(*(x.float() for x in given[:0]), *given))
+            x = made()
+            yield f"draft of {task.name}", distance(last(module.ModelNew()(x)), theirs(x))
 
 
 def twice() -> Tensor:
