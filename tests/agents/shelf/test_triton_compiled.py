@@ -123,7 +123,11 @@ def compiled(function: Any, *given: Any, grid: Any, warmup: bool, **named: Any) 
             signature[parameter.name], constants[(place,)] = "constexpr", value
             continue
         signature[parameter.name] = (
-            KINDS[value.dtype] if isinstance(value, torch.Tensor) else f"i{32 if value < 2**31 else 64}" if type(value) is int else "fp32"
+            KINDS[value.dtype]
+            if isinstance(value, torch.Tensor)
+            else f"i{32 if value < 2**31 else 64}"
+            if type(value) is int
+            else "fp32"
         )
         if isinstance(value, torch.Tensor) or (type(value) is int and value % 16 == 0):
             even[(place,)] = [["tt.divisibility", 16]]

@@ -13,11 +13,13 @@ from small_tasks import SMALL
 from test_triton_writer import judged, wrong
 from triton_tasks import WIDE
 
+from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import Builder
 from bottega.learn.teachers.builder.triton import sheet
 from bottega.learn.teachers.builder.triton.width import INT32, in_64_bits, is_large
 from bottega.learn.teachers.builder.view import Buffer
+from bottega.learn.teachers.teacher import Refusal
 
 CAST = ".to(tl.int64)"
 SOURCE = re.compile(r"tl\.(?:program_id|arange)\([^)]*\)(?!\.to\(tl\.int64\))")
@@ -75,7 +77,9 @@ def test_small_kernels_keep_32_bits(name: str) -> None:
 def test_wide_grids_count_along_their_first_axis() -> None:
     from small_tasks import task
 
-    volume = task("volume", "return self.conv(x)", "torch.randn(2, 4, 512, 512, 512)", "self.conv = nn.Conv3d(4, 4, 3, groups=4)")
+    volume = task(
+        "volume", "return self.conv(x)", "torch.randn(2, 4, 512, 512, 512)", "self.conv = nn.Conv3d(4, 4, 3, groups=4)"
+    )
     text = texts(volume)[-1]
     assert "512), out.shape[0] * out.shape[1])" in text and "plane = tl.program_id(1)" in text
     pixels = task("pixels", "return x @ y", "torch.randn(64, 64), torch.randn(64, 8000000)", arguments="x, y")
@@ -111,3 +115,32 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
         with torch.no_grad(), torch.device("meta"):
             loaded(text, str(tmp_path), number).ModelNew()(*namespace["get_inputs"]())
         assert made
+
+
+@pytest.mark.parametrize("language", ["cpp", "cuda"])
+@pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
+def test_c_kernels_count_in_64_bits(task: Task, language: Language) -> None:
+    """What is an `int` counts lanes, warps, taps of a window and what of them lies inside."""
+    try:
+        steps = Builder().build(task, language).steps
+    except Refusal:
+        pytest.skip(f"not written in {language}")
+    small = {"lane", "warp", "warps", "offset", "w", "nan", "found", "seen", "inside"}
+    for step in steps:
+        names = set(re.findall(r"\b(?:int|unsigned|int32_t) (\w+) =", step.candidate.source))
+        assert {name for name in names if name not in small and not re.fullmatch(r"k\w|tap\w*|[eb]\w*|bits", name)} == set()
+
+
+@pytest.mark.slow
+def test_a_cpp_kernel_reaches_the_end(tmp_path: Path) -> None:
+    """Really: memory that is only read costs nothing."""
+    import torch
+    from triton_interpreted import loaded
+
+    task = next(task for task in LARGE if task.name == "column_sum")
+    task = Task(task.source.replace("float16", "bfloat16"), task.name)  # halves not every compiler has
+    source = Builder().build(task, "cpp").steps[-1].candidate.source
+    x = torch.empty(8200, 262144, dtype=torch.bfloat16)
+    x[-1, -64:] = torch.arange(64)
+    out = loaded(source, str(tmp_path), 0).ModelNew()(x)
+    assert torch.equal(out[-64:], torch.arange(64).bfloat16()) and out[:-64].abs().max() == 0
