@@ -70,7 +70,7 @@ def test_pointers_take_tensors_addresses_and_none(library) -> None:
         (lambda f, x: f.fill(-5, 1, 1.0), "no address"),
         (lambda f, x: f.fill(True, 1, 1.0), "takes a tensor"),
         (lambda f, x: f.fill(x, 4.0, 1.0), "argument 2 .*whole number.*float 4.0"),
-        (lambda f, x: f.fill(x, 2**31, 1.0), "does not fit into 32 bits"),
+        (lambda f, x: f.fill(x, 2**31, 1.0), "does not fit into 32 bits.*declare it int64_t"),
         (lambda f, x: f.fill(x, torch.tensor(4), 1.0), "x.item()"),
         (lambda f, x: f.fill(x, 4, x[0]), "x.item()"),
         (lambda f, x: f.fill(x, 4, "1"), "takes a number, but got str '1'"),

@@ -53,6 +53,8 @@ def test_extents_are_one_to_three_whole_numbers() -> None:
     assert _extents((1, 2, 3), (4, 5)) == (1, 2, 3, 4, 5, 1)
     for grid, said in [
         ((0,), "at least 1"),
+        ((2**31,), "first axis"),
+        ((1, 65536), "first axis"),
         ((1.5,), "whole numbers"),
         ((), "one to three"),
         ((1, 1, 1, 1), "one to three"),

@@ -110,7 +110,8 @@ def _integer(where: str, code: str) -> Converter:
                 raise ArgumentError(f"{where} takes a whole number, but got {_described(value)}") from None
         if lowest <= value <= highest:
             return int(value)
-        raise ArgumentError(f"{where}: {value} does not fit into {width} bits; it must lie in {lowest} .. {highest}")
+        wider = "; declare it int64_t" if width < 64 and -(2**63) <= value < 2**63 else ""
+        raise ArgumentError(f"{where}: {value} does not fit into {width} bits; it must lie in {lowest} .. {highest}{wider}")
 
     return convert
 

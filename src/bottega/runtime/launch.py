@@ -200,9 +200,13 @@ def _three(extent: Extent, what: str) -> tuple[int, int, int]:
         raise ArgumentError(f"{what} must be whole numbers, but is {extent!r}; use // to divide") from None
     if not 1 <= len(numbers) <= 3:
         raise ArgumentError(f"{what} must be one to three numbers, but is {extent!r}")
-    if not all(0 < number < 2**31 for number in numbers):
+    if min(numbers) < 1:
         raise ArgumentError(f"{what} is {extent!r}; each number must be at least 1 (launch nothing for an empty tensor)")
     x, y, z = (*numbers, 1, 1)[:3]
+    if x >= 2**31 or max(y, z) > 65535:
+        raise ArgumentError(
+            f"{what} is {extent!r}; at most are 2147483647 x 65535 x 65535: count along the first axis, or let each block do more"
+        )
     return x, y, z
 
 

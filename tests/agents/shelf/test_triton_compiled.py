@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("triton", reason="the parts need Triton")
 
 LARGEST_SHARED = 232448
-KINDS = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.int64: "*i64"}
+KINDS = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32"}
 
 
 def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -60,11 +60,36 @@ CASES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
         "attention_kernel",
         lambda p: p.scaled_dot_product_attention(*(empty(2, 8, 512, 256) for _ in range(3))),
     ),
+    "matrix by vector": ("product", "matvec_kernel", lambda p: p.matmul(empty(4096, 70000), empty(70000))),
+    "softmax of rows": ("softmax", "softmax_held_kernel", lambda p: p.softmax(empty(4096, 1000), 1)),
+    "softmax of long rows": ("softmax", "softmax_long_kernel", lambda p: p.softmax(empty(4096, 40000), 1)),
+    "softmax of few rows": ("softmax", "softmax_join_kernel", lambda p: p.softmax(empty(4, 400000), 1)),
+    "softmax of columns": ("softmax", "softmax_columns_kernel", lambda p: p.softmax(empty(16, 1000, 500), 1)),
+    "cumsum of rows": ("scan", "scan_rows_kernel", lambda p: p.cumsum(empty(4096, 4000), 1)),
+    "cumprod of columns": ("scan", "scan_columns_kernel", lambda p: p.cumprod(empty(16, 1000, 500), 1)),
+    "argmax": ("extremes", "extreme_join_kernel", lambda p: p.argmax(empty(400, 70000))),
+    "argmin of columns": ("extremes", "extreme_columns_kernel", lambda p: p.argmin(empty(16, 1000, 500), 1)),
+    "layer_norm": ("normalisation", "norm_held_kernel", lambda p: p.layer_norm(empty(4096, 1000), (1000,), empty(1000))),
+    "group_norm": ("normalisation", "norm_apply_kernel", lambda p: p.group_norm(empty(8, 64, 128, 128), 8, empty(64))),
+    "batch_norm": (
+        "normalisation",
+        "norm_moments_kernel",
+        lambda p: p.batch_norm(empty(8, 64, 60, 60), empty(64), empty(64), training=True),
+    ),
+    "batch_norm of columns": (
+        "normalisation",
+        "norm_columns_kernel",
+        lambda p: p.batch_norm(empty(800, 640), empty(640), empty(640), training=True),
+    ),
+    "pool": ("pooling", "pool_kernel", lambda p: p.max_pool2d(empty(16, 8, 100, 100), 3, 2, 1)),
+    "pool of short planes": ("pooling", "pool_kernel", lambda p: p.avg_pool1d(empty(1600, 8, 20), 3, 2)),
+    "mean of planes": ("pooling", "pool_mean_kernel", lambda p: p.adaptive_avg_pool2d(empty(16, 8, 300, 300), 1)),
 }
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["32 bits", "64 bits"])
 @pytest.mark.parametrize("name", CASES)
-def test_kernels_of_lone_operators_compile_and_fit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_lone_operators_compile_and_fit(name: str, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib import import_module
 
     from triton.runtime.jit import JITFunction
@@ -74,6 +99,8 @@ def test_kernels_of_lone_operators_compile_and_fit(name: str, monkeypatch: pytes
     monkeypatch.setattr(tiles, "ALONE", True)
     monkeypatch.setattr(part, "ALONE", True, raising=False)
     monkeypatch.setattr(import_module("bottega.agents.shelf.triton.product"), "ALONE", True)
+    if large:
+        monkeypatch.setattr(import_module("bottega.agents.shelf.triton.large"), "INDEX_LIMIT", 0)
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # tensors of no device are taken; the kernels were read before
     shared: dict[str, int] = {}
     monkeypatch.setattr(JITFunction, "run", lambda *given, **named: shared.update(compiled(*given, **named)))
@@ -96,7 +123,11 @@ def compiled(function: Any, *given: Any, grid: Any, warmup: bool, **named: Any) 
             signature[parameter.name], constants[(place,)] = "constexpr", value
             continue
         signature[parameter.name] = (
-            KINDS[value.dtype] if isinstance(value, torch.Tensor) else "i32" if type(value) is int else "fp32"
+            KINDS[value.dtype]
+            if isinstance(value, torch.Tensor)
+            else f"i{32 if value < 2**31 else 64}"
+            if type(value) is int
+            else "fp32"
         )
         if isinstance(value, torch.Tensor) or (type(value) is int and value % 16 == 0):
             even[(place,)] = [["tt.divisibility", 16]]

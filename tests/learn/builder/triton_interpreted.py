@@ -25,7 +25,7 @@ from triton_tasks import WIDE
 
 from bottega.core.task import Task
 from bottega.learn.teachers.builder.course import Builder
-from bottega.learn.teachers.builder.triton import layout, product, scan
+from bottega.learn.teachers.builder.triton import layout, product, scan, width
 
 TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS)}
 LIBDEVICE = {
@@ -114,8 +114,10 @@ if __name__ == "__main__":
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     stand_in()
-    if sys.argv[2] == "tight":
+    if sys.argv[2].startswith("tight"):
         tighten()
+    if sys.argv[2].endswith("large"):
+        width.BEYOND = width.INT32  # every tensor counts as one of more than 2^31 elements
     result = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[3:] or TASKS:

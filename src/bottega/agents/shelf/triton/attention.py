@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.tiles import ALONE, kernel_ready
 
 
@@ -14,11 +15,11 @@ def attention_kernel(
     stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_mb, stride_mh, stride_mm, stride_mn,
     CAUSAL: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
-    WIDE_D: tl.constexpr, WIDE_DV: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr,
+    WIDE_D: tl.constexpr, WIDE_DV: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
     head, batch = tl.program_id(1).to(tl.int64) % heads, tl.program_id(1).to(tl.int64) // heads
-    row = (tl.program_id(0) * BQ + tl.arange(0, BQ))[:, None]
-    d, col = tl.arange(0, WIDE_D), tl.arange(0, WIDE_DV)[None, :]
+    row = (index_program(0, LARGE) * BQ + index_lanes(BQ, LARGE))[:, None]
+    d, col = index_lanes(WIDE_D, LARGE), index_lanes(WIDE_DV, LARGE)[None, :]
     q_ptr += batch * stride_qb + head * stride_qh
     k_ptr += batch * stride_kb + head // shared * stride_kh
     v_ptr += batch * stride_vb + head // shared * stride_vh
@@ -26,9 +27,9 @@ def attention_kernel(
     peak = tl.full((BQ, 1), -float("inf"), tl.float32)
     total = tl.zeros((BQ, 1), tl.float32)
     acc = tl.zeros((BQ, WIDE_DV), tl.float32)
-    last = tl.minimum(keys, (tl.program_id(0) + 1) * BQ) if CAUSAL else keys
+    last = tl.minimum(keys, (index_program(0, LARGE) + 1) * BQ) if CAUSAL else keys
     for start in range(0, last, BK):
-        key = start + tl.arange(0, BK)
+        key = start + index_lanes(BK, LARGE)
         across, down = key[None, :], key[:, None]
         kt = tl.load(k_ptr + across * stride_kn + d[:, None] * stride_kd, mask=(across < keys) & (d[:, None] < D), other=0.0)
         scores = tl.dot(q, kt, input_precision="tf32x3") * scale
@@ -76,7 +77,8 @@ def attention_by_kernel(query, key, value, mask, causal, scale):
         query, key, value, seen, out, H, H // G, L, S, (D**-0.5 if scale is None else scale) * 1.4426950408889634,
         *query.stride(), *key.stride(), *value.stride(), *steps,
         CAUSAL=causal, MASKED=masked, ADDED=added, D=D, DV=DV, WIDE_D=max(16, triton.next_power_of_2(D)),
-        WIDE_DV=max(16, triton.next_power_of_2(DV)), BQ=BQ, BK=BK, num_warps=warps, num_stages=2,
+        WIDE_DV=max(16, triton.next_power_of_2(DV)), BQ=BQ, BK=BK,
+        LARGE=index_is_large(query, key, value, seen, out), num_warps=warps, num_stages=2,
     )  # fmt: skip
     return out
 

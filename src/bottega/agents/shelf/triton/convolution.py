@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from bottega.agents.shelf.triton.depthwise import depthwise
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.product import product
 from bottega.agents.shelf.triton.tiles import ALONE, kernel_ready, tiles
 
@@ -21,12 +22,12 @@ def conv_kernel(
     KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
     PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DD: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr,
     UD: tl.constexpr, UH: tl.constexpr, UW: tl.constexpr, FD: tl.constexpr, FH: tl.constexpr, FW: tl.constexpr,
-    FLAT: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    FLAT: tl.constexpr, SPLIT: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
-    across, piece = tl.cdiv(OC, BN), tl.program_id(1)
-    pixel = (tl.program_id(0) // (across * G) * BM + tl.arange(0, BM))[:, None]
-    group = tl.program_id(0) // across % G
-    oc = (tl.program_id(0) % across * BN + tl.arange(0, BN))[None, :]
+    across, piece = tl.cdiv(OC, BN), index_program(1, LARGE)
+    pixel = (index_program(0, LARGE) // (across * G) * BM + index_lanes(BM, LARGE))[:, None]
+    group = index_program(0, LARGE) // across % G
+    oc = (index_program(0, LARGE) % across * BN + index_lanes(BN, LARGE))[None, :]
     n, od, oh, ow = pixel // (QD * QH * QW), pixel // (QH * QW) % QD, pixel // QW % QH, pixel % QW
     acc = tl.zeros((BM, BN), tl.float32)
     # The depth runs tap by tap with the channels inside, or, over few channels, through channels and taps as the weights lie.
@@ -34,7 +35,7 @@ def conv_kernel(
     depth = tl.cdiv(C * taps, 16) * 16 if FLAT else C
     blocks = tl.cdiv(depth, BK)
     for step in range(piece, blocks if FLAT else taps * blocks, SPLIT):
-        c = step % blocks * BK + tl.arange(0, BK)
+        c = step % blocks * BK + index_lanes(BK, LARGE)
         tap = (c % taps)[None, :] if FLAT else step // blocks
         spot = group * OC if FLAT else (step // blocks * G + group) * OC
         b = tl.load(weight_ptr + (spot + oc) * depth + c[:, None], mask=(oc < OC) & (c[:, None] < depth), other=0.0)
@@ -74,7 +75,7 @@ def conv_tiles(pixels, groups, OC, C, depth, flat, deep=False):
 
 def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 1, 1), groups=1):
     """Convolution of x (N, C, D, H, W) with weights (OC, channels of a group, *taps); up: outputs that are channels."""
-    (N, _, *planes), (OC, C) = x.shape, weight.shape[:2]
+    x, (N, _, *planes), (OC, C) = x.contiguous(), x.shape, weight.shape[:2]
     deep = taps[0] > 1
     fewest = 12 if deep else 16
     flat = fewest > C
@@ -90,8 +91,9 @@ def conv_product(x, weight, bias, size, taps, stride, padding, dilation, up=(1, 
     out = torch.empty(split, N, OC // (up[0] * up[1] * up[2]), *size, device=x.device, dtype=dtype)
     grid = (triton.cdiv(pixels, BM) * groups * triton.cdiv(width, BN), split)
     conv_kernel[grid](
-        x.contiguous(), packed, bias, out, pixels, out[0].numel(), groups, width, C, *planes, *places, *taps,
-        *stride, *padding, *dilation, *up, *size, FLAT=flat, SPLIT=split, BM=BM, BN=BN, BK=BK, num_warps=warps,
+        x, packed, bias, out, pixels, out[0].numel(), groups, width, C, *planes, *places, *taps,
+        *stride, *padding, *dilation, *up, *size, FLAT=flat, SPLIT=split, BM=BM, BN=BN, BK=BK,
+        LARGE=index_is_large(x, packed, out), num_warps=warps,
     )  # fmt: skip
     return out[0] if split == 1 else out.sum(0).to(x.dtype)
 
@@ -141,7 +143,7 @@ def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups)
     size = [(i + 2 * p - d * (k - 1) - 1) // s + 1 for i, p, d, k, s in zip(planes, padding, dilation, taps, stride)]
     size = planes if same else size
     pixels, window = size[0] * size[1] * size[2], taps[0] * taps[1] * taps[2]
-    if min(size) < 1 or N * OC * pixels >= 2**31:
+    if min(size) < 1:
         return None
     x, weight = input.reshape(N, C, *planes), weight.reshape(OC, -1, *taps)
     plain = groups == window == 1 and stride == (1, 1, 1) and not any(padding) and N <= 65535

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.softmax import (
     SOFTMAX_BLOCK,
     SOFTMAX_HELD,
@@ -48,11 +49,12 @@ def cross_entropy_rest(loss_ptr, weight_ptr, row, target, wanted, spread, even, 
 
 @triton.jit
 def cross_entropy_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, size, ignored, smoothing, SMOOTH: tl.constexpr,
-                         MEAN: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+                         MEAN: tl.constexpr, HELD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+                         LARGE: tl.constexpr):  # fmt: skip
     even = 0.0
     if HELD:
-        row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-        at = tl.arange(0, BLOCK)[None, :]
+        row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)
+        at = index_lanes(BLOCK, LARGE)[None, :]
         mask = (row[:, None] < rows) & (at < size)
         v = tl.load(x_ptr + row[:, None] * size + at, mask=mask, other=float("-inf")).to(tl.float32)
         most = tl.max(v, axis=1)
@@ -60,13 +62,13 @@ def cross_entropy_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, size, ig
         if SMOOTH:
             even = tl.sum(cross_entropy_even(v, spread[:, None], weight_ptr, at, mask), axis=1)
     else:
-        row = tl.program_id(0)
+        row = index_program(0, LARGE)
         most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
         spread = most + tl.log(total)
         if SMOOTH:
             apart = tl.zeros((BLOCK,), tl.float32)
             for start in range(0, size, BLOCK):
-                c = start + tl.arange(0, BLOCK)
+                c = start + index_lanes(BLOCK, LARGE)
                 v = tl.load(x_ptr + row * size + c, mask=c < size, other=0.0).to(tl.float32)
                 apart += cross_entropy_even(v, spread, weight_ptr, c, c < size)
             even = tl.sum(apart, axis=0)
@@ -80,11 +82,12 @@ def cross_entropy_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, size, ig
 
 @triton.jit
 def cross_entropy_columns_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, size, inner, blocks, ignored, smoothing,
-                                 SMOOTH: tl.constexpr, MEAN: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    place = tl.program_id(0) % blocks * WIDE + tl.arange(0, WIDE)
-    outer, inside = tl.program_id(0) // blocks, place < inner
+                                 SMOOTH: tl.constexpr, MEAN: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+                                 LARGE: tl.constexpr):  # fmt: skip
+    place = index_program(0, LARGE) % blocks * WIDE + index_lanes(WIDE, LARGE)
+    outer, inside = index_program(0, LARGE) // blocks, place < inner
     x_ptr += outer * size * inner
-    r = tl.arange(0, TALL)[:, None]
+    r = index_lanes(TALL, LARGE)[:, None]
     top = tl.full((TALL, WIDE), -3.4e38, tl.float32)
     sums = tl.zeros((TALL, WIDE), tl.float32)
     for start in range(0, size, TALL):
@@ -110,11 +113,12 @@ def cross_entropy_columns_kernel(x_ptr, target_ptr, weight_ptr, loss_ptr, rows, 
 
 
 @triton.jit
-def cross_entropy_sum_kernel(loss_ptr, out_ptr, rows, chunk, MEAN: tl.constexpr, PART: tl.constexpr, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
+def cross_entropy_sum_kernel(loss_ptr, out_ptr, rows, chunk, MEAN: tl.constexpr, PART: tl.constexpr, BLOCK: tl.constexpr,
+                             LARGE: tl.constexpr):  # fmt: skip
+    at = index_lanes(BLOCK, LARGE)
     total = tl.zeros((BLOCK,), tl.float32)
     count = tl.zeros((BLOCK,), tl.float32)
-    first = tl.program_id(0) * chunk
+    first = index_program(0, LARGE) * chunk
     last = tl.minimum(first + chunk, rows)
     for start in range(first, last, BLOCK):
         mask = start + at < last
@@ -123,10 +127,10 @@ def cross_entropy_sum_kernel(loss_ptr, out_ptr, rows, chunk, MEAN: tl.constexpr,
             count += tl.load(loss_ptr + rows + start + at, mask=mask, other=0.0)
     found = tl.sum(total, axis=0)
     if PART:
-        tl.store(out_ptr + tl.num_programs(0) + tl.program_id(0), tl.sum(count, axis=0))
+        tl.store(out_ptr + tl.num_programs(0) + index_program(0, LARGE), tl.sum(count, axis=0))
     elif MEAN:
         found = found / tl.sum(count, axis=0)
-    tl.store(out_ptr + tl.program_id(0), found)
+    tl.store(out_ptr + index_program(0, LARGE), found)
 
 
 def cross_entropy(
@@ -145,7 +149,8 @@ def cross_entropy(
     rows, size, inner = target.numel(), x.shape[axis], x.shape[2:].numel()
     mean = reduction == "mean"
     loss = torch.empty((1 + mean, rows), dtype=x.dtype if reduction == "none" else torch.float32, device=x.device)
-    options = {"SMOOTH": label_smoothing > 0, "MEAN": mean}
+    large = index_is_large(x, loss)
+    options = {"SMOOTH": label_smoothing > 0, "MEAN": mean, "LARGE": large}
     if inner > 1:
         tall = min(64, triton.next_power_of_2(size))
         wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
@@ -169,7 +174,9 @@ def cross_entropy(
     if rows > 4 * block:
         chunk, parts = sweep_chunks(1, rows, block)
         some = torch.empty((2, parts), dtype=torch.float32, device=x.device)
-        cross_entropy_sum_kernel[(parts,)](loss, some, rows, chunk, MEAN=mean, PART=True, BLOCK=block, num_warps=16)
+        cross_entropy_sum_kernel[(parts,)](
+            loss, some, rows, chunk, MEAN=mean, PART=True, BLOCK=block, LARGE=large, num_warps=16
+        )  # fmt: skip
         loss, rows, block = some, parts, triton.next_power_of_2(parts)
-    cross_entropy_sum_kernel[(1,)](loss, out, rows, rows, MEAN=mean, PART=False, BLOCK=block, num_warps=16)
+    cross_entropy_sum_kernel[(1,)](loss, out, rows, rows, MEAN=mean, PART=False, BLOCK=block, LARGE=large, num_warps=16)
     return out

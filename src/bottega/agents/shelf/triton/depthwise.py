@@ -5,19 +5,23 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
+
 
 @triton.jit
 def depthwise_kernel(
     x_ptr, weight_ptr, bias_ptr, out_ptr, C, D, H, W, OC, OD, OH, OW,
     KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr, SW: tl.constexpr,
     PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, DD: tl.constexpr, DH: tl.constexpr, DW: tl.constexpr,
-    BH: tl.constexpr, BW: tl.constexpr,
+    BH: tl.constexpr, BW: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
     down, across = tl.cdiv(OH, BH), tl.cdiv(OW, BW)
-    tile, plane = tl.program_id(0) % (down * across), tl.program_id(0) // (down * across)
+    if LARGE:
+        D = tl.cast(D, tl.int64)
+    tile, plane = index_program(0, LARGE) % (down * across), index_program(0, LARGE) // (down * across)
     od, oc, n = plane % OD, plane // OD % OC, plane // OD // OC
-    oh = (tile // across * BH + tl.arange(0, BH))[:, None]
-    ow = (tile % across * BW + tl.arange(0, BW))[None, :]
+    oh = (tile // across * BH + index_lanes(BH, LARGE))[:, None]
+    ow = (tile % across * BW + index_lanes(BW, LARGE))[None, :]
     x_ptr += (n * C + oc // (OC // C)) * (D * H * W)
     acc = tl.zeros((BH, BW), tl.float32)
     for k in range(KD * KH):
@@ -36,12 +40,13 @@ def depthwise_kernel(
 
 def depthwise(x, weight, bias, size, stride, padding, dilation):
     """Convolution of x (N, C, D, H, W) with weights (OC, 1, KD, KH, KW), one group for each channel."""
-    (N, C, *planes), (OC, _, *taps), (OD, OH, OW) = x.shape, weight.shape, size
+    x, (N, C, *planes), (OC, _, *taps), (OD, OH, OW) = x.contiguous(), x.shape, weight.shape, size
     BW = min(128 if OH > 1 else 1024, max(16, triton.next_power_of_2(OW)))
     BH = min(max(1, (1024 if max(stride) == 1 else 512) // BW), triton.next_power_of_2(OH))
     out = torch.empty(N, OC, *size, device=x.device, dtype=x.dtype)
     grid = (N * OC * OD * triton.cdiv(OH, BH) * triton.cdiv(OW, BW),)
     depthwise_kernel[grid](
-        x.contiguous(), weight.contiguous(), bias, out, C, *planes, OC, *size, *taps, *stride, *padding, *dilation, BH, BW
-    )
+        x, weight.contiguous(), bias, out, C, *planes, OC, *size, *taps, *stride, *padding, *dilation, BH, BW,
+        LARGE=index_is_large(x, out),
+    )  # fmt: skip
     return out

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.sweeps import sweepable
 
 EXTREME_PROGRAMS = 264
@@ -22,21 +23,21 @@ def extreme_nan(v):
 
 
 @triton.jit
-def extreme_first(best, where, AXIS: tl.constexpr):
+def extreme_first(best, where, AXIS: tl.constexpr, LARGE: tl.constexpr):
     missing = extreme_nan(best)
     most = tl.max(tl.where(missing, float("-inf"), best), axis=AXIS, keep_dims=True)
     number = tl.max(missing.to(tl.int32), axis=AXIS, keep_dims=True)
     chosen = tl.where(number > 0, missing, best == most)
-    found = tl.min(tl.where(chosen, where, 2147483647), axis=AXIS, keep_dims=True)
+    found = tl.min(tl.where(chosen, where, 2**63 - 1 if LARGE else 2**31 - 1), axis=AXIS, keep_dims=True)
     return tl.where(number > 0, float("nan"), most), found
 
 
 @triton.jit
 def extreme_rows_kernel(x_ptr, value_ptr, place_ptr, rows, size, chunk, LEAST: tl.constexpr, PART: tl.constexpr, ROWS: tl.constexpr,
-                        BLOCK: tl.constexpr):  # fmt: skip
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
-    first = tl.program_id(1) * chunk
+                        BLOCK: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
+    row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)[:, None]
+    at = index_lanes(BLOCK, LARGE)[None, :]
+    first = index_program(1, LARGE) * chunk
     last = tl.minimum(first + chunk, size)
     best = tl.full((ROWS, BLOCK), float("-inf"), tl.float32)
     where = tl.zeros((ROWS, BLOCK), tl.int32) + first + at
@@ -49,19 +50,19 @@ def extreme_rows_kernel(x_ptr, value_ptr, place_ptr, rows, size, chunk, LEAST: t
         better = (v > best) | (extreme_nan(v) & ~extreme_nan(best))
         best = tl.where(better, v, best)
         where = tl.where(better, i, where)
-    value, place = extreme_first(best, where, 1)
+    value, place = extreme_first(best, where, 1, LARGE)
     if PART:
-        tl.store(value_ptr + row * tl.num_programs(1) + tl.program_id(1), value, mask=row < rows)
-    tl.store(place_ptr + row * tl.num_programs(1) + tl.program_id(1), place, mask=row < rows)
+        tl.store(value_ptr + row * tl.num_programs(1) + index_program(1, LARGE), value, mask=row < rows)
+    tl.store(place_ptr + row * tl.num_programs(1) + index_program(1, LARGE), place, mask=row < rows)
 
 
 @triton.jit
 def extreme_columns_kernel(x_ptr, value_ptr, place_ptr, size, inner, blocks, chunk, LEAST: tl.constexpr, PART: tl.constexpr,
-                           TALL: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    outer = tl.program_id(0) // blocks
-    c = tl.program_id(0) % blocks * WIDE + tl.arange(0, WIDE)[None, :]
-    r = tl.arange(0, TALL)[:, None]
-    first = tl.program_id(1) * chunk
+                           TALL: tl.constexpr, WIDE: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
+    outer = index_program(0, LARGE) // blocks
+    c = index_program(0, LARGE) % blocks * WIDE + index_lanes(WIDE, LARGE)[None, :]
+    r = index_lanes(TALL, LARGE)[:, None]
+    first = index_program(1, LARGE) * chunk
     last = tl.minimum(first + chunk, size)
     best = tl.full((TALL, WIDE), float("-inf"), tl.float32)
     where = tl.zeros((TALL, WIDE), tl.int32) + first + r
@@ -75,22 +76,23 @@ def extreme_columns_kernel(x_ptr, value_ptr, place_ptr, size, inner, blocks, chu
         better = (v > best) | (extreme_nan(v) & ~extreme_nan(best))
         best = tl.where(better, v, best)
         where = tl.where(better, i, where)
-    value, found = extreme_first(best, where, 0)
-    out = (outer * tl.num_programs(1) + tl.program_id(1)) * inner + c
+    value, found = extreme_first(best, where, 0, LARGE)
+    out = (outer * tl.num_programs(1) + index_program(1, LARGE)) * inner + c
     if PART:
         tl.store(value_ptr + out, value, mask=c < inner)
     tl.store(place_ptr + out, found, mask=c < inner)
 
 
 @triton.jit
-def extreme_join_kernel(value_ptr, place_ptr, out_ptr, total, inner, parts, PARTS: tl.constexpr, WIDE: tl.constexpr):
-    i = tl.program_id(0) * WIDE + tl.arange(0, WIDE)[None, :]
-    p = tl.arange(0, PARTS)[:, None]
+def extreme_join_kernel(value_ptr, place_ptr, out_ptr, total, inner, parts, PARTS: tl.constexpr, WIDE: tl.constexpr,
+                        LARGE: tl.constexpr):  # fmt: skip
+    i = index_program(0, LARGE) * WIDE + index_lanes(WIDE, LARGE)[None, :]
+    p = index_lanes(PARTS, LARGE)[:, None]
     mask = (p < parts) & (i < total)
     at = (i // inner * parts + p) * inner + i % inner
     best = tl.load(value_ptr + at, mask=mask, other=float("-inf"))
-    where = tl.load(place_ptr + at, mask=mask, other=2147483647)
-    _value, found = extreme_first(best, where, 0)
+    where = tl.load(place_ptr + at, mask=mask, other=2**63 - 1 if LARGE else 2**31 - 1)
+    _value, found = extreme_first(best, where, 0, LARGE)
     tl.store(out_ptr + i, found, mask=i < total)
 
 
@@ -116,27 +118,29 @@ def extreme(input, dim, keepdim, least):
         wide = min(EXTREME_WIDE, max(16, triton.next_power_of_2(inner)))
         step, blocks = tall, triton.cdiv(inner, wide)
         grid = outer * blocks
+        if grid >= 2**31:
+            return None
     # Chunks of at least four steps, as many as keep the device busy.
     parts = max(1, min(triton.cdiv(size, 4 * step), triton.cdiv(EXTREME_PROGRAMS, grid), 512)) if grid < EXTREME_PROGRAMS else 1
     chunk = triton.cdiv(triton.cdiv(size, parts), step) * step
     parts = triton.cdiv(size, chunk)
-    value, place = None, out
+    value, place, large = None, out, index_is_large(x)
     if parts > 1:
         value = torch.empty(outer * parts * inner, dtype=torch.float32, device=x.device)
-        place = torch.empty(outer * parts * inner, dtype=torch.int32, device=x.device)
+        place = torch.empty(outer * parts * inner, dtype=torch.int64 if large else torch.int32, device=x.device)
     if inner == 1:
         extreme_rows_kernel[(grid, parts)](
-            x, value, place, outer, size, chunk, LEAST=least, PART=parts > 1, ROWS=tall, BLOCK=wide, num_warps=4
+            x, value, place, outer, size, chunk, LEAST=least, PART=parts > 1, ROWS=tall, BLOCK=wide, LARGE=large, num_warps=4
         )  # fmt: skip
     else:
         extreme_columns_kernel[(grid, parts)](
-            x, value, place, size, inner, blocks, chunk, LEAST=least, PART=parts > 1, TALL=tall, WIDE=wide, num_warps=8
+            x, value, place, size, inner, blocks, chunk, LEAST=least, PART=parts > 1, TALL=tall, WIDE=wide, LARGE=large, num_warps=8
         )  # fmt: skip
     if parts > 1:
         height = triton.next_power_of_2(parts)
         width = max(1, 1024 // height)
         extreme_join_kernel[(triton.cdiv(out.numel(), width),)](
-            value, place, out, out.numel(), inner, parts, PARTS=height, WIDE=width
+            value, place, out, out.numel(), inner, parts, PARTS=height, WIDE=width, LARGE=large
         )  # fmt: skip
     return out
 

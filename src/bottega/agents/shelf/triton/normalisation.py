@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweep_warps, sweepable
 from bottega.agents.shelf.triton.tiles import ALONE
 
@@ -34,9 +35,10 @@ def norm_affine(v, c, weight_ptr, bias_ptr, mask, WEIGHT: tl.constexpr, BIAS: tl
 
 @triton.jit
 def norm_held_kernel(x_ptr, weight_ptr, bias_ptr, out_ptr, rows, size, groups, channels, eps, PLANE: tl.constexpr,
-                     WEIGHT: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
+                     WEIGHT: tl.constexpr, BIAS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+                     LARGE: tl.constexpr):  # fmt: skip
+    row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)[:, None]
+    at = index_lanes(BLOCK, LARGE)[None, :]
     mask = (row < rows) & (at < size)
     v = tl.load(x_ptr + row * size + at, mask=mask, other=0.0).to(tl.float32)
     mean = tl.sum(v, axis=1, keep_dims=True) / size
@@ -48,8 +50,9 @@ def norm_held_kernel(x_ptr, weight_ptr, bias_ptr, out_ptr, rows, size, groups, c
 
 
 @triton.jit
-def norm_moments_kernel(x_ptr, mean_ptr, m2_ptr, size, chunk, pitch, step, PLANE: tl.constexpr, BLOCK: tl.constexpr):
-    row, part, at = tl.program_id(0), tl.program_id(1), tl.arange(0, BLOCK)
+def norm_moments_kernel(x_ptr, mean_ptr, m2_ptr, size, chunk, pitch, step, PLANE: tl.constexpr, BLOCK: tl.constexpr,
+                        LARGE: tl.constexpr):  # fmt: skip
+    row, part, at = index_program(0, LARGE), index_program(1, LARGE), index_lanes(BLOCK, LARGE)
     first = part * chunk
     last = tl.minimum(first + chunk, size)
     mean = tl.zeros((BLOCK,), tl.float32)
@@ -73,15 +76,15 @@ def norm_moments_kernel(x_ptr, mean_ptr, m2_ptr, size, chunk, pitch, step, PLANE
 def norm_apply_kernel(x_ptr, mean_ptr, m2_ptr, weight_ptr, bias_ptr, running_mean_ptr, running_var_ptr, out_ptr, size, chunk, parts,
                       part_size, pitch, step, groups, channels, eps, momentum, PLANE: tl.constexpr, AFFINE: tl.constexpr,
                       WEIGHT: tl.constexpr, BIAS: tl.constexpr, GIVEN: tl.constexpr, UPDATE: tl.constexpr, PARTS: tl.constexpr,
-                      BLOCK: tl.constexpr):  # fmt: skip
-    row, at = tl.program_id(0), tl.arange(0, BLOCK)
-    first = tl.program_id(1) * chunk
+                      BLOCK: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
+    row, at = index_program(0, LARGE), index_lanes(BLOCK, LARGE)
+    first = index_program(1, LARGE) * chunk
     last = tl.minimum(first + chunk, size)
     if GIVEN:
         mean = tl.load(running_mean_ptr + row).to(tl.float32)
         var = tl.load(running_var_ptr + row).to(tl.float32)
     else:
-        p = tl.arange(0, PARTS)
+        p = index_lanes(PARTS, LARGE)
         means = tl.load(mean_ptr + row * parts + p, mask=p < parts, other=0.0)
         count = tl.maximum(tl.minimum(size - p * part_size, part_size), 0).to(tl.float32)
         mean = tl.sum(means * count) / size
@@ -113,9 +116,9 @@ def norm_apply_kernel(x_ptr, mean_ptr, m2_ptr, weight_ptr, bias_ptr, running_mea
 @triton.jit
 def norm_columns_kernel(x_ptr, weight_ptr, bias_ptr, running_mean_ptr, running_var_ptr, out_ptr, rows, columns, chunk, eps, momentum,
                         WEIGHT: tl.constexpr, BIAS: tl.constexpr, GIVEN: tl.constexpr, UPDATE: tl.constexpr, ROWS: tl.constexpr,
-                        COLUMNS: tl.constexpr):  # fmt: skip
-    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    r = tl.arange(0, ROWS)[:, None]
+                        COLUMNS: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
+    c = index_program(0, LARGE) * COLUMNS + index_lanes(COLUMNS, LARGE)[None, :]
+    r = index_lanes(ROWS, LARGE)[:, None]
     inside = c < columns
     if GIVEN:
         mean = tl.load(running_mean_ptr + c, mask=inside, other=0.0).to(tl.float32)
@@ -142,7 +145,7 @@ def norm_columns_kernel(x_ptr, weight_ptr, bias_ptr, running_mean_ptr, running_v
             tl.store(running_mean_ptr + c, mean_before * (1.0 - momentum) + mean * momentum, mask=inside)
             tl.store(running_var_ptr + c, var_before * (1.0 - momentum) + total / (rows - 1) * momentum, mask=inside)
     scale = tl.rsqrt(var + eps)
-    first = tl.program_id(1) * chunk
+    first = index_program(1, LARGE) * chunk
     for start in range(first, tl.minimum(first + chunk, rows), ROWS):
         mask = (start + r < rows) & inside
         v = (tl.load(x_ptr + (start + r) * columns + c, mask=mask, other=0.0).to(tl.float32) - mean) * scale
@@ -160,7 +163,7 @@ def norm_rows(x, weight, bias, rows, size, groups, channels, plane, eps):
         tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(rows, 264))))
         norm_held_kernel[(triton.cdiv(rows, tall),)](
             x, weight, bias, out, rows, size, groups, channels, eps, PLANE=plane, **flags, ROWS=tall, BLOCK=block,
-            num_warps=sweep_warps(tall * block),
+            LARGE=index_is_large(x), num_warps=sweep_warps(tall * block),
         )  # fmt: skip
         return out
     norm_chunked(x, weight, bias, None, None, out, rows, size, size, 0, 0, groups, channels, 0 if plane == size else plane, eps)
@@ -172,16 +175,17 @@ def norm_chunked(x, weight, bias, running_mean, running_var, out, rows, size, pi
     """Moments of chunks in a first kernel, unless they are given; all else in a second one."""
     block = min(NORM_BLOCK, triton.next_power_of_2(size))
     chunk, parts = sweep_chunks(rows, size, block)
-    mean = m2 = None
+    mean, m2, large = None, None, index_is_large(x)
     if not given:
         mean, m2 = torch.empty((2, rows * parts), dtype=torch.float32, device=x.device)
         norm_moments_kernel[(rows, parts)](
-            x, mean, m2, size, chunk, pitch, step, PLANE=plane, BLOCK=block, num_warps=8
+            x, mean, m2, size, chunk, pitch, step, PLANE=plane, BLOCK=block, LARGE=large, num_warps=8
         )  # fmt: skip
     norm_apply_kernel[(rows, parts)](
         x, mean, m2, weight, bias, running_mean, running_var, out, size, chunk, parts, chunk, pitch, step, groups, channels, eps,
         momentum, PLANE=plane, AFFINE=affine, WEIGHT=weight is not None, BIAS=bias is not None, GIVEN=given,
-        UPDATE=not given and running_mean is not None, PARTS=triton.next_power_of_2(parts), BLOCK=block, num_warps=8,
+        UPDATE=not given and running_mean is not None, PARTS=triton.next_power_of_2(parts), BLOCK=block, LARGE=large,
+        num_warps=8,
     )  # fmt: skip
 
 
@@ -211,7 +215,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     chunk, parts = (N, 1) if training else sweep_chunks(triton.cdiv(C, 32), N, 32)
     norm_columns_kernel[(triton.cdiv(C, 32), parts)](
         x, weight, bias, running_mean, running_var, out, N, C, chunk, eps, momentum, WEIGHT=weight is not None, BIAS=bias is not None,
-        GIVEN=not training, UPDATE=bool(kept), ROWS=64 if training else 32, COLUMNS=32, num_warps=8 if training else 4,
+        GIVEN=not training, UPDATE=bool(kept), ROWS=64 if training else 32, COLUMNS=32, LARGE=index_is_large(x),
+        num_warps=8 if training else 4,
     )  # fmt: skip
     return out
 

@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweepable
 from bottega.agents.shelf.triton.tiles import ALONE
 
@@ -18,17 +19,17 @@ def pool_kernel(x_ptr, out_ptr, planes, blocks, D: tl.constexpr, H: tl.constexpr
                 OW: tl.constexpr, KD: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, SD: tl.constexpr, SH: tl.constexpr,
                 SW: tl.constexpr, PD: tl.constexpr, PH: tl.constexpr, PW: tl.constexpr, ED: tl.constexpr, EH: tl.constexpr,
                 EW: tl.constexpr, MAX: tl.constexpr, COUNT: tl.constexpr, DIVISOR: tl.constexpr, FLAT: tl.constexpr,
-                ROUNDS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
+                ROUNDS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
     if FLAT:
-        flat = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        mask = flat < planes * (OD * OH * OW)
+        flat = index_program(0, LARGE) * BLOCK + index_lanes(BLOCK, LARGE)
+        mask = flat // (OD * OH * OW) < planes if LARGE else flat < planes * (OD * OH * OW)
         o = flat % (OD * OH * OW)
         x_ptr += flat // (OD * OH * OW) * (D * H * W)
         out_ptr += flat
     else:
-        o = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
+        o = index_program(0, LARGE) % blocks * BLOCK + index_lanes(BLOCK, LARGE)
         mask = o < OD * OH * OW
-        plane = (tl.program_id(0) // blocks).to(tl.int64)
+        plane = (index_program(0, LARGE) // blocks).to(tl.int64)
         x_ptr += plane * (D * H * W)
         out_ptr += plane * (OD * OH * OW) + o
     d0 = o // (OH * OW) * SD - PD
@@ -69,17 +70,18 @@ def pool_kernel(x_ptr, out_ptr, planes, blocks, D: tl.constexpr, H: tl.constexpr
 
 
 @triton.jit
-def pool_mean_kernel(x_ptr, out_ptr, rows, size, chunk, divisor, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
-    first = tl.program_id(1) * chunk
+def pool_mean_kernel(x_ptr, out_ptr, rows, size, chunk, divisor, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+                     LARGE: tl.constexpr):  # fmt: skip
+    row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)[:, None]
+    at = index_lanes(BLOCK, LARGE)[None, :]
+    first = index_program(1, LARGE) * chunk
     last = tl.minimum(first + chunk, size)
     total = tl.zeros((ROWS, BLOCK), tl.float32)
     for start in range(first, last, BLOCK):
         mask = (row < rows) & (start + at < last)
         total += tl.load(x_ptr + row * size + start + at, mask=mask, other=0.0).to(tl.float32)
     found = tl.sum(total, axis=1, keep_dims=True) / divisor
-    tl.store(out_ptr + row * tl.num_programs(1) + tl.program_id(1), found, mask=row < rows)
+    tl.store(out_ptr + row * tl.num_programs(1) + index_program(1, LARGE), found, mask=row < rows)
 
 
 def pool_sizes(value, dims):
@@ -111,7 +113,7 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     outs = tuple(pool_extent(*sizes, ceil_mode) for sizes in zip(space, window, stride, padding, dilation))
     planes, each = input.numel() // torch.Size(space).numel(), torch.Size(outs).numel()
     flat = each < POOL_BLOCK
-    if min(outs) < 1 or (flat and input.numel() >= 2**31 - 2**17) or planes * triton.cdiv(each, POOL_BLOCK) >= 2**31:
+    if min(outs) < 1 or planes * triton.cdiv(each, POOL_BLOCK) >= 2**31:
         return None
     x = input.contiguous()
     out = torch.empty(input.shape[:-dims] + outs, dtype=x.dtype, device=x.device)
@@ -124,9 +126,11 @@ def pool(input, dims, kernel_size, stride, padding, dilation, ceil_mode, largest
     taps = torch.Size(window).numel()
     rounds = 1 if taps <= 64 else taps // window[-1] if window[-1] <= 64 else taps
     blocks = triton.cdiv(each, POOL_BLOCK)
+    # Planes that are programs of their own are counted in 64 bits anyway: what matters is the size of one.
+    large = index_is_large(x, out) if flat else index_is_large(x.view(-1, *space)[0], out.view(-1, *outs)[0])
     pool_kernel[(triton.cdiv(planes * each, POOL_BLOCK) if flat else planes * blocks,)](
         x, out, planes, blocks, *(size for own in sizes for size in own), MAX=largest, COUNT=count, DIVISOR=divisor or taps, FLAT=flat,
-        ROUNDS=rounds, TAPS=taps // rounds, BLOCK=POOL_BLOCK, num_warps=POOL_WARPS,
+        ROUNDS=rounds, TAPS=taps // rounds, BLOCK=POOL_BLOCK, LARGE=large, num_warps=POOL_WARPS,
     )  # fmt: skip
     return out
 
@@ -186,17 +190,17 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 
 def pool_mean(x, rows, size):
     """Means of contiguous rows; few long rows are cut into chunks whose sums a second launch adds."""
-    out = torch.empty(rows, dtype=x.dtype, device=x.device)
+    out, large = torch.empty(rows, dtype=x.dtype, device=x.device), index_is_large(x)
     block = min(2048, triton.next_power_of_2(size))
     tall = max(1, 2048 // block)
     if size <= POOL_LONG_ROW or rows >= 1056:
-        pool_mean_kernel[(triton.cdiv(rows, tall), 1)](x, out, rows, size, size, size, ROWS=tall, BLOCK=block)
+        pool_mean_kernel[(triton.cdiv(rows, tall), 1)](x, out, rows, size, size, size, ROWS=tall, BLOCK=block, LARGE=large)
         return out
     chunk, parts = sweep_chunks(rows, size, block)
     sums = torch.empty(rows * parts, dtype=torch.float32, device=x.device)
-    pool_mean_kernel[(triton.cdiv(rows, tall), parts)](x, sums, rows, size, chunk, 1, ROWS=tall, BLOCK=block)
+    pool_mean_kernel[(triton.cdiv(rows, tall), parts)](x, sums, rows, size, chunk, 1, ROWS=tall, BLOCK=block, LARGE=large)
     block = triton.next_power_of_2(parts)
-    pool_mean_kernel[(rows, 1)](sums, out, rows, parts, parts, size, ROWS=1, BLOCK=block)
+    pool_mean_kernel[(rows, 1)](sums, out, rows, parts, parts, size, ROWS=1, BLOCK=block, LARGE=large)
     return out
 
 

@@ -8,6 +8,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.tiles import ALONE, half_tiles, kernel_ready, tiles
 
 MATVEC_LEAST = 2**20
@@ -20,19 +21,20 @@ def product_kernel(
     a_ptr, b_ptr, bias_ptr, out_ptr, M, N, K, inner,
     stride_ao, stride_ai, stride_am, stride_ak, stride_bo, stride_bi, stride_bk, stride_bn, stride_om, stride_on,
     SPLIT: tl.constexpr, EVEN: tl.constexpr, EVEN_K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    LARGE: tl.constexpr,
 ):  # fmt: skip
-    pid, batch, piece = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2)
+    pid, batch, piece = index_program(0, LARGE), tl.program_id(1).to(tl.int64), index_program(2, LARGE)
     # Eight tiles of rows at a time, so that programs that run together share operands in L2.
     wide = 8 * tl.cdiv(N, BN)
     first = pid // wide * 8
     height = tl.minimum(tl.cdiv(M, BM) - first, 8)
-    row = ((first + pid % wide % height) * BM + tl.arange(0, BM))[:, None]
-    col = (pid % wide // height * BN + tl.arange(0, BN))[None, :]
+    row = ((first + pid % wide % height) * BM + index_lanes(BM, LARGE))[:, None]
+    col = (pid % wide // height * BN + index_lanes(BN, LARGE))[None, :]
     a_ptr += batch // inner * stride_ao + batch % inner * stride_ai
     b_ptr += batch // inner * stride_bo + batch % inner * stride_bi
     acc = tl.zeros((BM, BN), tl.float32)
     for start in range(piece * BK, K, SPLIT * BK):
-        k = start + tl.arange(0, BK)
+        k = start + index_lanes(BK, LARGE)
         a_at = a_ptr + row * stride_am + k[None, :] * stride_ak
         b_at = b_ptr + k[:, None] * stride_bk + col * stride_bn
         if EVEN:
@@ -63,8 +65,8 @@ def product(a, b, bias=None, turned=False):
     even = K % BK == 0
     product_kernel[grid](
         a, b, bias, out, M, N, K, inner, *a.stride(), *b.stride(), *((1, M) if turned else (N, 1)),
-        SPLIT=split, EVEN=even and M % BM == 0 and N % BN == 0, EVEN_K=even, BM=BM, BN=BN, BK=BK, num_warps=warps,
-        num_stages=3 if K > BK else 1,
+        SPLIT=split, EVEN=even and M % BM == 0 and N % BN == 0, EVEN_K=even, BM=BM, BN=BN, BK=BK,
+        LARGE=index_is_large(a, b, out), num_warps=warps, num_stages=3 if K > BK else 1,
     )  # fmt: skip
     out = out[0] if split == 1 else out.sum(0).to(a.dtype)
     return out.transpose(-1, -2) if turned else out
@@ -116,13 +118,13 @@ def product_pays(M, N, K):
 @triton.jit
 def matvec_kernel(
     a_ptr, x_ptr, out_ptr, M, K, stride_am, stride_ak, stride_x,
-    PIECES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr,
+    PIECES: tl.constexpr, BM: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
 ):  # fmt: skip
-    row = (tl.program_id(0).to(tl.int64) * BM + tl.arange(0, BM))[:, None]
-    piece = tl.program_id(1)
+    row = (tl.program_id(0).to(tl.int64) * BM + index_lanes(BM, LARGE))[:, None]
+    piece = index_program(1, LARGE)
     acc = tl.zeros((BM, BK), tl.float32)
     for start in range(piece * BK, K, PIECES * BK):
-        k = (start + tl.arange(0, BK))[None, :]
+        k = (start + index_lanes(BK, LARGE))[None, :]
         a = tl.load(a_ptr + row * stride_am + k * stride_ak, mask=(row < M) & (k < K), other=0.0).to(tl.float32)
         acc += a * tl.load(x_ptr + k * stride_x, mask=k < K, other=0.0)
     total = tl.sum(acc, axis=1, keep_dims=True)
@@ -140,17 +142,19 @@ def matvec(a, x):
     blocks = triton.cdiv(M, BM)
     pieces = max(1, min(triton.cdiv(2112, blocks), triton.cdiv(K, 4 * BK)))
     out = torch.empty(pieces, M, device=a.device, dtype=a.dtype if pieces == 1 else torch.float32)
-    matvec_kernel[(blocks, pieces)](a, x, out, M, K, *a.stride(), x.stride(0), PIECES=pieces, BM=BM, BK=BK, num_warps=8)
+    matvec_kernel[(blocks, pieces)](
+        a, x, out, M, K, *a.stride(), x.stride(0), PIECES=pieces, BM=BM, BK=BK, LARGE=index_is_large(a, x), num_warps=8
+    )  # fmt: skip
     return out[0] if pieces == 1 else out.sum(0).to(a.dtype)
 
 
 def matvec_ready(a, x):
     """Whether the matrix is large enough, with rows or columns that can be read as they lie."""
-    if not kernel_ready(x) or not kernel_ready(a, limit=2**40) or a.dtype != x.dtype or max(a.shape) >= 2**31:
+    if not kernel_ready(a, x) or max(a.shape) >= 2**31:
         return False
     if a.numel() < MATVEC_LEAST and not ALONE:
         return False
-    return a.stride(-1) == 1 or (a.stride(-2) == 1 and kernel_ready(a))
+    return 1 in a.stride()[-2:]
 
 
 def matmul(input, other):
@@ -177,7 +181,7 @@ def matmul(input, other):
     batch = torch.broadcast_shapes(flat.shape[:-2], b.shape[:-2])
     count = batch.numel()
     pays = product_pays(M, N, K) and (ALONE or count == 1 or K % 16 == 0)
-    if not pays or count > 65535 or count * M * N >= 2**31:
+    if not pays or count > 65535:
         return torch.matmul(a, b).contiguous()
     out = matrix_product(flat, b)
     return out.view(*a.shape[:-1], N) if b.dim() == 2 else out
@@ -199,7 +203,7 @@ def linear(input, weight, bias=None):
     fits = input.dim() >= 1 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
     if fits:
         (N, K), M = weight.shape, input.numel() // input.shape[-1]
-        if product_pays(M, N, K) and M * N < 2**31 and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
+        if product_pays(M, N, K) and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
             return matrix_product(input.reshape(M, K), weight.t(), bias).view(*input.shape[:-1], N)
     return torch.nn.functional.linear(input, weight, bias).contiguous()
 

@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.sweeps import sweepable
 from bottega.agents.shelf.triton.tiles import ALONE
 
@@ -19,9 +20,12 @@ def scan_times(a, b):
 
 
 @triton.jit
-def scan_rows_kernel(x_ptr, out_ptr, rows, size, PRODUCT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
+def scan_rows_kernel(x_ptr, out_ptr, rows, size, PRODUCT: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+                     LARGE: tl.constexpr):  # fmt: skip
+    if LARGE:
+        size = tl.cast(size, tl.int64)  # of the loop over a row of just under 2**31, too
+    row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)[:, None]
+    at = index_lanes(BLOCK, LARGE)[None, :]
     if PRODUCT:
         carry = tl.full((ROWS, 1), 1.0, tl.float32)
     else:
@@ -39,10 +43,11 @@ def scan_rows_kernel(x_ptr, out_ptr, rows, size, PRODUCT: tl.constexpr, ROWS: tl
 
 
 @triton.jit
-def scan_columns_kernel(x_ptr, out_ptr, size, inner, blocks, PRODUCT: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr):
-    c = tl.program_id(0) % blocks * WIDE + tl.arange(0, WIDE)[None, :]
-    r = tl.arange(0, TALL)[:, None]
-    base = tl.program_id(0) // blocks * size * inner
+def scan_columns_kernel(x_ptr, out_ptr, size, inner, blocks, PRODUCT: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr,
+                        LARGE: tl.constexpr):  # fmt: skip
+    c = index_program(0, LARGE) % blocks * WIDE + index_lanes(WIDE, LARGE)[None, :]
+    r = index_lanes(TALL, LARGE)[:, None]
+    base = index_program(0, LARGE) // blocks * size * inner
     if PRODUCT:
         carry = tl.full((1, WIDE), 1.0, tl.float32)
     else:
@@ -70,19 +75,19 @@ def scan(input, dim, dtype, product):
     dim %= input.dim()
     size, inner = x.shape[dim], x.shape[dim + 1 :].numel()
     outer = x.numel() // (size * inner)
-    out = torch.empty_like(x)
+    out, large = torch.empty_like(x), index_is_large(x)
     if inner == 1:
         if outer < 66 and size > 16384 and not ALONE:
             return None
         block = min(SCAN_BLOCK, triton.next_power_of_2(size))
         tall = max(1, min(SCAN_BLOCK // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
-        scan_rows_kernel[(triton.cdiv(outer, tall),)](x, out, outer, size, PRODUCT=product, ROWS=tall, BLOCK=block)
+        scan_rows_kernel[(triton.cdiv(outer, tall),)](x, out, outer, size, PRODUCT=product, ROWS=tall, BLOCK=block, LARGE=large)
         return out
     blocks = triton.cdiv(inner, SCAN_WIDE)
-    if outer * blocks < 66 and size > 1024 and not ALONE:
+    if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not ALONE):
         return None
     tall = min(SCAN_TALL, triton.next_power_of_2(size))
-    scan_columns_kernel[(outer * blocks,)](x, out, size, inner, blocks, PRODUCT=product, TALL=tall, WIDE=SCAN_WIDE)
+    scan_columns_kernel[(outer * blocks,)](x, out, size, inner, blocks, PRODUCT=product, TALL=tall, WIDE=SCAN_WIDE, LARGE=large)
     return out
 
 

@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from bottega.agents.shelf.triton.large import index_is_large, index_lanes, index_program
 from bottega.agents.shelf.triton.sweeps import sweep_chunks, sweep_warps, sweepable
 from bottega.agents.shelf.triton.tiles import ALONE
 
@@ -43,9 +44,10 @@ def softmax_value(v, most, total, LOG: tl.constexpr):
 
 
 @triton.jit
-def softmax_held_kernel(x_ptr, out_ptr, rows, size, LOG: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    at = tl.arange(0, BLOCK)[None, :]
+def softmax_held_kernel(x_ptr, out_ptr, rows, size, LOG: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+                        LARGE: tl.constexpr):  # fmt: skip
+    row = index_program(0, LARGE) * ROWS + index_lanes(ROWS, LARGE)[:, None]
+    at = index_lanes(BLOCK, LARGE)[None, :]
     mask = (row < rows) & (at < size)
     v = tl.load(x_ptr + row * size + at, mask=mask, other=float("-inf")).to(tl.float32)
     most = tl.max(v, axis=1, keep_dims=True)
@@ -58,8 +60,8 @@ def softmax_held_kernel(x_ptr, out_ptr, rows, size, LOG: tl.constexpr, ROWS: tl.
 
 
 @triton.jit
-def softmax_long_kernel(x_ptr, out_ptr, size, LOG: tl.constexpr, BLOCK: tl.constexpr):
-    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+def softmax_long_kernel(x_ptr, out_ptr, size, LOG: tl.constexpr, BLOCK: tl.constexpr, LARGE: tl.constexpr):
+    row, at = index_program(0, LARGE), index_lanes(BLOCK, LARGE)
     most, total = softmax_sweep(x_ptr + row * size, 0, size, BLOCK)
     for start in range(0, size, BLOCK):
         mask = start + at < size
@@ -68,8 +70,8 @@ def softmax_long_kernel(x_ptr, out_ptr, size, LOG: tl.constexpr, BLOCK: tl.const
 
 
 @triton.jit
-def softmax_part_kernel(x_ptr, most_ptr, total_ptr, size, chunk, BLOCK: tl.constexpr):
-    row, part = tl.program_id(0), tl.program_id(1)
+def softmax_part_kernel(x_ptr, most_ptr, total_ptr, size, chunk, BLOCK: tl.constexpr, LARGE: tl.constexpr):
+    row, part = index_program(0, LARGE), index_program(1, LARGE)
     most, total = softmax_sweep(x_ptr + row * size, part * chunk, tl.minimum(part * chunk + chunk, size), BLOCK)
     tl.store(most_ptr + row * tl.num_programs(1) + part, most)
     tl.store(total_ptr + row * tl.num_programs(1) + part, total)
@@ -77,14 +79,15 @@ def softmax_part_kernel(x_ptr, most_ptr, total_ptr, size, chunk, BLOCK: tl.const
 
 @triton.jit
 def softmax_join_kernel(
-    x_ptr, most_ptr, total_ptr, out_ptr, size, chunk, LOG: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr
-):
-    row, at, p = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, PARTS)
+    x_ptr, most_ptr, total_ptr, out_ptr, size, chunk,
+    LOG: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, LARGE: tl.constexpr,
+):  # fmt: skip
+    row, at, p = index_program(0, LARGE), index_lanes(BLOCK, LARGE), index_lanes(PARTS, LARGE)
     parts = tl.num_programs(1)
     tops = tl.load(most_ptr + row * parts + p, mask=p < parts, other=-3.4e38)
     most = tl.max(tops, axis=0)
     total = tl.sum(tl.load(total_ptr + row * parts + p, mask=p < parts, other=0.0) * tl.exp(tops - most), axis=0)
-    first = tl.program_id(1) * chunk
+    first = index_program(1, LARGE) * chunk
     last = tl.minimum(first + chunk, size)
     for start in range(first, last, BLOCK):
         mask = start + at < last
@@ -94,10 +97,10 @@ def softmax_join_kernel(
 
 @triton.jit
 def softmax_columns_kernel(x_ptr, out_ptr, size, inner, blocks, LOG: tl.constexpr, HELD: tl.constexpr, TALL: tl.constexpr,
-                           WIDE: tl.constexpr):  # fmt: skip
-    c = tl.program_id(0) % blocks * WIDE + tl.arange(0, WIDE)[None, :]
-    r = tl.arange(0, TALL)[:, None]
-    base = tl.program_id(0) // blocks * size * inner
+                           WIDE: tl.constexpr, LARGE: tl.constexpr):  # fmt: skip
+    c = index_program(0, LARGE) % blocks * WIDE + index_lanes(WIDE, LARGE)[None, :]
+    r = index_lanes(TALL, LARGE)[:, None]
+    base = index_program(0, LARGE) // blocks * size * inner
     if HELD:
         mask = (r < size) & (c < inner)
         v = tl.load(x_ptr + base + r * inner + c, mask=mask, other=float("-inf")).to(tl.float32)
@@ -129,32 +132,36 @@ def softmax_any(input, dim, dtype, log):
     dim %= input.dim()
     size, inner = x.shape[dim], x.shape[dim + 1 :].numel()
     outer = x.numel() // (size * inner)
-    out = torch.empty_like(x, dtype=dtype or x.dtype)
+    out, large = torch.empty_like(x, dtype=dtype or x.dtype), index_is_large(x)
     if inner > 1:
         held = size <= 256
         tall = triton.next_power_of_2(size) if held else 64
         wide = min(triton.next_power_of_2(inner), max(16, SOFTMAX_TILE // tall))
         blocks = triton.cdiv(inner, wide)
-        if outer * blocks < 66 and size > 1024 and not ALONE:
+        if outer * blocks >= 2**31 or (outer * blocks < 66 and size > 1024 and not ALONE):
             return None
         softmax_columns_kernel[(outer * blocks,)](
-            x, out, size, inner, blocks, LOG=log, HELD=held, TALL=tall, WIDE=wide, num_warps=4 if tall * wide <= 2048 else 8
+            x, out, size, inner, blocks, LOG=log, HELD=held, TALL=tall, WIDE=wide, LARGE=large,
+            num_warps=4 if tall * wide <= 2048 else 8,
         )  # fmt: skip
         return out
     if size <= SOFTMAX_HELD:
         block = triton.next_power_of_2(size)
         tall = max(1, min(2048 // block, triton.next_power_of_2(triton.cdiv(outer, 264))))
         softmax_held_kernel[(triton.cdiv(outer, tall),)](
-            x, out, outer, size, LOG=log, ROWS=tall, BLOCK=block, num_warps=sweep_warps(tall * block)
+            x, out, outer, size, LOG=log, ROWS=tall, BLOCK=block, LARGE=large, num_warps=sweep_warps(tall * block)
         )  # fmt: skip
     elif outer >= SOFTMAX_FEW:
-        softmax_long_kernel[(outer,)](x, out, size, LOG=log, BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS)
+        softmax_long_kernel[(outer,)](x, out, size, LOG=log, BLOCK=SOFTMAX_BLOCK, LARGE=large, num_warps=SOFTMAX_WARPS)
     else:
         chunk, parts = sweep_chunks(outer, size, SOFTMAX_BLOCK)
         most, total = torch.empty((2, outer * parts), dtype=torch.float32, device=x.device)
-        softmax_part_kernel[(outer, parts)](x, most, total, size, chunk, BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS)
+        softmax_part_kernel[(outer, parts)](
+            x, most, total, size, chunk, BLOCK=SOFTMAX_BLOCK, LARGE=large, num_warps=SOFTMAX_WARPS
+        )  # fmt: skip
         softmax_join_kernel[(outer, parts)](
-            x, most, total, out, size, chunk, LOG=log, PARTS=triton.next_power_of_2(parts), BLOCK=SOFTMAX_BLOCK, num_warps=SOFTMAX_WARPS
+            x, most, total, out, size, chunk, LOG=log, PARTS=triton.next_power_of_2(parts), BLOCK=SOFTMAX_BLOCK, LARGE=large,
+            num_warps=SOFTMAX_WARPS,
         )  # fmt: skip
     return out
 

@@ -72,7 +72,7 @@ class Accumulator:
             best = ground.sheet.fresh("best")
             self.states = [best, name]
             ground.sheet.line(f"{best} = {ground.full(self.neutral, dtype)}")
-            ground.sheet.line(f"{name} = {ground.full('0', 'int32')}")
+            ground.sheet.line(f"{name} = {ground.full('0', 'int64' if ground.sheet.large else 'int32')}")
             return
         ground.sheet.line(f"{name} = {ground.full(self.neutral, dtype)}")
 

@@ -12,6 +12,7 @@ from bottega.learn.teachers.builder.triton.product import precision
 from bottega.learn.teachers.builder.triton.reading import reader, store
 from bottega.learn.teachers.builder.triton.sheet import Page
 from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_names, times
+from bottega.learn.teachers.builder.triton.width import WIDEST_GRID
 from bottega.learn.teachers.builder.view import View
 from bottega.learn.teachers.teacher import Refusal
 
@@ -26,6 +27,8 @@ def write_attention(page: Page, kernel: Attention) -> None:
         raise Refusal("attention of this type or width is not written in Triton")
     if min(kernel.width, kernel.value_width) < 2 or any(list(_names(item)) for item in kernel.stores):
         raise Refusal("attention with such an epilogue is not written in Triton")
+    if math.prod(kernel.batch) > WIDEST_GRID:
+        raise Refusal("more heads than a grid has programs along its later axes")
     sheet, hand, base = page.sheet(kernel.origin), page.hand, len(kernel.batch)
     shape = (*kernel.batch, kernel.queries, kernel.keys, kernel.width, kernel.value_width)
 
@@ -79,10 +82,10 @@ def write_attention(page: Page, kernel: Attention) -> None:
     for size, number in ((width, kernel.width), (own, kernel.value_width)):
         blocks[size] = size if padded[size] else sheet.constexpr(f"BLOCK_{size}", str(block_of(number)))
     line, exact = sheet.line, precision(page, kernel.dtype)
-    wide = ".to(tl.int64)" if sheet.wide(operands) else ""
+    sheet.indexes(operands)
     line(f"{row} = (tl.program_id(0) * {bq} + tl.arange(0, {bq}))[:, None]")
     if base:
-        line(f"{head} = tl.program_id(1){wide}")
+        line(f"{head} = tl.program_id(1)")
     line(f"{d} = tl.arange(0, {blocks[width]})")
     line(f"{col} = tl.arange(0, {blocks[own]})[None, :]")
     space.define(BATCH)

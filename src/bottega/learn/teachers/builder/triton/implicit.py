@@ -49,8 +49,8 @@ class Tiled(Window):
         sizes = (self.tile.rows, self.tile.columns, self.tile.depth)
         tile = [sheet.constexpr(name, str(value)) for name, value in zip(hand.tile, sizes)]
         pixels = sheet.parameter("size pixels", "pixels", self.pixels_text(), "size")
-        wide = ".to(tl.int64)" if sheet.wide([*self.operands, kernel.source]) else ""
-        line(f"{self.pixel} = (tl.program_id(0){wide} * {tile[0]} + tl.arange(0, {tile[0]}))[:, None]")
+        sheet.indexes([*self.operands, kernel.source, kernel.weight])
+        line(f"{self.pixel} = (tl.program_id(0) * {tile[0]} + tl.arange(0, {tile[0]}))[:, None]")
         line(f"{self.oc} = (tl.program_id(1) * {tile[1]} + tl.arange(0, {tile[1]}))[None, :]")
         outputs, channels = self.space.size(CHANNEL, 0), self.extent(1, "C")
         group, local, depth = "", self.oc, channels

@@ -51,8 +51,8 @@ def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View], lo
     emitter = Emitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
     block = sheet.constexpr(hand.block, str(FLAT_BLOCK))
-    wide = ".to(tl.int64)" if sheet.wide(operands) else ""
-    sheet.line(f"{index} = tl.program_id(0){wide} * {block} + tl.arange(0, {block})")
+    sheet.indexes(operands)
+    sheet.line(f"{index} = tl.program_id(0) * {block} + tl.arange(0, {block})")
     sheet.line(f"{mask} = {index} < {space.total(0)}")
     space.define(0)
     store(space, emitter, list(kernel.stores), lambda along: mask)

@@ -67,9 +67,9 @@ def write_pool(page: Page, kernel: Pool) -> None:
     block = sheet.constexpr(hand.block, str(BLOCK))
     total = sheet.parameter("size total", hand.size, below.text(tuple(range(len(kernel.shape)))), "size")
     extents = [below.size(1 + d, 0) for d in range(dims)]
-    wide = ".to(tl.int64)" if sheet.wide([*inputs, *outputs]) else ""
+    sheet.indexes([*inputs, *outputs])
     line = sheet.line
-    line(f"{flat} = tl.program_id(0){wide} * {block} + tl.arange(0, {block})")
+    line(f"{flat} = tl.program_id(0) * {block} + tl.arange(0, {block})")
     line(f"{mask} = {flat} < {total}")
     line(f"{plane} = {flat} // {joined(extents)}")
     for d, name in enumerate(places):

@@ -14,6 +14,7 @@ from bottega.learn.teachers.builder.triton.reading import reader, store
 from bottega.learn.teachers.builder.triton.rows import write_rows
 from bottega.learn.teachers.builder.triton.sheet import Page
 from bottega.learn.teachers.builder.triton.space import Group, Space, numbered_names, times
+from bottega.learn.teachers.builder.triton.width import WIDEST_GRID
 from bottega.learn.teachers.builder.view import Buffer, View, contiguous_strides
 from bottega.learn.teachers.teacher import Refusal
 
@@ -220,6 +221,8 @@ class _Writer:
         self.base = base
         self.turned = turned(page, kernel)
         self.even_depth = self.page.on("even_tiles") and kernel.depth % self.tile.depth == 0
+        if math.prod(kernel.batch) > WIDEST_GRID:
+            raise Refusal("more matrices than a grid has programs along its later axes")
         self.even = self.even_depth and kernel.rows % self.tile.rows == 0 and kernel.columns % self.tile.columns == 0
 
     def wide(self, view: View) -> View:
@@ -245,8 +248,8 @@ class _Writer:
             sheet.constexpr(name, str(value))
             for name, value in zip(hand.tile, (self.tile.rows, self.tile.columns, self.tile.depth))
         ]
-        wide = ".to(tl.int64)" if sheet.wide(self.operands) else ""
-        self.places(tile, rows, columns, wide)
+        sheet.indexes(self.operands)
+        self.places(tile, rows, columns)
         space.define(BATCH)
         acc, start, k = (
             sheet.fresh(hand.accumulator),
@@ -280,7 +283,7 @@ class _Writer:
         arguments = f", mask={mask}, other=0.0" if mask else ""
         space.sheet.line(f"{name} = tl.load({address}{arguments})")
 
-    def places(self, tile: list[str], rows: str, columns: str, wide: str) -> None:
+    def places(self, tile: list[str], rows: str, columns: str) -> None:
         sheet, line = self.sheet, self.sheet.line
         if self.grouped:
             pid, across, group = sheet.fresh("pid"), sheet.fresh("across"), sheet.fresh("group")
@@ -294,15 +297,15 @@ class _Writer:
         else:
             row, column = "tl.program_id(0)", "tl.program_id(1)"
         axes = ("[None, :]", "[:, None]") if self.turned else ("[:, None]", "[None, :]")
-        line(f"{self.row} = ({row}{wide} * {tile[0]} + tl.arange(0, {tile[0]})){axes[0]}")
+        line(f"{self.row} = ({row} * {tile[0]} + tl.arange(0, {tile[0]})){axes[0]}")
         line(f"{self.column} = ({column} * {tile[1]} + tl.arange(0, {tile[1]})){axes[1]}")
         if self.base:
-            line(f"{self.batch} = tl.program_id({1 if self.grouped else 2}){wide}")
+            line(f"{self.batch} = tl.program_id({1 if self.grouped else 2})")
 
     @property
     def grouped(self) -> bool:
         tiles = math.ceil(self.kernel.rows / self.tile.rows), math.ceil(self.kernel.columns / self.tile.columns)
-        return self.page.on("grouped_order") and min(tiles) >= 8
+        return (self.page.on("grouped_order") and min(tiles) >= 8) or tiles[1] > WIDEST_GRID
 
     def launch(self, rows: str, columns: str) -> None:
         sheet, tile = self.sheet, self.tile

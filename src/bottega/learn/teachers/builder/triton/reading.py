@@ -23,7 +23,8 @@ def reader(space: Space, masks: Masks, other: Callable[[Load | Gather], str]) ->
         if isinstance(node, Gather):
             level = ATOM if position.isidentifier() or position.endswith(")") else 0
             step = space.stride(node.view, len(space.groups) - 1, 0, node.axis_stride) if node.axis_stride != 1 else ""
-            address += f" + {wrap(position, level, ATOM)}" + (f" * {step}" if step else "")
+            wide = ".to(tl.int64)" if sheet.large and step else ""
+            address += f" + {wrap(position, level, ATOM)}{wide}" + (f" * {step}" if step else "")
         mask = masks(moves(space, node))
         arguments = f", mask={mask}" if mask else ""
         if mask and other(node):

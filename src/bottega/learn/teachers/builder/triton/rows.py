@@ -169,15 +169,15 @@ class _Writer:
 
     def begin(self) -> None:
         hand, sheet, layout = self.sheet.hand, self.sheet, self.layout
-        wide = ".to(tl.int64)" if sheet.wide(self.operands) else ""
+        sheet.indexes(self.operands)
         if layout.tile:
             self.height = sheet.constexpr("ROWS" if hand.rows != "M" else "BLOCK_M", "")
             self.width = sheet.constexpr("COLUMNS" if hand.columns != "N" else "BLOCK_N", "")
             axis = "[None, :]" if layout.outer else "[:, None]"
-            sheet.line(f"{self.row} = tl.program_id(0){wide} * {self.height} + tl.arange(0, {self.height}){axis}")
+            sheet.line(f"{self.row} = tl.program_id(0) * {self.height} + tl.arange(0, {self.height}){axis}")
         else:
             self.width = sheet.constexpr(hand.block, "")
-            sheet.line(f"{self.row} = tl.program_id(0){wide}")
+            sheet.line(f"{self.row} = tl.program_id(0)")
         self.space.define(ROW)
         if not layout.looped:
             self.lanes("")

@@ -48,7 +48,7 @@ def write_scan(page: Page, kernel: Scan) -> None:
     target.touch(outputs, bodies)
     source.needed |= target.needed
     columns = target.size(COLUMN, 0)
-    wide = ".to(tl.int64)" if sheet.wide([*inputs, *outputs]) else ""
+    sheet.indexes([*inputs, *outputs])
     line = sheet.line
     axis = 0 if outer or not tile else 1
     keep = ", keep_dims=True" if tile else ""
@@ -56,10 +56,10 @@ def write_scan(page: Page, kernel: Scan) -> None:
     if tile:
         height = sheet.constexpr("ROWS" if hand.rows != "M" else "BLOCK_M", "")
         width = sheet.constexpr("COLUMNS" if hand.columns != "N" else "BLOCK_N", "")
-        line(f"{row} = tl.program_id(0){wide} * {height} + tl.arange(0, {height}){'[None, :]' if outer else '[:, None]'}")
+        line(f"{row} = tl.program_id(0) * {height} + tl.arange(0, {height}){'[None, :]' if outer else '[:, None]'}")
     else:
         width = sheet.constexpr(hand.block, "")
-        line(f"{row} = tl.program_id(0){wide}")
+        line(f"{row} = tl.program_id(0)")
     source.define(ROW)
     integer = kind_of(kernel.dtype) != "float"
     neutral = NEUTRAL[kernel.operation] if not integer else {"sum": "0", "prod": "1"}.get(kernel.operation, "0")

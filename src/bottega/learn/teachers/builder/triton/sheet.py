@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import textwrap
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -13,10 +13,10 @@ from bottega.learn.teachers.builder.allocate import allocation
 from bottega.learn.teachers.builder.plan import Plan
 from bottega.learn.teachers.builder.style import Style
 from bottega.learn.teachers.builder.triton.hand import Hand
+from bottega.learn.teachers.builder.triton.width import in_64_bits, is_large
 from bottega.learn.teachers.builder.view import View
 
 RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
-INT32 = 1 << 31
 SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
 """The name of a result in a sketch."""
 ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
@@ -97,6 +97,8 @@ class Sheet:
     taken: set[str] = field(default_factory=set)
     given: dict[Hashable, str] = field(default_factory=dict)
     """Names of what keeps its name all over the kernel."""
+    large: bool = False
+    """Whether indices have 64 bits."""
 
     @property
     def hand(self) -> Hand:
@@ -126,7 +128,7 @@ class Sheet:
         return self.fresh(f"{self.hand.temporary}{number}")
 
     def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
+        self.lines.append("    " * self.depth + (in_64_bits(text) if self.large else text))
 
     def note(self, text: str) -> None:
         if self.hand.comments:
@@ -167,9 +169,9 @@ class Sheet:
     def constexpr(self, base: str, text: str) -> str:
         return self.parameter(f"constexpr {base}", base, text, "constexpr")
 
-    def wide(self, views: list[View]) -> bool:
-        """Whether offsets pass what 32 bits hold."""
-        return any(self.page.plan.buffers[view.buffer].size >= INT32 - (1 << 17) for view in views)
+    def indexes(self, operands: Iterable[View]) -> None:
+        """Settles how wide indices are, by all that the kernel reads and writes; before its first line."""
+        self.large = is_large(self.page.plan.buffers[view.buffer] for view in operands)
 
     # The result
 

@@ -12,6 +12,7 @@ from bottega.learn.teachers.builder.expression import Expression, Index, walk
 from bottega.learn.teachers.builder.loops import Loop, strides_along
 from bottega.learn.teachers.builder.triton.lookup import Lookup, part_name
 from bottega.learn.teachers.builder.triton.sheet import Sheet
+from bottega.learn.teachers.builder.triton.width import INT32
 from bottega.learn.teachers.builder.view import Shape, View, contiguous_strides
 
 
@@ -150,7 +151,9 @@ class Space:
                 if stride and sizes[loop] > 1:
                     self.needed.add((number, loop))
                     terms.append(times(group.indices[loop], self.stride(view, number, loop, stride)))
-        if view.offset:
+        if view.offset >= INT32:  # as a product of sizes it would be computed in 32 bits
+            terms.append(str(view.offset))
+        elif view.offset:
             terms.append(self.stride(view, len(self.groups) - 1, 0, view.offset) or "1")
         return " + ".join(terms)
 

@@ -11,6 +11,8 @@ from bottega.learn.teachers.builder.triton.emit import Emitter
 from bottega.learn.teachers.builder.triton.reading import reader, store
 from bottega.learn.teachers.builder.triton.sheet import Page
 from bottega.learn.teachers.builder.triton.space import Group, Space
+from bottega.learn.teachers.builder.triton.width import WIDEST_GRID
+from bottega.learn.teachers.teacher import Refusal
 
 PIXEL, CHANNEL = 0, 1
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}
@@ -119,16 +121,18 @@ class Direct(Window):
     def write(self) -> None:
         """One channel for each group: every output pixel is a window times its plane's weights."""
         sheet, hand, kernel, line = self.sheet, self.sheet.hand, self.kernel, self.sheet.line
+        if self.many_blocks and math.prod(kernel.shape[:2]) > WIDEST_GRID:
+            raise Refusal("more planes and blocks of them than a grid has programs")
         block = sheet.constexpr(hand.block, "512")
         plane, place, mask = sheet.fresh("plane"), sheet.fresh("place"), sheet.fresh(hand.mask)
         outputs, channels = self.space.size(CHANNEL, 0), self.extent(1, "C")
         self.groups[PIXEL].apart = True
         sizes = [self.space.size(PIXEL, 1 + d) for d in range(self.dims)]
-        wide = ".to(tl.int64)" if sheet.wide([*self.operands, kernel.source]) else ""
-        line(f"{plane} = tl.program_id(0){wide}")
+        sheet.indexes([*self.operands, kernel.source, kernel.weight])
+        line(f"{plane} = tl.program_id({1 if self.many_blocks else 0})")
         line(f"{self.n} = {plane} // {outputs}")
         line(f"{self.oc} = {plane} % {outputs}")
-        line(f"{place} = tl.program_id(1) * {block} + tl.arange(0, {block})")
+        line(f"{place} = tl.program_id({0 if self.many_blocks else 1}) * {block} + tl.arange(0, {block})")
         line(f"{mask} = {place} < {' * '.join(sizes)}")
         for d, name in enumerate(self.out):
             text = place + (f" // {self.joined(sizes[d + 1 :])}" if sizes[d + 1 :] else "")
@@ -163,7 +167,13 @@ class Direct(Window):
         if self.page.plan.buffers[view.buffer].shape[:2] != kernel.shape[:2]:
             planes = str(kernel.shape[0] * kernel.shape[1])
         texts = [next(p.text for p in sheet.parameters.values() if p.name == size) for size in sizes]
-        sheet.finish(f"({planes}, triton.cdiv({' * '.join(texts)}, 512))")
+        blocks = f"triton.cdiv({' * '.join(texts)}, 512)"
+        sheet.finish(f"({blocks}, {planes})" if self.many_blocks else f"({planes}, {blocks})")
+
+    @property
+    def many_blocks(self) -> bool:
+        """Whether a plane has more blocks than a grid has programs along its second axis: then they are its first."""
+        return math.ceil(math.prod(self.kernel.shape[2:]) / 512) > WIDEST_GRID
 
     def by_place(self, place: str) -> list[Group]:
         """Image and channel are the same for a whole program; only the place differs from lane to lane."""
