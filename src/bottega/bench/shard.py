@@ -66,7 +66,7 @@ class Shard:
         """Why it is gone; empty while it is there."""
         self._looking = ThreadPoolExecutor(self.workers, thread_name_prefix=f"bench-{device}")
         self._probing = asyncio.Lock()
-        self._by_task = ByTask(workers)
+        self._by_task = ByTask(self.workers)
         self.look: Callable[[Task], Awaitable[None]] | None = None
         """Asked before every verdict, while the task is about to be brought up for it; may raise `Unfit`."""
 
