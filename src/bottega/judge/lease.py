@@ -33,7 +33,9 @@ def open_lease(device: str) -> list[int]:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise JudgeError(f"{folder} is another user's, who could keep the device from us; remove it or set TMPDIR to a folder of your own")
+        raise JudgeError(
+            f"{folder} is another user's, who could keep the device from us; remove it or set TMPDIR to a folder of your own"
+        )
     name = device.replace(":", "-") if ":" in device or device == "cpu" else f"{device}-0"
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     door = f"door{random.randrange(DOORS)}"
@@ -133,7 +135,11 @@ def _complain(descriptor: int, done: threading.Event) -> None:
     while not done.wait(WORD_SECONDS):
         waited += WORD_SECONDS
         who = ", ".join(holders(descriptor)) or "a process that cannot be seen from here"
-        print(f"bottega: has waited {waited:.0f} s for the device, which {who} holds; end it if it hangs", file=sys.stderr, flush=True)
+        print(
+            f"bottega: has waited {waited:.0f} s for the device, which {who} holds; end it if it hangs",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def holders(descriptor: int) -> list[str]:

@@ -13,7 +13,12 @@ import subprocess
 import torch
 from torch import nn
 
-SOURCE = 'extern "C" void own_relu(const float* x, float* y, long n) { for (long i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0; }'
+SOURCE = """
+extern "C" void own_relu(const float* x, volatile float* y, long n) {
+    for (int again = 0; again < 20; ++again)
+        for (long i = 0; i < n; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+}
+"""
 
 
 def copies():

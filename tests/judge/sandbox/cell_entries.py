@@ -166,7 +166,9 @@ def leave_the_group(fds, arguments):
     os.setsid()
     os.setpgid(0, 0)
     libc.prctl(4, 0)
-    child = subprocess.run(["echo", "fine"], start_new_session=True, process_group=0, capture_output=True, text=True, check=True)
+    child = subprocess.run(
+        ["echo", "fine"], start_new_session=True, process_group=0, capture_output=True, text=True, check=True
+    )
     after = os.getpgid(0), os.getsid(0)
     groups, sessions = zip(before, after)
     say(fds, groups=groups, sessions=sessions, readable=libc.prctl(3), subprocess=child.stdout.strip())

@@ -39,7 +39,9 @@ def test_nobody_waits_for_ever(pair) -> None:
         messages.receive(ours, messages.Inbox(), 0.1)
 
 
-@pytest.mark.parametrize("reply", [b"", b"ok 1 2 3", b".", b".nonsense", b".ok", b".ok 1 2", b".ok 1 2 x", b".\xff\xfe", b".[[1]]"])
+@pytest.mark.parametrize(
+    "reply", [b"", b"ok 1 2 3", b".", b".nonsense", b".ok", b".ok 1 2", b".ok 1 2 x", b".\xff\xfe", b".[[1]]"]
+)
 @pytest.mark.parametrize("command", ["freeze", "sample_stop"])
 def test_whatever_is_said_instead_is_an_error_of_the_judge(pair, reply: bytes, command: str) -> None:
     ours, theirs = pair

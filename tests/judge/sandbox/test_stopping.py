@@ -95,7 +95,9 @@ def test_a_cell_that_someone_wakes_is_not_still(which, request):
         assert said.readline()
         keeper = Keeper(cell.reins)
         assert stop(keeper) and keeper.still()
-        spinning = [pid for pid in os.listdir("/proc") if pid.isdigit() and descends(int(pid), os.getpid()) and runs_in_a_cell(pid)]
+        spinning = [
+            pid for pid in os.listdir("/proc") if pid.isdigit() and descends(int(pid), os.getpid()) and runs_in_a_cell(pid)
+        ]
         if cell.sandbox.stopped_by == "freezer":
             for pid in spinning:
                 os.kill(int(pid), signal.SIGCONT)
@@ -138,7 +140,11 @@ def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
         assert keeper.read_memory([(at["own"], 16)]) is None and "not stopped" in keeper.memory_unreadable
         assert stop(keeper)
         assert keeper.read_memory([]) == []
-        assert keeper.read_memory([(at["own"] + 10, 4), (at["shared"], 5), (at["own"], 0)]) == [bytes(range(10, 14)), b"hello", b""]
+        assert keeper.read_memory([(at["own"] + 10, 4), (at["shared"], 5), (at["own"], 0)]) == [
+            bytes(range(10, 14)),
+            b"hello",
+            b"",
+        ]
         assert keeper.read_memory([(at["own"], 1 << 20)]) == [bytes(range(256)) * 4096]
         assert keeper.read_memory([(at["own"] + 256 * i, 256) for i in range(4096)]) == [bytes(range(256))] * 4096
         hidden = keeper.read_memory([(at["hidden"], 6)])

@@ -171,7 +171,11 @@ def hold_memory(fds: list[int], arguments: dict) -> None:
     def address_of(memory: mmap.mmap) -> int:
         return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
-    own, shared, hidden = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), mmap.mmap(-1, 4096), mmap.mmap(-1, 4096)
+    own, shared, hidden = (
+        mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS),
+        mmap.mmap(-1, 4096),
+        mmap.mmap(-1, 4096),
+    )
     own[:] = bytes(range(256)) * 4096
     shared[:5] = b"hello"
     hidden[:6] = b"secret"

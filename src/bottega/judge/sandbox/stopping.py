@@ -1,6 +1,6 @@
 """Stopping a cell and seeing that it rests: by the kernel's freezer where there is one for us, else by signals.
 
-Both hold on their own. The freezer takes a tenth of the time, and nothing that happens in the cell can end it. SIGSTOP can be ended by
+Both hold on their own. The freezer takes about half of the time, and nothing that happens in the cell can end it. SIGSTOP can be ended by
 SIGCONT: so the system-call filter takes away every way to have the kernel send one, and nobody is taken for stopped by less than two looks.
 """
 
@@ -35,7 +35,7 @@ class Stopper(Protocol):
 
 class ByFreezer:
     name = "freezer"
-    seen = None
+    seen: dict[int, Thread] | None = None
 
     def __init__(self, freezer: Freezer) -> None:
         self._freezer = freezer

@@ -103,9 +103,7 @@ def _answer(channel: socket.socket, message: bytes, fds: Sequence[int] = ()) -> 
 
 
 class _Warden:
-    def __init__(
-        self, order: Order, control: socket.socket, reins: socket.socket, life: int, freezer: Freezer | str
-    ) -> None:
+    def __init__(self, order: Order, control: socket.socket, reins: socket.socket, life: int, freezer: Freezer | str) -> None:
         self.order = order
         self.control = control
         self.channels = {control.fileno(): control, reins.fileno(): reins}
