@@ -3,7 +3,7 @@
 A supervisor that tries to send it in one loses its answer, and the judge breaks instead of giving a verdict.
 """
 # task: relu
-# expect: faster,same,slower,ambiguous,rejected
+# expect: same,slower,ambiguous,rejected
 # options: timeout=60
 
 import ctypes
