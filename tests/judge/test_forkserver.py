@@ -231,7 +231,8 @@ def test_without_name_spaces_the_report_names_what_is_missing():
         report = server.sandbox
         assert not report.complete and report.parts["syscalls"] and report.parts["memory"]
         assert {"network", "filesystem", "processes"} <= set(report.missing)
-        assert report.to_json() == {"parts": report.parts, "missing": report.missing}
+        stopped_by = "signals (no name spaces)"
+        assert report.to_json() == {"parts": report.parts, "missing": report.missing, "stopped_by": stopped_by}
         _, said = start(server, "reach_network", host="127.0.0.1", port=9, abstract="none")
         with said:
             told = json.loads(said.readline())

@@ -6,11 +6,14 @@ import os
 import select
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bottega.core.errors import JudgeError
 from bottega.judge.lease import Lease, open_lease
 
 HOLDER = """
@@ -141,3 +144,35 @@ def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.Monk
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
     assert sorted(file.name for file in folder.iterdir() if "door" not in file.name) == ["cuda-0.gate", "cuda-0.room"]
+
+
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever can open the files can hold their locks for ever."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"bottega-leases-{os.getuid()}").mkdir()
+    (tmp_path / f"bottega-leases-{os.getuid()}").chmod(0o777)
+    with pytest.raises(JudgeError, match="another user's"):
+        open_lease("cpu")
+
+
+def test_a_device_that_is_held_for_ever_is_waited_for_with_a_word(hold, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("bottega.judge.lease.WORD_SECONDS", 0.2)
+    stranger = hold("exclusive")
+    assert stranger.word(20) == "held"
+    words = ""
+
+    def wait() -> None:
+        with Lease(open_lease("cpu")).shared():
+            pass
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    deadline = time.monotonic() + 20
+    while "waited" not in words and time.monotonic() < deadline:
+        time.sleep(0.05)
+        words += capsys.readouterr().err
+    stranger.release()
+    waiting.join(20)
+    assert not waiting.is_alive()
+    assert f"process {stranger.process.pid} (" in words

@@ -62,13 +62,13 @@ class Comparison:
 
     def feed_all(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> None:
         """Take in tensors of one shape and any layout, whose elements follow those that were fed before."""
-        if got.dim() and got.shape[0] and not all(each.is_contiguous() for each in (got, reference, truth)):
-            rows = max(1, PIECE // max(1, got[0].numel()))  # no second copy of the whole
-            parts = zip(got.split(rows), reference.split(rows), truth.split(rows))
-        else:
-            parts = iter([(got, reference, truth)])
-        for part in parts:
-            self.feed(*(each.reshape(-1) for each in part), self.elements)
+        tensors = (got, reference, truth)
+        if not got.dim() or not got.shape[0] or all(each.is_contiguous() for each in tensors):
+            self.feed(got.reshape(-1), reference.reshape(-1), truth.reshape(-1), self.elements)
+            return
+        rows = max(1, PIECE // max(1, got[0].numel()))  # no second copy of the whole
+        for one, two, three in zip(got.split(rows), reference.split(rows), truth.split(rows)):
+            self.feed(one.reshape(-1), two.reshape(-1), three.reshape(-1), self.elements)
 
     def feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int = 0) -> None:
         """Take in flat, equally long pieces that begin at element `start` of the output."""

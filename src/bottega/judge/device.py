@@ -106,7 +106,7 @@ class DeviceCare:
         work()
         last.record()
         torch.cuda.synchronize()
-        return first.elapsed_time(last) / 1e3
+        return float(first.elapsed_time(last)) / 1e3
 
     def conditions(self) -> dict[str, Any]:
         return gpu_conditions() if self.device != "cpu" else {}

@@ -10,7 +10,9 @@ import fcntl
 import os
 import random
 import stat
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ DOORS = 3
 """How many processes may come or go at the same time."""
 LONG_SECONDS = 0.03
 """As long as a timer may well wait for one who shares."""
+WORD_SECONDS = 60.0
+"""Whoever has waited for so long says for whom, and again after as long."""
 
 
 def lease_folder() -> Path:
@@ -29,7 +33,7 @@ def lease_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"bottega-leases-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise JudgeError(f"{folder}: belongs to somebody else; remove it, or set TMPDIR to a folder of your own")
     return folder
 
@@ -64,7 +68,7 @@ class Lease:
     def coming_or_going(self) -> Iterator[None]:
         """Shared, by a few at a time. A GPU's driver makes and ends the contexts of processes one after the other, and slows down what
         runs beside; many at once would keep a timer waiting for all of them. Not for whoever shares the lease already."""
-        fcntl.flock(self.door, fcntl.LOCK_EX)
+        _lock(self.door, fcntl.LOCK_EX)
         try:
             with self.shared():
                 yield
@@ -111,9 +115,54 @@ class Lease:
                 pass
 
     def _enter(self, how: int) -> None:
-        fcntl.flock(self.gate, fcntl.LOCK_EX)
+        _lock(self.gate, fcntl.LOCK_EX)
         try:
-            fcntl.flock(self.room, how)
+            _lock(self.room, how)
         finally:
             fcntl.flock(self.gate, fcntl.LOCK_UN)
         self._entered = time.monotonic()
+
+
+def _lock(descriptor: int, how: int) -> None:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        return
+    except BlockingIOError:
+        pass
+    done = threading.Event()
+    watch = threading.Thread(target=_complain, args=(descriptor, done), daemon=True)
+    watch.start()
+    try:
+        fcntl.flock(descriptor, how)
+    finally:
+        done.set()
+        watch.join()
+
+
+def _complain(descriptor: int, done: threading.Event) -> None:
+    waited = 0.0
+    while not done.wait(WORD_SECONDS):
+        waited += WORD_SECONDS
+        who = ", ".join(holders(descriptor)) or "a process that cannot be seen from here"
+        print(
+            f"bottega: has waited {waited:.0f} s for the device, which {who} holds; end it if it hangs",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def holders(descriptor: int) -> list[str]:
+    """Which processes hold a lock on this file, as far as the kernel tells us."""
+    inode, found = f":{os.fstat(descriptor).st_ino}", []
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    for fields in map(str.split, lines):
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(inode) and int(fields[4]) > 0:
+            try:
+                name = Path(f"/proc/{fields[4]}/comm").read_text(errors="replace").strip()
+            except OSError:
+                continue
+            found.append(f"process {fields[4]} ({name})")
+    return found

@@ -268,9 +268,12 @@ class Referee:
             os.close(descriptor)
 
     def buffers(self) -> tuple[Arena, Arena]:
-        """Memory for a candidate: made once, used by the next too, since every call overwrites it."""
+        """Memory for a candidate: made once, used by the next too, who finds nothing there that the last one may have left."""
         if self._buffers is None:
             self._buffers = self.known.arenas(self.device)
+        else:
+            for arena in self._buffers:
+                arena.base.zero_()
         return self._buffers
 
     def _side(self, name: str, end: int, reins: int) -> Side:

@@ -236,6 +236,71 @@ def hog_shared_mapping(fds, arguments):
         held[-1].write(b"x" * (64 << 20))
 
 
+def hog_page_tables(fds, arguments):
+    """Zeros that are only read take no memory but for the tables that map them."""
+    for _ in range(60):
+        if os.fork() == 0:
+            held = mmap.mmap(-1, 4 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+            for offset in range(0, 4 << 30, 2 << 20):
+                held[offset]
+            time.sleep(60)
+    time.sleep(60)
+
+
+def hog_pipes(fds, arguments):
+    for _ in range(3):
+        if os.fork() == 0:
+            attempt(_fill_pipes)
+            time.sleep(60)
+    time.sleep(60)
+
+
+def _fill_pipes() -> None:
+    while True:
+        _, writer = os.pipe()
+        os.set_blocking(writer, False)
+        attempt(lambda writer=writer: os.write(writer, b"x" * (64 << 10)))
+
+
+def hog_socket_pairs(fds, arguments):
+    held = []
+
+    def fill() -> None:
+        while True:
+            held.append(socket.socketpair())
+            held[-1][0].setblocking(False)
+            attempt(lambda: held[-1][0].send(b"x" * (150 << 10)))
+
+    attempt(fill)
+    time.sleep(60)
+
+
+def hog_waiting_connections(fds, arguments):
+    """Data that was sent to a listener by sockets that are closed again: nobody holds a descriptor of it."""
+    for number in range(8):
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"\0waiting{number}")
+        listener.listen(4096)
+        for _ in range(1000):
+            client = socket.socket(socket.AF_UNIX)
+            client.setblocking(False)
+            if attempt(lambda client=client, number=number: client.connect(f"\0waiting{number}")):
+                break
+            attempt(lambda client=client: client.send(b"x" * (150 << 10)))
+            client.close()
+        say(fds, listening=listener.fileno())
+        listener.detach()
+    time.sleep(60)
+
+
+def hog_descriptors(fds, arguments):
+    for _ in range(12):
+        if os.fork() == 0:
+            attempt(lambda: [os.open("/dev/null", 0) for _ in range(100000)])
+            time.sleep(60)
+    time.sleep(60)
+
+
 def use_lent_memory(fds, arguments):
     lent = mmap.mmap(fds[1], arguments["bytes"])
     total = sum(lent[offset] for offset in range(0, arguments["bytes"], 4096))

@@ -30,6 +30,26 @@ def test_a_hog_is_ended_at_its_limit(cells, entry, arguments):
     assert "its limit is 512 MiB" in ended.output
 
 
+@pytest.mark.parametrize("entry", ["hog_pipes", "hog_socket_pairs", "hog_waiting_connections", "hog_page_tables"])
+def test_memory_that_no_process_maps_counts(cells, server, entry):
+    if entry == "hog_waiting_connections" and not server.sandbox.parts["network"]:
+        pytest.skip("sockets that no process holds are seen in a network name space of one's own")
+    cell, said = cells.start(entry, limits=Limits(memory_bytes=256 * MIB, processes=64, open_files=4096))
+    with said:
+        ended = cell.wait(60)
+        cell.kill()
+    assert ended is not None and ended.reason == "memory", ended
+    assert "its limit is 256 MiB" in ended.output
+
+
+def test_descriptors_of_the_whole_tree_are_bounded(cells):
+    cell, said = cells.start("hog_descriptors", limits=Limits(processes=64, open_files=4096))
+    with said:
+        ended = cell.wait(60)
+        cell.kill()
+    assert ended is not None and ended.reason == "memory" and "more than 20000 descriptors" in ended.output
+
+
 def test_shared_pages_of_forked_processes_count_once(cells):
     """Forty children of a torch process count some gigabytes of resident memory, and hold next to nothing."""
     seen, ended = cells.run("fork_bomb", arguments={"linger": 1.0}, limits=Limits(memory_bytes=1024 * MIB, processes=40))

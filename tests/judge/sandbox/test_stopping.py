@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
+import signal
 import time
 
 import pytest
 from escape_entries import BUFFER
 
+from bottega.core.errors import JudgeError
 from bottega.judge.keeper import Keeper
+from bottega.judge.sandbox import threads
 
 
 @pytest.fixture
@@ -61,3 +65,95 @@ def test_nobody_is_woken_by_a_death(which, entry, request, shared):
                 time.sleep(0.1)
                 assert memory[0] == before, "somebody counted while the cell was stopped"
             cell.kill()
+
+
+@pytest.mark.parametrize("which", ["cells", "signalled_cells", "bare_cells"])
+def test_an_honest_cell_is_still_whenever_it_is_stopped(which, request):
+    cell, said = request.getfixturevalue(which).start("working_entries:work_in_threads")
+    with said:
+        assert said.readline()
+        keeper = Keeper(cell.reins)
+        assert not keeper.still(), "it was never stopped"
+        for number in range(300):
+            assert stop(keeper)
+            assert keeper.still(), number
+            if number % 10 == 0:
+                time.sleep(0.02)  # alarms ring, and the supervisor reaps
+            assert keeper.still(), number
+            keeper.thaw()
+            if number % 3 == 0:
+                time.sleep(0.005)
+        assert not keeper.still(), "it runs"
+        cell.kill()
+
+
+@pytest.mark.parametrize("which", ["cells", "signalled_cells"])
+def test_a_cell_that_someone_wakes_is_not_still(which, request):
+    """From outside, since nobody inside can: as if a way had been overlooked."""
+    cell, said = request.getfixturevalue(which).start("spin")
+    with said:
+        assert said.readline()
+        keeper = Keeper(cell.reins)
+        assert stop(keeper) and keeper.still()
+        spinning = [
+            pid for pid in os.listdir("/proc") if pid.isdigit() and descends(int(pid), os.getpid()) and runs_in_a_cell(pid)
+        ]
+        if cell.sandbox.stopped_by == "freezer":
+            for pid in spinning:
+                os.kill(int(pid), signal.SIGCONT)
+            time.sleep(0.1)
+            assert keeper.still(), "a signal does not end a freeze"
+        else:
+            for pid in spinning:
+                os.kill(int(pid), signal.SIGCONT)
+            deadline = time.monotonic() + 10
+            while keeper.still() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not keeper.still()
+        cell.kill()
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        fields = threads.stat_fields(f"/proc/{pid}")
+        pid = int(fields[1]) if fields else 0
+    return False
+
+
+def runs_in_a_cell(pid: str) -> bool:
+    """The second process of its name space: the first is the supervisor."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return any(line.startswith(b"NSpid:") and line.split()[-1] == b"2" and len(line.split()) > 2 for line in file)
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("which", ["cells", "user_cells", "bare_cells"])
+def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
+    cell, said = request.getfixturevalue(which).start("working_entries:hold_memory")
+    with said:
+        at = json.loads(said.readline())
+        keeper = Keeper(cell.reins)
+        assert keeper.read_memory([(at["own"], 16)]) is None and "not stopped" in keeper.memory_unreadable
+        assert stop(keeper)
+        assert keeper.read_memory([]) == []
+        assert keeper.read_memory([(at["own"] + 10, 4), (at["shared"], 5), (at["own"], 0)]) == [
+            bytes(range(10, 14)),
+            b"hello",
+            b"",
+        ]
+        assert keeper.read_memory([(at["own"], 1 << 20)]) == [bytes(range(256)) * 4096]
+        assert keeper.read_memory([(at["own"] + 256 * i, 256) for i in range(4096)]) == [bytes(range(256))] * 4096
+        hidden = keeper.read_memory([(at["hidden"], 6)])
+        assert hidden == [b"secret"] or "cannot be read" in keeper.memory_unreadable  # kernels may be set to respect it
+        for address in (at["truncated"], 4096, (1 << 64) - 4096, (1 << 63) + 1):
+            assert keeper.read_memory([(at["own"], 4), (address, 16)]) is None
+            assert keeper.memory_unreadable
+        for regions in ([(0, 1)] * 4097, [(at["own"], (1 << 20) + 1)], [(-1, 4)]):
+            with pytest.raises(JudgeError, match="not read"):
+                keeper.read_memory(regions)
+        assert stop(keeper) and keeper.still()
+        cell.kill()

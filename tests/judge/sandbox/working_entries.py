@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -23,11 +24,11 @@ extern "C" double parallel(long n) {
 
 
 def _compile() -> ctypes.CDLL:
-    with open("/tmp/busy.cpp", "w") as file:
+    stem = f"{tempfile.gettempdir()}/busy"
+    with open(f"{stem}.cpp", "w") as file:
         file.write(_BUSY)
-    command = ["g++", "-O1", "-fopenmp", "-shared", "-fPIC", "/tmp/busy.cpp", "-o", "/tmp/busy.so"]
-    subprocess.run(command, check=True)
-    library = ctypes.CDLL("/tmp/busy.so")
+    subprocess.run(["g++", "-O1", "-fopenmp", "-shared", "-fPIC", f"{stem}.cpp", "-o", f"{stem}.so"], check=True)
+    library = ctypes.CDLL(f"{stem}.so")
     library.busy.restype = library.parallel.restype = ctypes.c_double
     library.busy.argtypes = library.parallel.argtypes = [ctypes.c_long]
     return library
@@ -130,3 +131,79 @@ def tell_cores(fds: list[int], arguments: dict) -> None:
     while True:
         say(fds, cores=sorted(os.sched_getaffinity(0)))
         time.sleep(0.01)
+
+
+# -- honest work that is stopped again and again
+
+
+def work_in_threads(fds: list[int], arguments: dict) -> None:
+    """OpenMP, torch's threads, threads that sleep, an alarm, children that end and are reaped or stay zombies."""
+    import signal
+
+    import torch
+
+    torch.set_num_threads(2)
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
+    library = _compile()
+    for _ in range(3):
+        threading.Thread(target=lambda: [time.sleep(0.0003) for _ in iter(int, 1)], daemon=True).start()
+    threading.Thread(target=lambda: [library.parallel(20_000) for _ in iter(int, 1)], daemon=True).start()
+    values = torch.rand(400, 400)
+    children: list[int] = []
+    say(fds, ready=True)
+    for number in iter(int, 1):
+        torch.mm(values, values)
+        if len(children) < 6:
+            child = os.fork()
+            if child == 0:
+                time.sleep(0.002 * (number % 3))
+                os._exit(0)
+            children.append(child)
+        elif len(children) == 6 and time.monotonic() % 0.05 < 0.01:
+            os.waitpid(children.pop(0), 0)
+
+
+def hold_memory(fds: list[int], arguments: dict) -> None:
+    """Says where some bytes lie: its own, shared, forbidden to itself, and none at all."""
+    import mmap
+
+    def address_of(memory: mmap.mmap) -> int:
+        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+    own, shared, hidden = (
+        mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS),
+        mmap.mmap(-1, 4096),
+        mmap.mmap(-1, 4096),
+    )
+    own[:] = bytes(range(256)) * 4096
+    shared[:5] = b"hello"
+    hidden[:6] = b"secret"
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(address_of(hidden)), ctypes.c_size_t(4096), 0)
+    cut = os.memfd_create("cut")
+    os.ftruncate(cut, 8192)
+    truncated = mmap.mmap(cut, 8192)
+    os.ftruncate(cut, 0)
+    ctypes.CDLL(None).prctl(4, 0)
+    say(fds, own=address_of(own), shared=address_of(shared), hidden=address_of(hidden), truncated=address_of(truncated))
+    time.sleep(60)
+
+
+def many_libraries(fds: list[int], arguments: dict) -> None:
+    """Burns time in 400 shared objects whose names are as long as they can be, and grow when they are written as JSON."""
+    import shutil
+
+    _compile()
+    functions = []
+    for number in range(400):
+        path = f"{tempfile.gettempdir()}/{number:03}{'é' * 120}.so"
+        shutil.copy(f"{tempfile.gettempdir()}/busy.so", path)
+        functions.append(ctypes.CDLL(path).busy)
+        functions[-1].argtypes = [ctypes.c_long]
+    say(fds, ready=True)
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        for function in functions:
+            function(1_000_000)
+    say(fds, done=True)
+    time.sleep(60)

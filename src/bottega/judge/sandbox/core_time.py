@@ -6,15 +6,18 @@ cell that was stopped stayed stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bottega.judge.sandbox import threads
 from bottega.judge.sandbox.threads import Thread
 
 SLACK_NS = 50_000
-"""What all threads of a stopped cell together may run and still count as stopped, from one stop to the next start. The kernel says that a
-thread rests a moment before it leaves its core, and a signal that comes to a frozen process makes it look up: microseconds each."""
+"""What all threads of a stopped cell together may run and still count as stopped, from one stop to the next start: an alarm that rings
+while a process is frozen makes it look up, for microseconds. Where signals stop it not even that happens."""
+_LOOKS, _LOOK_AGAIN_S = 20, 0.00005
+_RUNNING = ord("R")
 
 
 def thread_times(thread: str = "/proc/thread-self") -> tuple[int, int]:
@@ -73,11 +76,17 @@ class CoreWatch:
                 ran, waited = now[0] - (before.ran if before else 0), waited + waited_now
         return CoreTime(ran, waited, longest)
 
-    def at_rest(self, processes: Iterable[int]) -> None:
-        """They are stopped: count from here."""
+    def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
+        """They are stopped: count from here, or from what was seen of them. The freezer does not wait for a process that has nearly ended,
+        nor for the parent to whom that is told; so two looks must agree, and show nobody on a core, whose time would not be up to date."""
         if not self._counts:
             return
-        self._before = threads.look(processes)
+        self._before = threads.look(processes) if seen is None else seen
+        for _ in range(_LOOKS if seen is None else 0):
+            before, self._before = self._before, threads.look(processes)
+            if before == self._before and not any(thread.state == _RUNNING for thread in before.values()):
+                break
+            time.sleep(_LOOK_AGAIN_S)
         self._own_wait, self._thaw_wait = thread_times()[1], 0
 
     def still(self, processes: Iterable[int]) -> bool:

@@ -1,5 +1,8 @@
 """How much memory a process tree holds. Forked processes share pages and each counts them as its own, and the exact sum is
-dear to read: so a cheap upper bound comes first, and exact shares are read only above the limit, a few at a time, and remembered."""
+dear to read: so a cheap upper bound comes first, and exact shares are read only above the limit, a few at a time, and remembered.
+
+What lies in pipes and sockets belongs to no process; of these the most that they could hold is counted.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _KIB = 1024
-_DESCRIPTORS_LOOKED_AT = 20_000
+MOST_DESCRIPTORS = 20_000
+"""Of the whole tree. Honest ones have hundreds, and memory could be hidden behind those that nobody looks at."""
+_PIPE = 64 << 10
+"""What a pipe holds. Larger ones take from 64 MiB that the kernel grants a user, and whoever has used that up gets two pages a pipe."""
 _READING_S = 0.03
 """Spent on exact shares in one check: the warden has commands to obey."""
 _FRESH_S = 1.0
+_DATAGRAMS = 11
+"""That may wait at one socket (`net.unix.max_dgram_qlen` and one more)."""
 File = tuple[int, int]
 """Device and inode."""
 
@@ -22,6 +30,10 @@ class _Share:
     resident: int
     exact: int
     read_at: float
+
+
+class TooManyDescriptors(Exception):
+    """More than `MOST_DESCRIPTORS`."""
 
 
 class MemoryWatch:
@@ -35,8 +47,10 @@ class MemoryWatch:
         self._shares: dict[int, _Share] = {}
 
     def excess(self, processes: Sequence[int]) -> int | None:
-        """The bytes in use if they exceed the limit."""
-        in_files, counted = _memory_files(processes, self._lent)
+        """The bytes in use if they exceed the limit. Raises `TooManyDescriptors` when they cannot be known."""
+        held = _behind_descriptors(processes, self._lent)
+        in_files, counted = held.bytes, held.files
+        in_files += _in_sockets(held.sockets if not self._mounts else _own_sockets())
         for mount in self._mounts:
             space = os.statvfs(mount)
             in_files += (space.f_blocks - space.f_bfree) * space.f_frsize
@@ -71,7 +85,7 @@ class MemoryWatch:
 
     def _read(self, pid: int, resident: tuple[int, int], counted: frozenset[File]) -> None:
         shared = resident[1]
-        exact = _share_by_mapping(pid, self._lent | counted, self._devices) if shared else _share(pid)
+        exact = _tables(pid) + (_share_by_mapping(pid, self._lent | counted, self._devices) if shared else _share(pid))
         self._shares[pid] = _Share(sum(resident), exact, time.monotonic())
 
 
@@ -84,28 +98,41 @@ def _lines(path: str) -> Iterable[bytes]:
 
 
 def _resident(pid: int) -> tuple[int, int]:
-    """Anonymous memory and shared memory, without mapped files, which the kernel can drop."""
+    """Anonymous memory with the tables that map it, and shared memory; without mapped files, which the kernel can drop."""
     anonymous = shared = 0
     for line in _lines(f"/proc/{pid}/status"):
-        if line.startswith((b"RssAnon:", b"VmSwap:")):
+        if line.startswith((b"RssAnon:", b"VmSwap:", b"VmPTE:")):
             anonymous += int(line.split()[1]) * _KIB
         elif line.startswith(b"RssShmem:"):
             shared = int(line.split()[1]) * _KIB
     return anonymous, shared
 
 
-def _memory_files(processes: Sequence[int], lent: frozenset[File]) -> tuple[int, frozenset[File]]:
-    """Anonymous memory files held open: they need no mapping to hold memory."""
-    total, seen, budget = 0, set[File](), _DESCRIPTORS_LOOKED_AT
+@dataclass(frozen=True)
+class _Held:
+    bytes: int
+    """In anonymous memory files, which need no mapping to hold memory, and in pipes."""
+    files: frozenset[File]
+    sockets: int
+
+
+def _behind_descriptors(processes: Sequence[int], lent: frozenset[File]) -> _Held:
+    total, seen, others, left = 0, set[File](), set[str](), MOST_DESCRIPTORS
     for pid in processes:
         folder = f"/proc/{pid}/fd"
         try:
             names = os.listdir(folder)
         except OSError:
             continue
-        for name in names[:budget]:
+        left -= len(names)
+        if left < 0:
+            raise TooManyDescriptors
+        for name in names:
             try:
-                if not os.readlink(f"{folder}/{name}").startswith("/memfd:"):
+                target = os.readlink(f"{folder}/{name}")
+                if target.startswith(("pipe:", "socket:")):
+                    others.add(target)
+                if not target.startswith("/memfd:"):
                     continue
                 status = os.stat(f"{folder}/{name}")
             except OSError:
@@ -114,8 +141,27 @@ def _memory_files(processes: Sequence[int], lent: frozenset[File]) -> tuple[int,
             if file not in lent and file not in seen:
                 seen.add(file)
                 total += status.st_blocks * 512
-        budget = max(0, budget - len(names))
-    return total, frozenset(seen)
+    pipes = sum(target.startswith("pipe:") for target in others)
+    return _Held(total + pipes * _PIPE, frozenset(seen), len(others) - pipes)
+
+
+def _own_sockets() -> int:
+    """All of the cell's network name space: also those that wait to be accepted, which no process has a descriptor of. Datagrams of many
+    senders queue at one socket, so that one counts for as many."""
+    found = 0
+    for line in _lines("/proc/self/net/unix"):
+        fields = line.split(maxsplit=5)
+        found += _DATAGRAMS if len(fields) > 4 and fields[4] == b"0002" else 1
+    return max(0, found - 1)  # a headline
+
+
+def _in_sockets(count: int) -> int:
+    """What a sender may have under way is bounded by its own buffer, which it may set to twice this."""
+    return count * 2 * int(next(iter(_lines("/proc/sys/net/core/wmem_max")), b"212992"))
+
+
+def _tables(pid: int) -> int:
+    return sum(int(line.split()[1]) * _KIB for line in _lines(f"/proc/{pid}/status") if line.startswith(b"VmPTE:"))
 
 
 def _share(pid: int) -> int:

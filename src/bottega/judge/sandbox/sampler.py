@@ -27,6 +27,8 @@ _HEAD_AT, _TAIL_AT = 1024, 1032
 _RECORD_LOST, _RECORD_SAMPLE = 2, 9
 _FILES_NAMED = 400
 _PROCESSES_RESOLVED = 64
+_MAPS_READ = 4 << 20
+"""Bytes of one process's list of mappings, of which it may have tens of thousands with long names."""
 
 
 class _Ring:
@@ -135,9 +137,9 @@ class _Maps:
         self._ends: list[int] = []
         self._files: list[str] = []
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                fields = line.rstrip("\n").split(maxsplit=5)
-                if "x" in fields[1]:
+            for line in file.read(_MAPS_READ).splitlines():
+                fields = line.split(maxsplit=5)
+                if len(fields) > 1 and "x" in fields[1]:
                     low, _, high = fields[0].partition("-")
                     self.starts.append(int(low, 16))
                     self._ends.append(int(high, 16))

@@ -21,7 +21,7 @@ from bottega.judge.sandbox import files, free_cores, inspection, linux, messages
 from bottega.judge.sandbox.core_time import CoreWatch
 from bottega.judge.sandbox.freezer import Freezer
 from bottega.judge.sandbox.inmate import close_all_but, run_inmate
-from bottega.judge.sandbox.memory import MemoryWatch
+from bottega.judge.sandbox.memory import MOST_DESCRIPTORS, MemoryWatch, TooManyDescriptors
 from bottega.judge.sandbox.order import Order
 from bottega.judge.sandbox.privileges import WRITER_USER, fresh_user
 from bottega.judge.sandbox.sampler import Sampler
@@ -227,7 +227,7 @@ class _Warden:
         elif command == b"freeze":
             spent = self.cores.look(self.tree.processes())
             self.frozen = self.stopper.stop()
-            self.cores.at_rest(self.tree.processes())
+            self.cores.at_rest(self.tree.processes(), self.stopper.seen)
             _answer(channel, (b"ok " if self.frozen else b"busy ") + spent.to_bytes())
         elif command == b"still":
             _answer(channel, b"still" if self.frozen and self.cores.still(self.tree.processes()) else b"moved")
@@ -284,7 +284,12 @@ class _Warden:
             self.sampler.drain()
         if self.frozen or self.status is not None:
             return
-        used = self.memory.excess(self.tree.processes())
+        try:
+            used = self.memory.excess(self.tree.processes())
+        except TooManyDescriptors:
+            self.reason = "memory"
+            self.tail += f"\n[the cell holds more than {MOST_DESCRIPTORS} descriptors]\n".encode()
+            return
         if used is not None:
             self.reason = "memory"
             limit = self.order.limits.memory_bytes
