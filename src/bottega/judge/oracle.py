@@ -14,8 +14,8 @@ import torch
 
 from bottega.judge.inputs import Drawn
 from bottega.judge.layout import flatten
-from bottega.judge.precision import widest
 from bottega.judge.reference import Reference, release
+from bottega.judge.widening import widest
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""

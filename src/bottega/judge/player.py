@@ -29,8 +29,8 @@ from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
 from bottega.judge.loading import autocast, import_source, keep_compiled, load_state, read_initial, set_precision
-from bottega.judge.precision import NUMBERS
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
+from bottega.judge.widening import NUMBERS
 from bottega.judge.wire import SPINS, Channel, Departed, read_payload, word
 
 VECTORISED = (

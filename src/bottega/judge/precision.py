@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -22,8 +20,6 @@ class Tolerance:
     """How many times the reference's own error is allowed where that is larger."""
 
 
-NUMBERS = torch.float32
-"""As what Python's floats among the outputs are compared: they come out of a task's own arithmetic, which is seldom wider."""
 _BY_DTYPE = {
     "float64": Tolerance(1e-11, 1e-9, 16),
     "float32": Tolerance(5e-5, 3e-4, 8),
@@ -38,13 +34,6 @@ _BY_PRECISION = {
     "fp16": Tolerance(4e-3, 3e-2, 4),
     "bf16": Tolerance(2e-2, 1.5e-1, 4),
 }
-
-
-def widest(dtype: torch.dtype) -> torch.dtype:
-    """In what the oracle computes where the task computes in `dtype`; integers and booleans stay what they are."""
-    if dtype.is_complex:
-        return torch.complex128
-    return torch.float64 if dtype.is_floating_point else dtype
 
 
 def tolerance(dtype: str, precision: str) -> Tolerance:

@@ -15,9 +15,9 @@ import torch
 from bottega.judge.failure import describe
 from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.layout import TensorSpec, flatten, lay_out
-from bottega.judge.precision import NUMBERS
 from bottega.judge.side import SideFailed, Turn
 from bottega.judge.terms import Terms
+from bottega.judge.widening import NUMBERS
 from bottega.learn.cold_start.trusted.unwritten import Unwritten
 
 
