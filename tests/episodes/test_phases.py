@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
@@ -173,8 +173,8 @@ class Busy:
     def session(self) -> Any:
         return nullcontext()
 
-    def reserve(self, tokens: int) -> None:
-        self.reserved = max(self.reserved, tokens)
+    def reserve(self, lengths: Sequence[int]) -> None:
+        self.reserved = max(self.reserved, sum(lengths))
 
     def hand_back(self) -> None:
         assert not self.under_way and not self.drafts

@@ -234,7 +234,7 @@ class Engine:
         if self._waiting:
             lengths = [draft.length for draft in (*self._waiting.copy(), *self._running)]
             expected = self._lock.expected() if self._lock is not None else 0
-            self.runner.reserve(max(sum(lengths), expected * max(lengths)))
+            self.runner.reserve([*lengths, *([max(lengths)] * (expected - len(lengths)))])
         while self._waiting:  # others only add to its end, so that the lock is not needed for long
             draft = self._waiting[0]
             if draft.cancelled:

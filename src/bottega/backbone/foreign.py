@@ -50,7 +50,7 @@ class ForeignRunner:
     def session(self) -> AbstractContextManager[object]:
         return torch.inference_mode()
 
-    def reserve(self, tokens: int) -> None:
+    def reserve(self, lengths: Sequence[int]) -> None:
         """The cache grows with its cohort."""
 
     def hand_back(self) -> None:

@@ -75,8 +75,8 @@ class PagedRunner:
             with torch.cuda.device(self._device), torch.cuda.stream(torch.cuda.Stream(self._device)):
                 yield
 
-    def reserve(self, tokens: int) -> None:
-        wanted = min(-(-tokens // PAGE), self._most)
+    def reserve(self, lengths: Sequence[int]) -> None:
+        wanted = min(sum(-(-length // PAGE) for length in lengths), self._most)
         if wanted <= self._pages.count:
             return
         # at least twice as many: drafts that come one by one are not to have the graphs recorded each time
@@ -159,7 +159,7 @@ class PagedRunner:
         self._batch.cursor.zero_()
 
     def warm_up(self) -> None:
-        self.reserve(self.capacity)  # graphs hold for the pages that there are
+        self.reserve([self.capacity])  # graphs hold for the pages that there are
         self._decoder.warm_up(sorted({self._bucket(size) for size in BUCKETS}), SIZES)
 
     def prefill(self, drafts: Sequence[Draft]) -> None:

@@ -53,7 +53,7 @@ class PlainRunner:
     def session(self) -> AbstractContextManager[object]:
         return torch.inference_mode()
 
-    def reserve(self, tokens: int) -> None:
+    def reserve(self, lengths: Sequence[int]) -> None:
         """The cache grows with the drafts that are taken."""
 
     def hand_back(self) -> None:

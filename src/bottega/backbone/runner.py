@@ -74,8 +74,8 @@ class Runner(Protocol):
         """Entered once by the thread that will call everything else."""
         ...
 
-    def reserve(self, tokens: int) -> None:
-        """What is asked for now may need so many tokens of the cache: have room for them, as far as the memory goes."""
+    def reserve(self, lengths: Sequence[int]) -> None:
+        """Drafts that are there or about to come may need so many tokens of the cache: have room for them, as far as the memory goes."""
         ...
 
     def hand_back(self) -> None:

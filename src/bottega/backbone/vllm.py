@@ -195,7 +195,7 @@ class VllmRunner:
         finally:
             self._shut_down()
 
-    def reserve(self, tokens: int) -> None:
+    def reserve(self, lengths: Sequence[int]) -> None:
         """vLLM's share of the GPU is its own from the start; it is set by `memory`."""
 
     def hand_back(self) -> None:
