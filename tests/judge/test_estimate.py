@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
-import sys
 import time
 
 import pytest
 
 from bottega.judge.estimate import LIBRARY_BYTES, UNSEEN_FACTOR, estimate, warm
+from bottega.judge.estimator import Estimator
+from bottega.judge.forkserver import ForkServer, Limits
 from bottega.judge.memory_need import GUESS
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warmed() -> None:
-    warm()  # as the fork server is
+    warm()  # as the estimator is
 
 
 PLAIN = """
@@ -187,18 +187,12 @@ def test_a_task_that_never_ends_is_left_alone_after_a_while() -> None:
     assert time.monotonic() - begun < 100
 
 
-WARMED = """
-import os
-import torch
-asked = []
-torch.cuda.is_available = lambda: asked.append(1) or False
-from bottega.judge.estimate import warm
-warm()
-print(len(asked), len(os.listdir("/proc/self/task")))
-"""
-
-
-def test_the_fork_server_is_warmed_without_a_thread_and_without_asking_for_a_gpu() -> None:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # as the server has it
-    told = subprocess.run([sys.executable, "-c", WARMED], capture_output=True, text=True, check=True, env=environment)
-    assert told.stdout.split() == ["0", "1"]
+def test_the_estimator_answers_in_a_process_of_its_own_and_outlives_a_task_that_breaks_it() -> None:
+    with ForkServer() as server:
+        estimator = Estimator(server, Limits(), {})
+        try:
+            assert estimator.estimate(plain("return x + 1"), None).estimated_by == "fake tensors"
+            assert estimator.estimate("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n", None) == GUESS
+            assert estimator.estimate(plain("return x + 1"), None).estimated_by == "fake tensors"
+        finally:
+            estimator.close()

@@ -18,6 +18,7 @@ from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
 from bottega.judge.lease import Lease
 from bottega.judge.loading import bytes_of
+from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, release
 from bottega.judge.side import LARGE_BYTES, SHIFTS, Side, SideFailed, Turn, on_all_cores
@@ -154,6 +155,7 @@ def get_acquainted(
         "inputs": [[spec.dtype, list(spec.shape)] for spec in inputs],
         "outputs": [[spec.dtype, list(spec.shape)] for spec in first.specs],
         "mutates_inputs": sorted(known.mutates),
+        "peak_bytes": _peak(known, reference) if reference.device != "cpu" else 0,
         **rates,
     }
     return known
@@ -204,6 +206,13 @@ def _first_calls(
     del outputs
     _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone
     return inputs, first
+
+
+def _peak(known: Acquaintance, reference: Reference) -> int:
+    """Bytes of the device for this task once a candidate has its arenas too: contexts, arenas, and the most that the two processes have taken."""
+    arenas = 2 * (known.input_room + max(known.watched_room, known.output_room))
+    eager = bytes_of(reference.seeded_state.values()) + known.output_room + known.workspace
+    return 2 * CONTEXT_BYTES + arenas + eager + torch.cuda.max_memory_reserved()
 
 
 def of_reference(side: Side, call: Callable[[], T]) -> T:

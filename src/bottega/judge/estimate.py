@@ -1,7 +1,7 @@
 """How much memory a task's call takes, found without taking it: the task is run on fake tensors, which have shapes and no contents.
 
-It runs in a fork of the referee, before that has touched the device: what the task's code does there (patches, registrations, an endless
-loop) is gone with the child. The child tells what it knows as it learns it, so one that stops half way still leaves an estimate.
+It runs in a fork of the estimator's process (`estimator`): what the task's code does there (patches, registrations, an endless loop) is gone
+with the child. The child tells what it knows as it learns it, so one that stops half way still leaves an estimate.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import contextlib
 import json
 import math
 import os
+import pickle
 import select
 import signal
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -24,8 +25,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from bottega.judge.arguments import read_arguments
 from bottega.judge.loading import import_source
 from bottega.judge.memory_need import GUESS, Estimate
+from bottega.judge.wire import Channel, Departed, read_payload
 
 PATIENCE_SECONDS = 20.0
 """For fake tensors a network of a thousand layers takes a few seconds."""
@@ -51,15 +54,27 @@ COPYING = {
 """Operators that take room for themselves while they run, by a part of their name, in sizes of their arguments."""
 
 
+def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
+    """Serve the judge until it closes the channel."""
+    channel = Channel.from_descriptor(descriptors[0])
+    warm()
+    with contextlib.suppress(Departed):
+        while True:
+            channel.receive()
+            payload = pickle.loads(read_payload(channel.claim_descriptors(1)[0]))
+            found = estimate(payload["source"], payload["training"], closing=descriptors)
+            channel.send({"estimate": found.to_json()})
+
+
 def warm() -> None:
-    """For the fork server: making the first fake tensor of a process reads nine hundred modules, 1.5 s."""
+    """Making the first fake tensor of a process reads nine hundred modules, 1.5 s."""
     with _no_gpu_seen(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         torch.nn.Linear(2, 2)(torch.randn(2, 2)).relu()
 
 
 @contextlib.contextmanager
 def _no_gpu_seen() -> Iterator[None]:
-    """Fake tensors ask whether there is a GPU, which initialises the driver: none of the server's forks could use the device then."""
+    """Fake tensors ask whether there is a GPU; none is needed for them, and a context would take memory that nobody has claimed."""
     kept = torch.cuda.is_available
     torch.cuda.is_available = lambda: False
     try:
@@ -68,12 +83,15 @@ def _no_gpu_seen() -> Iterator[None]:
         torch.cuda.is_available = kept
 
 
-def estimate(source: str, training: bool | None = None, patience: float = PATIENCE_SECONDS) -> Estimate:
-    """Never raises for what a task does, and comes back when `patience` is over."""
+def estimate(
+    source: str, training: bool | None = None, patience: float = PATIENCE_SECONDS, closing: Sequence[int] = ()
+) -> Estimate:
+    """Never raises for what a task does, and comes back when `patience` is over. The task does not get the descriptors in `closing`."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reading)
+        for descriptor in (reading, *closing):
+            os.close(descriptor)
         _in_child(source, training, writing)
     os.close(writing)
     try:
@@ -104,7 +122,7 @@ def _heard(descriptor: int, deadline: float) -> Estimate:
 
 
 def _in_child(source: str, training: bool | None, writing: int) -> None:
-    """Never returns: whatever happens, the referee's own code must not go on in two processes."""
+    """Never returns: whatever happens, the estimator's own code must not go on in two processes."""
     try:
         os.environ["CUDA_VISIBLE_DEVICES"] = (
             ""  # fake tensors of a GPU would make a context, and no memory is claimed for it yet
@@ -155,18 +173,21 @@ def _run(
 ) -> None:
     with mode(), Live() as live:
         module = import_source(source, "task")
-        inputs = _as_list(module.get_inputs())
+        model_class: Any = module.Model
+        inputs = module.get_inputs()
         taken = sum(_nbytes(leaf) for leaf in tree_leaves(inputs))
         found = Estimate(taken, 0, taken, UNSEEN_FACTOR * taken, "the inputs alone")
         tell(found)
         with live.counted() as building:
-            model = module.Model(*_as_list(module.get_init_inputs()))
+            initial = read_arguments(module.get_init_inputs(), model_class)
+            model = model_class(*initial.positional, **initial.keywords)
             if training is not None:
                 model.train(training)
         found = replace(found, parameters=max(building.left, _state_bytes(model)), estimated_by="inputs and parameters")
         tell(found)
         with live.counted() as calling:
-            outputs = model(*inputs)
+            called = read_arguments(inputs, model.forward)
+            outputs = model(*called.positional, **called.keywords)
         given = sum(_nbytes(leaf) for leaf in tree_leaves(outputs))
         made = max(given, calling.left)
         workspace = max(0, calling.peak - made) + (LIBRARY_BYTES if live.uses_library else 0)
@@ -249,7 +270,3 @@ def _nbytes(value: Any) -> int:
 def _state_bytes(model: Any) -> int:
     held = {id(tensor): _nbytes(tensor) for tensor in [*model.parameters(), *model.buffers()]}
     return sum(held.values())
-
-
-def _as_list(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, list | tuple) else [values]

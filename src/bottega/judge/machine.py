@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from bottega.core.errors import UsageError
+from bottega.judge.estimator import Estimator
 from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.sandbox.compilers import COMPILES
@@ -62,6 +63,10 @@ class Machine:
     environment: dict[str, str] = field(default_factory=dict)
     cache: str = ""
     """A folder that trusted processes may keep compiled baselines in."""
+    estimator: Estimator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.estimator = Estimator(self.server, self.limits, self.environment)
 
 
 def start_machine(settings: Settings, require_sandbox: bool) -> Machine:

@@ -12,8 +12,8 @@ from typing import Any
 GIB = 1 << 30
 FIXED_BYTES = 2 * GIB
 """Contexts and loaded kernels of the referee, the eager baseline and one candidate, and what they keep to work with."""
-CONTEXT_BYTES = GIB // 2
-"""One process on the device that has done nothing yet, with its kernels loaded. An H200's is the largest we have seen."""
+CONTEXT_BYTES = 5 * GIB // 8
+"""One process on the device that has done nothing yet, with its kernels loaded: 0.64 GB on an H200, the largest we have seen."""
 GUESSED_BYTES = GIB // 2
 """Taken for the inputs of a task that not even an estimate can be made of."""
 

@@ -23,7 +23,6 @@ from bottega.judge.arena import Arena
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.compilation import Compilation, told
 from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceCare, wake
-from bottega.judge.estimate import estimate
 from bottega.judge.examination import Examination
 from bottega.judge.fitness import inspect_task
 from bottega.judge.inputs import Drawn
@@ -91,7 +90,7 @@ class Referee:
         self._buffers: tuple[Arena, Arena] | None = None
 
     def serve(self) -> None:
-        handlers = {"estimate": self.estimate, "open": self.open, "examine": self.examine, "fitness": self.fitness}
+        handlers = {"open": self.open, "examine": self.examine, "fitness": self.fitness}
         while True:
             message = self.channel.receive()
             try:
@@ -110,11 +109,6 @@ class Referee:
             except Exception as error:
                 reply = {"broken": one_line(error), "trace": "".join(traceback.format_exception(error))[-3000:]}
             self.channel.send(reply)
-
-    def estimate(self, message: dict[str, Any]) -> dict[str, Any]:
-        """How much memory the task takes: asked before it is opened, and before this process touches the device."""
-        payload = pickle.loads(read_payload(self.channel.claim_descriptors(1)[0]))
-        return {"estimate": estimate(payload["source"], payload["settings"].training).to_json()}
 
     def open(self, message: dict[str, Any]) -> dict[str, Any]:
         """Bring the task up: build it, start the baselines, and get acquainted."""

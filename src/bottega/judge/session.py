@@ -22,7 +22,7 @@ from bottega.judge.forkserver import Cell, CellExit
 from bottega.judge.invalid import out_of_memory
 from bottega.judge.lease import open_lease
 from bottega.judge.machine import Machine, end_cells, using
-from bottega.judge.memory_need import GUESS, Estimate
+from bottega.judge.memory_need import Estimate
 from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
 from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
@@ -30,8 +30,6 @@ from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken
 ENDING_SECONDS = 0.2
 """From a process's last word to its end, when it ends by itself."""
 GRACE_SECONDS = 3.0
-ESTIMATE_SECONDS = 60.0
-"""More than the referee takes to estimate a task's memory, which it does under a limit of its own."""
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time when it is brought up."""
 START_SECONDS = 60.0
@@ -170,6 +168,7 @@ class Session:
 
     def _open(self) -> None:
         names = ["eager", *self.settings.compiled]
+        self._claim(len(names))
         ends: list[socket.socket] = []
         ours, theirs = channel_pair()
         leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart
@@ -179,7 +178,6 @@ class Session:
             self.cells.append(
                 self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, sends_descriptors=True)
             )
-            self._claim(len(names))
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
@@ -208,12 +206,7 @@ class Session:
             self.admitted = self.admission.admit(self.task.label, self.key, self._estimate, baselines, self.alone)
 
     def _estimate(self) -> Estimate:
-        payload = payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))
-        try:
-            self._tell({"do": "estimate"}, [payload])
-        finally:
-            os.close(payload)
-        return Estimate.from_json(self._answer(ESTIMATE_SECONDS).get("estimate")) or GUESS
+        return self.machine.estimator.estimate(self.task.source, self.settings.training)
 
     def _refused(self, text: str) -> TaskError:
         if self.admitted is not None and out_of_memory(text):

@@ -36,8 +36,6 @@ def warm_compilers() -> None:
         _warm_triton()
     with contextlib.suppress(Exception):
         _warm_nvrtc()
-    with contextlib.suppress(Exception):
-        _warm_estimates()
 
 
 @contextlib.contextmanager
@@ -83,9 +81,3 @@ def _warm_nvrtc() -> None:
     from bottega.runtime.toolkit import nvrtc_path
 
     load_nvrtc(nvrtc_path())
-
-
-def _warm_estimates() -> None:
-    from bottega.judge.estimate import warm
-
-    warm()
