@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from bottega.backbone.speaker import Speaker
 from bottega.judge.lease import Lease, open_lease
+from bottega.judge.memory_ledger import claim
 
 Kind = Literal["generate", "judge"]
 OTHER: dict[Kind, Kind] = {"generate": "judge", "judge": "generate"}
@@ -255,8 +256,13 @@ def share_device(speaker: Speaker) -> Phases:
     backbone: Any = getattr(speaker, "backbone", None)
     if not hasattr(backbone, "share"):
         return Phases()
-    lock = backbone.share(lambda: ModelLock(Phases(backbone.device), Lease(open_lease(backbone.device))))
-    return lock.phases  # type: ignore[no-any-return]
+
+    def lock() -> ModelLock:
+        if backbone.device != "cpu" and hasattr(backbone, "count_memory"):  # before the lease: a claim may wait for those who hold it
+            backbone.count_memory(lambda held: claim(backbone.device, held, "a model"))
+        return ModelLock(Phases(backbone.device), Lease(open_lease(backbone.device)))
+
+    return backbone.share(lock).phases  # type: ignore[no-any-return]
 
 
 def device_name(device: str) -> str:
