@@ -53,6 +53,7 @@ class _Verdict(_Line):
     candidate_id: str = ""
     baseline: str = ""
     fastest_baseline: str = ""
+    memory: dict[str, int] = Field(default_factory=dict)
 
 
 class _Attempt(_Line):

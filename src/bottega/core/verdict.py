@@ -75,6 +75,8 @@ class Verdict:
     """The baseline that the outcome speaks of; empty when the candidate was not timed."""
     fastest_baseline: str = ""
     """Of those that were measured, the one that is hardest to beat."""
+    memory: dict[str, int] = field(default_factory=dict)
+    """Most bytes of a GPU that were taken, by who took them; empty for small tasks and on a CPU."""
 
     def to_json(self) -> dict[str, Any]:
         return {

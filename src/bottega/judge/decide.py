@@ -62,6 +62,7 @@ def decide(
         },
         baseline=baselines.primary(settings.baselines, timing),
         fastest_baseline=baselines.fastest(timing),
+        memory=found.get("memory", {}),
         times_ms=_times(settings, found),
         error=_error(found, tried),
         coverage=found.get("coverage", {"share": None, "method": "not measured", "own": [], "hottest": []}),

@@ -128,7 +128,19 @@ class Examination:
 
     def _cover(self, stages: Stages) -> None:
         self.found["coverage"] = self._coverage().to_json()
+        if self.bench.device != "cpu" and self.bench.known.large:
+            self._write_memory()
         stages.mark("coverage")
+
+    def _write_memory(self) -> None:
+        """Who took how much of the device; of the two sides by their own word."""
+        bench, end = self.bench, self.budget.end
+        arenas = {id(arena): arena.capacity for side in (*bench.baselines.values(), self.side) for arena in side.arenas}
+        self.found["memory"] = {
+            "arenas": sum(arenas.values()),
+            "referee": torch.cuda.max_memory_reserved(),
+            **{name: side.trim(end) for name, side in (*bench.baselines.items(), ("candidate", self.side))},
+        }
 
     def _build(self) -> bool:
         """Import and build the candidate and give it the reference's parameters; True when that settles the verdict."""

@@ -131,6 +131,10 @@ class Side:
             descriptors += (self.fence.word.descriptor,)
         self.ask(message, deadline, descriptors)
 
+    @property
+    def arenas(self) -> tuple[Arena, ...]:
+        return tuple(arena for arena in (self.inputs, self.outputs) if arena is not None)
+
     def take_in(self, drawn: Drawn) -> None:
         """Keep contents in this trusted side's own inputs: the original for all sides. Not where its module changes its inputs."""
         assert self.inputs is not None

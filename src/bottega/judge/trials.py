@@ -107,6 +107,8 @@ def run_trial(
     _against_truth(trial, held, oracle, drawn, terms)
     if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
         trial.violations.append(REUSED)
+    if before and known.large:
+        candidate.trim(terms.deadline())
     return trial
 
 
