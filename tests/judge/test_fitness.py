@@ -71,7 +71,7 @@ def test_a_healthy_task_is_fit(judge: Judge, forward: str) -> None:
 def test_a_turn_that_a_busy_machine_made_long_does_not_hide_a_short_call(
     turn_ms: float, repeated_ms: float, named: bool
 ) -> None:
-    examiner: Any = SimpleNamespace(reference=SimpleNamespace(device="cpu"), repeated_ms=lambda changes_inputs: repeated_ms)
+    examiner: Any = SimpleNamespace(reference=SimpleNamespace(device="cpu"), repeated_ms=lambda: repeated_ms)
     found = _size(examiner, {"reference_ms": turn_ms, "quickest_ms": turn_ms, "mutates_inputs": []})
     assert [name for name, _ in found] == ["launch_bound"] * named
 

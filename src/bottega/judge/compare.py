@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from bottega.judge.precision import Tolerance, tolerance
 
 PIECE = 1 << 22
 """Elements compared at a time: some ten fp64 tensors of this length exist meanwhile."""
+MOST_ROWS = 1 << 12
 
 
 @dataclass
@@ -43,6 +44,8 @@ class Comparison:
     rounding: tuple[float, float] | None = None
     """When the truth is itself a rounded output: the error that it may carry, overall and in its worst element."""
     limit: Tolerance = field(init=False)
+    _rows: list[tuple[int, torch.Tensor]] = field(default_factory=list, repr=False)
+    """Numbers of pieces that are still on the device, with where each piece begins."""
 
     def __post_init__(self) -> None:
         limit = tolerance(self.dtype, self.precision)
@@ -77,52 +80,74 @@ class Comparison:
             self._feed(_real(got[part]), _real(reference[part]), _real(truth[part]), start + offset)
 
     def _feed(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, start: int) -> None:
+        """Reckon with one piece. On a GPU nothing is read back yet: whoever shares the device with others waits a time slice for every
+        number that it asks for."""
         self.elements += got.numel()
-        if self.exact:
-            wrong = _bits(got) != _bits(truth.to(got.dtype))
-            count = int(wrong.sum())
-            self.unequal += count
-            self.reference_unequal += int((_bits(reference) != _bits(truth.to(reference.dtype))).sum())
-            if count and self.first_bad < 0:
-                index = int(wrong.to(torch.uint8).argmax())
-                self.first_bad = self.worst_at = start + index
-                self.worst_pair = (float(truth[index]), float(got[index]))
-            return
-        truth = truth.double()
-        got, reference = got.double(), reference.double()
+        row = _exact_row(got, reference, truth) if self.exact else self._row(got, reference, truth)
+        self._rows.append((start, row))
+        if not row.is_cuda or len(self._rows) >= MOST_ROWS:
+            self.settle()
+
+    def _row(self, got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        got, reference, truth = got.double(), reference.double(), truth.double()
         agree = (got == truth) | (got.isnan() & truth.isnan()) | (got.isfinite() & truth.isfinite())
         # Where fp64 stays finite and the data type overflows, the reference is the truth.
         overflow = ~reference.isfinite() & truth.isfinite()
-        if bool(overflow.any()):
+        if _worth(overflow):
             agree |= overflow & ((got == reference) | (got.isnan() & reference.isnan()) | got.isfinite())
         bad = ~agree
-        count = int(bad.sum())
-        if count:
-            self.foreign_nonfinite += count
-            if self.first_bad < 0:
-                index = int(bad.to(torch.uint8).argmax())
-                self.first_bad = self.worst_at = start + index
-                self.worst_pair = (float(truth[index]), float(got[index]))
+        first = bad.to(torch.uint8).argmax().view(1)
+        of_bad = [bad.sum(), first, truth.index_select(0, first), got.index_select(0, first)]
         finite = got.isfinite() & truth.isfinite() & reference.isfinite()
-        if not bool(finite.all()):
+        if _worth(~finite):
             got, reference, truth = (torch.where(finite, values, 0.0) for values in (got, reference, truth))
-        error, own = (got - truth).abs(), (reference - truth).abs()
-        self.truth_square += float(truth.square().sum())
-        self.got_square_error += float(error.square().sum())
-        self.reference_square_error += float(own.square().sum())
-        allowed = self.limit.element * (truth.abs() + self.scale) + 1e-30
+        error, own = (got - truth).abs_(), (reference - truth).abs_()
+        squares = [truth.square().sum(), error.square().sum(), own.square().sum()]
+        allowed = truth.abs().add_(self.scale).mul_(self.limit.element).add_(1e-30)
         error /= allowed
-        index = int(error.argmax())
-        if float(error[index]) > self.got_worst:
-            self.got_worst = float(error[index])
+        worst = error.argmax().view(1)
+        of_worst = [worst, error.index_select(0, worst), truth.index_select(0, worst), got.index_select(0, worst)]
+        return _one_row([*squares, own.div_(allowed).max(), *of_worst, *of_bad])
+
+    def settle(self) -> None:
+        """Read what was reckoned so far."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        for (start, _), numbers in zip(rows, torch.stack([row for _, row in rows]).tolist()):
+            if self.exact:
+                self._take_exact(start, *numbers)
+            else:
+                self._take(start, *numbers)
+
+    def _take_exact(self, start: int, wrong: float, reference: float, at: float, truth: float, got: float) -> None:
+        self.unequal += int(wrong)
+        self.reference_unequal += int(reference)
+        if wrong and self.first_bad < 0:
+            self.first_bad = self.worst_at = start + int(at)
+            self.worst_pair = (truth, got)
+
+    def _take(self, start: int, *numbers: float) -> None:
+        truth_square, square_error, own_square, own_worst, at, worst, truth, got, bad, first, bad_truth, bad_got = numbers
+        if bad:
+            self.foreign_nonfinite += int(bad)
+            if self.first_bad < 0:
+                self.first_bad = self.worst_at = start + int(first)
+                self.worst_pair = (bad_truth, bad_got)
+        self.truth_square += truth_square
+        self.got_square_error += square_error
+        self.reference_square_error += own_square
+        self.reference_worst = max(self.reference_worst, own_worst)
+        if worst > self.got_worst:
+            self.got_worst = worst
             if not self.foreign_nonfinite:
-                self.worst_at = start + index
-                self.worst_pair = (float(truth[index]), float(got[index]))
-        self.reference_worst = max(self.reference_worst, float((own / allowed).max()))
+                self.worst_at = start + int(at)
+                self.worst_pair = (truth, got)
 
     @property
     def size_square(self) -> float:
         """What the errors are relative to: the truth, or its typical size where this one happens to be tiny."""
+        self.settle()
         return max(self.truth_square, self.elements * self.scale**2)
 
     @property
@@ -136,6 +161,7 @@ class Comparison:
     @property
     def problem(self) -> str:
         """Empty when the output is right; else what kind of wrong: `values`, `nonfinite`, or `unequal`."""
+        self.settle()
         if self.exact:
             allowed = 2 * self.reference_unequal + self.elements // 100_000
             return "unequal" if self.unequal > allowed else ""
@@ -149,6 +175,7 @@ class Comparison:
         return "values" if self.got_error > overall or self.got_worst > element else ""
 
     def to_json(self) -> dict[str, Any]:
+        self.settle()
         if self.exact:
             return {"elements": self.elements, "unequal": self.unequal, "reference_unequal": self.reference_unequal}
         return {
@@ -160,14 +187,32 @@ class Comparison:
         }
 
 
+def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    wrong = _bits(got) != _bits(truth.to(got.dtype))
+    own = _bits(reference) != _bits(truth.to(reference.dtype))
+    first = wrong.to(torch.uint8).argmax().view(1)
+    return _one_row([wrong.sum(), own.sum(), first, truth.index_select(0, first), got.index_select(0, first)])
+
+
+def _one_row(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([number.reshape(1).double() for number in numbers])
+
+
+def _worth(mask: torch.Tensor) -> bool:
+    """Whether a rare case is to be reckoned with: on a GPU always, since asking takes longer."""
+    return mask.is_cuda or bool(mask.any())
+
+
 def root_mean_square(tensor: torch.Tensor) -> float:
     """Of the finite elements, in pieces."""
-    total, count = 0.0, 0
+    rows = []
     for piece in pieces(tensor):
         values = _real(piece).double()
         finite = values.isfinite()
-        total += float(torch.where(finite, values, 0.0).square().sum())
-        count += int(finite.sum())
+        rows.append(_one_row([torch.where(finite, values, 0.0).square().sum(), finite.sum()]))
+    if not rows:
+        return 0.0
+    total, count = torch.stack(rows).sum(0).tolist()
     return math.sqrt(total / count) if count else 0.0
 
 

@@ -201,7 +201,8 @@ def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
         word for word in (torch.int64, torch.int32, torch.int16, torch.uint8) if flat_bytes(left).numel() % word.itemsize == 0
     )
     a, b = flat_bytes(left).view(width), flat_bytes(right).view(width)
-    return all(torch.equal(x, y) for x, y in zip(a.split(PIECE), b.split(PIECE)))
+    differ = [(x != y).any() for x, y in zip(a.split(PIECE), b.split(PIECE))]
+    return not bool(torch.stack(differ).any())
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -178,6 +178,7 @@ def _inspect(
         looked_at = _sampled(each, sampled)
         comparison = looked_at.comparison(terms.precision, off)
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
+        comparison.settle()
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
             if not _wrong_by_the_oracle(oracle, each, held, drawn, terms):
                 continue  # a tie that rounding may break either way

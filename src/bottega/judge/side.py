@@ -364,6 +364,8 @@ class Side:
         assert self.outputs is not None
         self.kept, shift = None, ALIGNMENT * secrets.randbelow(SHIFTS)
         self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)
+        if self.device != "cpu":
+            torch.cuda.synchronize()  # or else what the side hands over could be overwritten
         try:
             reply = self.ask({"do": "again", "shift": shift, "strides": strides}, deadline)
         except SideFailed as failure:

@@ -175,7 +175,7 @@ def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn,
     outputs = [each.want for each in held[: len(held) - len(terms.mutates)]]
     comparisons: list[Comparison] = []
     samples: list[torch.Tensor] = []
-    nonfinite_truth = False
+    nonfinite: list[torch.Tensor] = []
     for piece in oracle.truth(drawn, terms.state, outputs):
         truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(terms.mutates))]
         if not comparisons:
@@ -186,7 +186,8 @@ def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn,
             got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
             comparison.feed_all(got, want, truth)
             if truth.is_floating_point():
-                nonfinite_truth |= not bool(truth.sum().isfinite())
+                nonfinite.append(~truth.sum().isfinite())
+    nonfinite_truth = bool(torch.stack(nonfinite).any()) if nonfinite else False
     if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"
         return
