@@ -152,7 +152,9 @@ def test_a_baseline_that_is_slow_without_the_candidate_too_is_believed(monkeypat
     assert row == {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
 
 
-@pytest.mark.parametrize("row", [{"speedup": [1.0, 0.9, 6.0], "baseline_ms": 10.0}, {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 2.5}])
+@pytest.mark.parametrize(
+    "row", [{"speedup": [1.0, 0.9, 6.0], "baseline_ms": 10.0}, {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 2.5}]
+)
 def test_nobody_is_doubted_without_need(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]) -> None:
     baseline = Baseline("eager", 1.0)
     assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == [] and not baseline.turns
