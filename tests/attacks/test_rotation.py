@@ -92,18 +92,7 @@ def test_what_is_not_due_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_says_the_number_and_takes_the_given_one() -> None:
-    words = [
-        "-m",
-        "pytest",
-        "-o",
-        "addopts=-q",
-        "-p",
-        "no:cacheprovider",
-        "--collect-only",
-        "-m",
-        "not slow",
-        "attacks/test_cpu.py",
-    ]
+    words = ["-m", "pytest", "-o", "addopts=-q", "-p", "no:cacheprovider", "--collect-only", "-m", "not slow", "attacks/test_cpu.py"]
     environment = {**os.environ, SEED: "12"}
     done = subprocess.run([sys.executable, *words], cwd=TESTS, env=environment, capture_output=True, text=True, check=False)
     assert f"corpus: part {12 % PARTS + 1} of {PARTS}; to repeat it: {SEED}=12" in done.stdout
