@@ -10,7 +10,9 @@ import pytest
 
 from bottega.judge import examination
 from bottega.judge.clocks import Pair
-from bottega.judge.rounds import Rounds, left_behind
+from bottega.judge.invalid import InvalidTask
+from bottega.judge.rounds import Rounds, left_behind, take_turn
+from bottega.judge.side import SideFailed
 
 MILLISECOND = 1_000_000
 
@@ -98,3 +100,61 @@ def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.Monke
     others = replace(BUSY, pairs={"eager": [Pair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
     found, count = examined(monkeypatch, others)
     assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]
+
+
+class Baseline:
+    """Takes so long, or fails."""
+
+    def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
+        self.name, self.inner_ms, self.fails, self.turns = name, inner_ms, fails, 0
+
+    def play(self, drawn: object, terms: object, keep: bool = False) -> Any:
+        self.turns += 1
+        if self.fails:
+            raise SideFailed(self.fails)
+        return SimpleNamespace(inner_ns=self.inner_ms * MILLISECOND)
+
+
+@pytest.mark.parametrize("kind", ["died", "forged"])
+def test_a_baseline_that_is_lost_is_no_fault_of_the_candidate(kind: str) -> None:
+    with pytest.raises(InvalidTask, match="eager"):
+        take_turn(Baseline("eager", fails=kind), None, None)  # type: ignore[arg-type]
+    with pytest.raises(SideFailed):
+        take_turn(Baseline("candidate", fails=kind), None, None)  # type: ignore[arg-type]
+
+
+def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict[str, Any], alone_ms: float) -> list[str]:
+    """What became of the candidate's process, when a baseline is doubted that was measured as `row` says."""
+    done: list[str] = []
+
+    def gone(deadline: float) -> None:
+        raise SideFailed("died")
+
+    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
+    one = object.__new__(examination.Examination)
+    known = SimpleNamespace(alone_ms=alone_ms)
+    one.bench = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, known=known)  # type: ignore[assignment]
+    one.side = SimpleNamespace(reins=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)  # type: ignore[assignment]
+    one.found = {"timing": {"eager": row}, "trials": [{"variant": "plain", "skipped": ""}]}
+    one._time_without_it()
+    return done
+
+
+def test_a_baseline_that_is_quicker_without_the_candidate_makes_nobody_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
+    assert timed_without(monkeypatch, Baseline("eager", 2.0), row, alone_ms=2.0) == ["killed"]
+    assert row["speedup"] == [1.0, 0.8, 6.0] and "10 ms beside the candidate and 2 ms without it" in str(row["beside"])
+
+
+def test_a_baseline_that_is_slow_without_the_candidate_too_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
+    assert timed_without(monkeypatch, Baseline("eager", 9.0), row, alone_ms=2.0) == ["killed"]
+    assert row == {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 10.0}
+
+
+@pytest.mark.parametrize(
+    "row", [{"speedup": [1.0, 0.9, 6.0], "baseline_ms": 10.0}, {"speedup": [5.0, 4.0, 6.0], "baseline_ms": 2.5}]
+)
+def test_nobody_is_doubted_without_need(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]) -> None:
+    baseline = Baseline("eager", 1.0)
+    assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == [] and not baseline.turns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import socket
 import struct
 import threading
@@ -57,6 +58,16 @@ def test_a_large_message_arrives_while_both_sides_work(pair) -> None:
     thread.start()
     assert ours.receive(soon(30)) == message
     thread.join()
+
+
+def test_nobody_waits_for_ever_to_tell_one_who_does_not_listen(pair) -> None:
+    ours, theirs = pair
+    with pytest.raises(DeadlinePassed):
+        for _ in range(1000):
+            ours.send({"text": "x" * 4096}, deadline=time.monotonic() + 0.05)
+    while select.select([theirs], [], [], 0)[0]:
+        theirs.recv(1 << 16)
+    ours.send({"text": "y"}, deadline=soon())
 
 
 def test_a_frame_that_claims_too_much_is_refused_before_it_comes(pair) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import platform
+import secrets
 import tarfile
 from importlib import metadata
 from pathlib import Path
@@ -53,10 +54,12 @@ def keep(path: Path, data: bytes) -> None:
     """Store an archive atomically, and let the oldest go when there are too many. A full disk loses only the archive."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary = path.with_suffix(f".{secrets.token_hex(8)}.tmp")  # processes in other name spaces may have our number
         temporary.write_bytes(data)
         temporary.replace(path)
-        archives = sorted(path.parent.glob("*.tar"), key=lambda each: each.stat().st_mtime)
+        archives = sorted(
+            path.parent.iterdir(), key=lambda each: each.stat().st_mtime
+        )  # also what a killed one left half written
         surplus = sum(each.stat().st_size for each in archives) - LARGEST_CACHE
         for each in archives:
             if surplus <= 0:

@@ -187,6 +187,9 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(
             f"timing: the machine was busy, and the candidate waited for a core ({waited}), which counts; time it again"
         )
+    beside = next((row["beside"] for row in found.get("timing", {}).values() if row.get("beside")), "")
+    if beside:
+        notes.append(f"timing: the baseline takes {beside}, and the difference earns nothing; time it again")
     stolen = next((row["stolen"] for row in found.get("timing", {}).values() if row.get("stolen")), "")
     if stolen:
         notes.append(f"timing: the baseline waited for a core that others had ({stolen}), which earns nothing; time it again")

@@ -12,10 +12,11 @@ from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.clocks import Pair, combine, floor_width
 from bottega.judge.compare import index_text
 from bottega.judge.inputs import Drawn, flat
+from bottega.judge.invalid import InvalidTask
 from bottega.judge.oracle import Oracle
 from bottega.judge.secret import places
 from bottega.judge.settings import Settings
-from bottega.judge.side import Side, Turn
+from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.statistics import decided, narrow
 from bottega.judge.terms import Terms
 from bottega.judge.trials import REUSED, Held, conduct, hold, matched_outputs, may_keep
@@ -69,7 +70,7 @@ def run_rounds(
         keep = may_keep(known) and not known.large and candidate.kept is None and secrets.randbelow(KEEP_ONE_IN) == 0
         turns: dict[str, Turn] = {}
         for name in order:
-            turns[name] = sides[name].play(drawn, terms, keep=keep)
+            turns[name] = take_turn(sides[name], drawn, terms, keep=keep)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
@@ -112,6 +113,16 @@ def run_rounds(
         if all(_enough(pairs, settings) for pairs in result.pairs.values()):
             break
     return result
+
+
+def take_turn(side: Side, drawn: Drawn, terms: Terms, keep: bool = False) -> Turn:
+    """A baseline whose process is lost, or does not rest, is no fault of the candidate's: a fresh one is to play instead."""
+    try:
+        return side.play(drawn, terms, keep=keep)
+    except SideFailed as failure:
+        if side.name == "candidate" or failure.kind not in ("died", "forged"):
+            raise
+        raise InvalidTask(f"the {side.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
 
 
 def _enough(pairs: list[Pair], settings: Settings) -> bool:

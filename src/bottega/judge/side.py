@@ -110,7 +110,7 @@ class Side:
     def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
         """Send a request while the player runs freely, and return its answer."""
         self.thaw()
-        self._send(message, descriptors)
+        self._send(message, deadline, descriptors)
         reply = self.listen(deadline)
         self.freeze(deadline)
         if "failure" in reply:
@@ -119,7 +119,7 @@ class Side:
 
     def tell(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
         """Send a request to a player that was never frozen; `listen` for its answer."""
-        self._send(message, descriptors)
+        self._send(message, None, descriptors)
 
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
         self.inputs, self.outputs = inputs, outputs
@@ -182,6 +182,7 @@ class Side:
         assert self.inputs is not None and self.outputs is not None
         terms.breathe()
         deadline = terms.deadline()
+        self._must_have_rested()  # also while the others played
         specs, told = self.place(drawn)
         if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
             self.ask({"do": "prepare", **told}, deadline)
@@ -207,10 +208,10 @@ class Side:
         begun = time.perf_counter_ns()
         terms.hold_call()
         self.thaw()
-        self._send({"go": nonce, **told})
+        self._send({"go": nonce, **told}, deadline)
         returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, terms)
         struck = time.perf_counter_ns()
-        self._send({"deliver": shift, "strides": terms.strides, "keep": keep})
+        self._send({"deliver": shift, "strides": terms.strides, "keep": keep}, terms.deadline())
         if returned is None:
             self._hear("returned", nonce, terms)
         done = self._over(glance, "done", nonce, 0, terms)
@@ -263,7 +264,7 @@ class Side:
                 compiled = self.listen(terms.deadline())
             if compiled.get("compiled") != nonce:
                 raise SideFailed("forged", text="the candidate's process spoke while it was compiling")
-            self._send({"on": nonce})
+            self._send({"on": nonce}, terms.deadline())
             message = self.listen(terms.deadline())
         if message.get(what) != nonce:
             raise SideFailed("forged", text="the candidate's process answered a call that was not made")
@@ -436,11 +437,14 @@ class Side:
         except ProtocolBroken as error:
             raise SideFailed("forged", text=f"the candidate's process sent {error}") from None
 
-    def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
+    def _send(self, message: Message, deadline: float | None, descriptors: tuple[int, ...] = ()) -> None:
+        """Without a deadline only to a trusted player, which reads what it is told."""
         try:
-            self.channel.send(message, descriptors)
+            self.channel.send(message, descriptors, deadline)
         except Departed:
             raise SideFailed("died") from None
+        except DeadlinePassed:
+            raise SideFailed("timeout") from None
 
 
 def _laid_out_like(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:

@@ -53,17 +53,21 @@ class Channel:
     def from_descriptor(cls, descriptor: int, spins: int = 0, takes_descriptors: bool = True) -> Channel:
         return cls(socket.socket(fileno=descriptor), spins, takes_descriptors)
 
-    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: Message, descriptors: Sequence[int] = (), deadline: float | None = None) -> None:
+        """A hostile process may leave unread what it was told, until nothing more fits: to one, send with a `deadline`."""
         body = json.dumps(message, separators=(",", ":")).encode()
         frame = _HEADER.pack(len(body)) + body
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        flags = 0 if deadline is None else socket.MSG_DONTWAIT
         try:
-            if descriptors:
-                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-                sent = self.socket.sendmsg([frame], ancillary)
-                frame = frame[sent:]
-            if frame:
-                self.socket.sendall(frame)
-        except (BrokenPipeError, ConnectionResetError, OSError) as error:
+            while frame:
+                try:
+                    sent = self.socket.sendmsg([frame], rights, flags) if rights else self.socket.send(frame, flags)
+                    frame, rights = frame[sent:], []  # a player has no sendmsg
+                except BlockingIOError:
+                    if deadline is None or not self._ready(select.POLLOUT, deadline - time.monotonic()):
+                        raise DeadlinePassed from None
+        except OSError as error:
             raise Departed(str(error)) from None
 
     def receive(self, deadline: float | None = None) -> Message:
@@ -89,7 +93,7 @@ class Channel:
 
     def has_unread(self) -> bool:
         """Whether something was said that nobody asked for yet."""
-        return bool(self._pending) or self._readable(0)
+        return bool(self._pending) or self._ready(select.POLLIN, 0)
 
     def close(self) -> None:
         self.socket.close()
@@ -112,10 +116,10 @@ class Channel:
         del self._pending[:count]
         return taken
 
-    def _readable(self, seconds: float) -> bool:
+    def _ready(self, event: int, seconds: float) -> bool:
         poll = select.poll()  # unlike select, it takes descriptors of any number
-        poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(min(seconds, LONGEST_WAIT) * 1000))
+        poll.register(self.socket, event)
+        return seconds >= 0 and bool(poll.poll(min(seconds, LONGEST_WAIT) * 1000))
 
     def _next_bytes(self, deadline: float | None) -> tuple[bytes, list[tuple[int, int, bytes]]]:
         room = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS) if self.takes_descriptors else 0
@@ -127,7 +131,7 @@ class Channel:
                     continue
             if deadline is not None:
                 left = deadline - time.monotonic()
-                if left <= 0 or not self._readable(left):
+                if left <= 0 or not self._ready(select.POLLIN, left):
                     raise DeadlinePassed
             return self.socket.recvmsg(1 << 16, room)[:2]
         except OSError as error:

@@ -153,11 +153,18 @@ def thaw_itself(fds, arguments):
         fds,
         timer=syscall(arguments["timer_create"], 0, 0, 0),
         signal_number=attempt(lambda: fcntl.fcntl(reader, 10, signal.SIGCONT)),
+        folder=attempt(lambda: fcntl.fcntl(os.open("/", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_MODIFY)),
+        locks=attempt(lambda: fcntl.lockf(reader, fcntl.LOCK_EX)),  # of a pipe that cannot be written: it was not even tried
         exit_signals=[syscall(arguments["clone"], number, 0, 0, 0, 0) for number in (signal.SIGCONT, signal.SIGTERM, 64)],
         death_signal=syscall(arguments["prctl"], 1, signal.SIGCONT),
         filter=syscall(arguments["prctl"], 22, 2, 0),
         terminal=syscall({"x86_64": 16, "aarch64": 29}[platform.machine()], 0, 0x540E, 0),
     )
+
+
+def list_folder(fds, arguments):
+    found = os.listdir(arguments["folder"]) if os.path.isdir(arguments["folder"]) else []
+    say(fds, found=found)
 
 
 def leave_the_group(fds, arguments):
@@ -243,6 +250,19 @@ def hog_page_tables(fds, arguments):
             held = mmap.mmap(-1, 4 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
             for offset in range(0, 4 << 30, 2 << 20):
                 held[offset]
+            time.sleep(60)
+    time.sleep(60)
+
+
+def hog_mappings(fds, arguments):
+    """Sixty thousand mappings of nothing, which every fork lists again."""
+    libc = ctypes.CDLL(None)
+    held = mmap.mmap(-1, 60_000 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(held))
+    for page in range(0, 60_000, 2):
+        libc.mprotect(ctypes.c_void_p(start + page * 4096), ctypes.c_size_t(4096), 0)
+    for _ in range(40):
+        if os.fork() == 0:
             time.sleep(60)
     time.sleep(60)
 

@@ -12,7 +12,7 @@ import struct
 import pytest
 
 from bottega.judge.forkserver import ForkServer
-from bottega.judge.sandbox.syscalls import ABSENT, DENIED, IGNORED, SENDING, filter_program
+from bottega.judge.sandbox.syscalls import ABSENT, ALARMS, DENIED, IGNORED, SENDING, filter_program
 
 
 @pytest.fixture(autouse=True)
@@ -122,14 +122,14 @@ def test_the_warden_cannot_be_signalled_read_or_limited(cells):
 
 def test_denied_calls_are_denied(cells):
     column = 0 if platform.machine() == "x86_64" else 1
-    tables = {**DENIED, **ABSENT, **SENDING}
+    tables = {**DENIED, **ABSENT, **SENDING, **ALARMS}
     calls = {name: numbers[column] for name, numbers in tables.items() if numbers[column] is not None}
     calls |= {"clone": (56, 220)[column], "personality": (135, 92)[column], "prctl": (157, 167)[column]}
     arguments = {"clone": [0x10000000 | 17], "personality": [0x0040000], "prctl": [31]}
     seen, ended = cells.run("call_denied", arguments={"calls": calls, "arguments": arguments})
     assert ended.code == 0
     for name, number in seen.items():
-        assert number == (errno.ENOSYS if name in ABSENT else errno.EPERM), (name, errno.errorcode.get(number))
+        assert number == (errno.ENOSYS if name in {**ABSENT, **ALARMS} else errno.EPERM), (name, errno.errorcode.get(number))
 
 
 def test_it_cannot_arrange_to_be_thawed(cells):
@@ -139,6 +139,12 @@ def test_it_cannot_arrange_to_be_thawed(cells):
     assert seen["timer"] == errno.ENOSYS and seen["signal_number"]
     assert seen["exit_signals"] == [errno.EPERM] * 3
     assert seen["death_signal"] == seen["filter"] == seen["terminal"] == errno.EPERM
+    assert "PermissionError" in seen["folder"] and seen["locks"] == ""
+
+
+def test_the_groups_of_other_cells_are_out_of_sight(cells):
+    seen, _ = cells.run("list_folder", arguments={"folder": "/sys/fs/cgroup"})
+    assert seen["found"] == []
 
 
 def test_it_stays_in_its_group_and_readable_and_libraries_go_on(cells):

@@ -30,7 +30,9 @@ def test_a_hog_is_ended_at_its_limit(cells, entry, arguments):
     assert "its limit is 512 MiB" in ended.output
 
 
-@pytest.mark.parametrize("entry", ["hog_pipes", "hog_socket_pairs", "hog_waiting_connections", "hog_page_tables"])
+@pytest.mark.parametrize(
+    "entry", ["hog_pipes", "hog_socket_pairs", "hog_waiting_connections", "hog_page_tables", "hog_mappings"]
+)
 def test_memory_that_no_process_maps_counts(cells, server, entry):
     if entry == "hog_waiting_connections" and not server.sandbox.parts["network"]:
         pytest.skip("sockets that no process holds are seen in a network name space of one's own")

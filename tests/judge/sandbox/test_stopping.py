@@ -78,7 +78,7 @@ def test_an_honest_cell_is_still_whenever_it_is_stopped(which, request):
             assert stop(keeper)
             assert keeper.still(), number
             if number % 10 == 0:
-                time.sleep(0.02)  # alarms ring, and the supervisor reaps
+                time.sleep(0.02)  # the supervisor reaps
             assert keeper.still(), number
             keeper.thaw()
             if number % 3 == 0:

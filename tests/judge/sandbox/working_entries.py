@@ -137,14 +137,10 @@ def tell_cores(fds: list[int], arguments: dict) -> None:
 
 
 def work_in_threads(fds: list[int], arguments: dict) -> None:
-    """OpenMP, torch's threads, threads that sleep, an alarm, children that end and are reaped or stay zombies."""
-    import signal
-
+    """OpenMP, torch's threads, threads that sleep, children that end and are reaped or stay zombies."""
     import torch
 
     torch.set_num_threads(2)
-    signal.signal(signal.SIGALRM, lambda number, frame: None)
-    signal.setitimer(signal.ITIMER_REAL, 0.004, 0.004)
     library = _compile()
     for _ in range(3):
         threading.Thread(target=lambda: [time.sleep(0.0003) for _ in iter(int, 1)], daemon=True).start()

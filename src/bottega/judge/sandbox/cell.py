@@ -21,6 +21,9 @@ from bottega.judge.sandbox.report import SandboxReport
 
 SPAWN_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
+_GONE_S = 60.0
+"""From the supervisor's last word until the kernel has taken down everyone in the cell: a thousand processes with sixty thousand mappings
+each take half a minute, on cores that the next candidate is to be timed on."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ class Cell:
         if self._warden != -1:
             poll = select.poll()
             poll.register(self._warden, select.POLLIN)
-            if not poll.poll(_END_TIMEOUT_S * 1000):
+            if not poll.poll(_GONE_S * 1000):
                 self._end_warden()
                 poll.poll(1000)
 

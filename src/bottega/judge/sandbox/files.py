@@ -21,6 +21,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc
 _NEVER = {"/", "/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/var", "/mnt", "/srv"}
 _NODES = ("null", "zero", "full", "random", "urandom")
 _OLD = "/.old"
+_GROUPS = "/sys/fs/cgroup"
 _QUIET = linux.MS_NOSUID | linux.MS_NODEV
 _KERNEL_SWITCHES = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 
@@ -68,6 +69,8 @@ def enter_private_root(
             _restrict(f"/proc/{name}", linux.MS_RDONLY)
     linux.mount(_OLD + "/sys", "/sys", None, linux.MS_BIND | linux.MS_REC)
     _restrict("/sys", linux.MS_RDONLY | _QUIET)
+    if os.path.isdir(_GROUPS):  # others' groups could be watched and locked there
+        linux.mount("none", _GROUPS, "tmpfs", linux.MS_RDONLY | _QUIET, "size=4k")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
 

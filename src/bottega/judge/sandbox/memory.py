@@ -19,6 +19,9 @@ _PIPE = 64 << 10
 _READING_S = 0.03
 """Spent on exact shares in one check: the warden has commands to obey."""
 _FRESH_S = 1.0
+_MAPPING, _MOST_MAPPINGS = 512, 65_530
+"""Bytes of the kernel's for each mapping, and how many a process may have (`vm.max_map_count`): a gigabyte in thirty processes."""
+_MAPS_READ = 4 << 20
 _DATAGRAMS = 11
 """That may wait at one socket (`net.unix.max_dgram_qlen` and one more)."""
 File = tuple[int, int]
@@ -29,6 +32,8 @@ File = tuple[int, int]
 class _Share:
     resident: int
     exact: int
+    mappings: int
+    """Bytes that the kernel takes to list them."""
     read_at: float
 
 
@@ -55,7 +60,8 @@ class MemoryWatch:
             space = os.statvfs(mount)
             in_files += (space.f_blocks - space.f_bfree) * space.f_frsize
         resident = {pid: _resident(pid) for pid in processes}
-        if in_files + sum(anonymous + shared for anonymous, shared in resident.values()) <= self._limit:
+        most = sum(anonymous + shared for anonymous, shared in resident.values()) + len(resident) * _MAPPING * _MOST_MAPPINGS
+        if in_files + most <= self._limit:
             return None
         self._shares = {pid: share for pid, share in self._shares.items() if pid in resident}
         now = time.monotonic()
@@ -73,20 +79,21 @@ class MemoryWatch:
         return used if used > self._limit else None
 
     def _estimate(self, resident: dict[int, tuple[int, int]]) -> int:
-        """Exact shares, plus growth since they were read. What is not read yet shares what it inherited from the fork server."""
-        total = 0
+        """Exact shares, plus growth since they were read. What is not read yet shares what it inherited from the fork server, and may
+        have been forked with as many mappings as anyone has."""
+        total, mappings = 0, max((share.mappings for share in self._shares.values()), default=0)
         for pid, parts in resident.items():
             share = self._shares.get(pid)
             if share is None:
-                total += max(0, parts[0] - self._inherited)
+                total += max(0, parts[0] - self._inherited) + mappings
             else:
-                total += share.exact + max(0, sum(parts) - share.resident)
+                total += share.exact + share.mappings + max(0, sum(parts) - share.resident)
         return total
 
     def _read(self, pid: int, resident: tuple[int, int], counted: frozenset[File]) -> None:
         shared = resident[1]
         exact = _tables(pid) + (_share_by_mapping(pid, self._lent | counted, self._devices) if shared else _share(pid))
-        self._shares[pid] = _Share(sum(resident), exact, time.monotonic())
+        self._shares[pid] = _Share(sum(resident), exact, _mappings(pid), time.monotonic())
 
 
 def _lines(path: str) -> Iterable[bytes]:
@@ -162,6 +169,16 @@ def _in_sockets(count: int) -> int:
 
 def _tables(pid: int) -> int:
     return sum(int(line.split()[1]) * _KIB for line in _lines(f"/proc/{pid}/status") if line.startswith(b"VmPTE:"))
+
+
+def _mappings(pid: int) -> int:
+    """What the kernel takes for the mappings of a process. A list too long to be read counts as full."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            text = file.read(_MAPS_READ)
+    except OSError:
+        return 0
+    return _MAPPING * (text.count(b"\n") if len(text) < _MAPS_READ else _MOST_MAPPINGS)
 
 
 def _share(pid: int) -> int:

@@ -94,6 +94,14 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "shmget": (29, 194),
     "msgget": (68, 186),
     "mq_open": (240, 180),
+    "semget": (64, 190),  # two mebibytes a set, and 32,000 sets
+    "setxattr": (188, 5),  # access lists: 64 KiB for each file, which no file system counts
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_add_rule": (445, 445),
+    "landlock_restrict_self": (446, 446),
 }
 
 # Answered with ENOSYS, for which libc and the core utilities have another way.
@@ -104,6 +112,13 @@ ABSENT: dict[str, tuple[int | None, int | None]] = {
     "splice": (275, 76),  # these three put memory into pipes that no process maps
     "tee": (276, 77),
     "vmsplice": (278, 75),
+    # what wakes somebody up while a cell is stopped: the kernel then calls all who watch, hundreds of thousands if one likes, in the
+    # time of whoever is on that core
+    "timerfd_create": (283, 85),
+    "signalfd": (282, None),
+    "signalfd4": (289, 74),
+    "inotify_init": (253, None),  # the same, in the time of whoever touches a file that cells share
+    "inotify_init1": (294, 26),
 }
 
 # Done without being done: libraries go on. Everyone in a cell stays in one group and one session, since the kernel continues the stopped
@@ -120,12 +135,21 @@ SENDING: dict[str, tuple[int | None, int | None]] = {
     "sendmmsg": (307, 269),
 }
 
+# Also absent for all but the referee, who keeps a task's time by them: an alarm rings in a stopped cell too.
+ALARMS: dict[str, tuple[int | None, int | None]] = {
+    "alarm": (37, None),
+    "setitimer": (38, 103),
+}
+
 _CLONE, _SOCKET, _SOCKETPAIR = (56, 220), (41, 198), (53, 199)
 _PERSONALITY, _PRLIMIT, _FCNTL, _IOCTL, _PRCTL = (135, 92), (302, 261), (72, 25), (16, 29), (157, 167)
 _CLONE_PARENT = 0x8000
 _NAMESPACES = 0x7E020000
 _AF_UNIX = 1
-_F_SETSIG = 10  # may name SIGCONT, see timer_create
+_F_SETSIG, _F_NOTIFY = 10, 1026
+"""A signal of one's choice may be SIGCONT, see timer_create; signals about a folder are sent by whoever touches it, see inotify_init."""
+_F_LOCKS = (6, 7, 37, 38)
+"""F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW: 200 bytes a lock, and no limit. Done without being done; `flock` has one lock a file."""
 _TERMINAL = (0x5412, 0x541C, 0x540E, 0x5422)
 """TIOCSTI, TIOCLINUX: typing into the user's terminal. TIOCSCTTY, TIOCNOTTY: a session that loses its terminal is continued."""
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
@@ -177,8 +201,10 @@ def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = Fa
     if machine == "x86_64":
         program += [_instruction(_AT_LEAST, _X32, 0, 1), _deny(errno.ENOSYS)]
     done = 0
-    sending = {} if sends_descriptors else SENDING
-    for table, answer in ((DENIED, errno.EPERM), (ABSENT, errno.ENOSYS), (IGNORED, done), (sending, errno.EPERM)):
+    tables = [(DENIED, errno.EPERM), (ABSENT, errno.ENOSYS), (IGNORED, done)]
+    if not sends_descriptors:
+        tables += [(SENDING, errno.EPERM), (ALARMS, errno.ENOSYS)]
+    for table, answer in tables:
         for numbers in table.values():
             number = numbers[column]
             if number is not None:
@@ -202,7 +228,8 @@ def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = Fa
     program += _block(_PERSONALITY[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, query, 1, 0), _deny()])
     # Where the warden has the same user as its inmate, prlimit on it would be allowed and could kill it.
     program += _block(_PRLIMIT[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, 0, 1, 0), _deny()])
-    program += _block(_FCNTL[column], [_instruction(_LOAD, _low_word(1)), _instruction(_EQUAL, _F_SETSIG, 0, 1), _deny()])
+    told = [*_among((_F_SETSIG, _F_NOTIFY), _deny()), *_among(_F_LOCKS, _deny(done))]
+    program += _block(_FCNTL[column], [_instruction(_LOAD, _low_word(1)), *told])
     program += _block(_IOCTL[column], [_instruction(_LOAD, _low_word(1)), *_among(_TERMINAL, _deny())])
     # A parent's death could be the signal that continues a stopped child.
     refused = (_PR_TASK_PERF_EVENTS_DISABLE, linux.PR_SET_PDEATHSIG, linux.PR_SET_SECCOMP)
