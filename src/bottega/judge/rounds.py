@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
+import torch
+
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.clocks import Pair, combine, floor_width
 from bottega.judge.compare import index_text
@@ -23,6 +25,8 @@ from bottega.judge.trials import REUSED, Held, conduct, hold, matched_outputs, m
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
 """Rounds: so often a side is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
 how long: whoever hands out a few buffers in turn would need one for every call."""
+LOOK_ONE_IN = 5
+"""Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -63,13 +67,16 @@ def run_rounds(
     begun = time.monotonic()
     previous = ""
     next_look = fewest
+    sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         drawn = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
         keep = may_keep(known) and not known.large and candidate.kept is None and secrets.randbelow(KEEP_ONE_IN) == 0
+        looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         turns: dict[str, Turn] = {}
-        for name in order:
-            turns[name] = sides[name].play(drawn, terms, keep=keep)
+        for name in order if not looked else sides:  # the candidate last, where its outputs are looked for
+            expected = _expected(baselines, turns) if looked and name == "candidate" else []
+            turns[name] = sides[name].play(drawn, terms, keep=keep, look=expected)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
@@ -85,7 +92,7 @@ def run_rounds(
             if secrets.randbelow(LET_GO_ONE_IN) == 0:
                 candidate.kept = None  # another one next time
         mine = turns["candidate"]
-        for name in baselines:
+        for name in baselines if not looked else ():
             theirs = turns[name]
             pair = Pair(
                 baseline_outer=theirs.outer_ns,
@@ -103,10 +110,11 @@ def run_rounds(
                 held=theirs.held_ns,
             )
             result.pairs[name].append(pair)
-        late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds
+        counted = min(map(len, result.pairs.values()))
+        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds
         if late:
             break
-        if number + 1 < next_look:
+        if looked or counted < next_look:
             continue
         next_look *= 2  # few looks, few chances to stop on luck
         if all(_enough(pairs, settings) for pairs in result.pairs.values()):
@@ -117,6 +125,11 @@ def run_rounds(
 def _enough(pairs: list[Pair], settings: Settings) -> bool:
     speedup = combine(pairs, settings.floor).speedup
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
+
+
+def _expected(baselines: dict[str, Side], turns: dict[str, Turn]) -> list[torch.Tensor]:
+    name, baseline = next(iter(baselines.items()))
+    return baseline.output_views(turns[name].specs)
 
 
 def left_behind(rounds: Rounds) -> str:

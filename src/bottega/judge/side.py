@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,8 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.kept import Kept
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
+from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, dtype_name, lay_out
+from bottega.judge.presence import Presence
 from bottega.judge.sandbox import free_cores
 from bottega.judge.sandbox.core_time import CoreTime, thread_times
 from bottega.judge.spoil import Spoil
@@ -77,6 +78,8 @@ class Turn:
     settle_ns: int
     """How long the referee's own preparation took: it grows when a side left work behind on the device."""
     late_write: bool
+    absent: bool = False
+    """The outputs did not lie where the side had them, by its own word, when it said that the call had returned."""
     waited_ns: int = 0
     """How long whoever had to act was ready and had no core: the side's first thread, its warden or the referee."""
     waited_delivery_ns: int = 0
@@ -168,8 +171,11 @@ class Side:
             torch.cuda.synchronize()
         return self.ask({"do": "survey"}, deadline)
 
-    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False) -> Turn:
-        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the side goes on to hold what it returned.
+    def play(
+        self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False, look: Sequence[torch.Tensor] = ()
+    ) -> Turn:
+        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the side goes on to hold what it returned. With
+        what the reference returned to `look` for, it is seen whether they are there when the call has returned; such a turn is not timed.
 
         Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
         would save the copy that the other side has to make. And whoever says early that the call has returned, to learn the
@@ -206,6 +212,7 @@ class Side:
         self._send({"go": nonce, **told})
         returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, terms)
         struck = time.perf_counter_ns()
+        presence = self._look(returned, look, terms) if look and self.reads_memory else None
         self._send({"deliver": shift, "strides": terms.strides, "keep": keep})
         if returned is None:
             self._hear("returned", nonce, terms)
@@ -231,6 +238,8 @@ class Side:
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
         self._must_lie_in_order(output_specs, shift)
+        alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in look]
+        absent = presence is not None and alike and not presence.is_what_came(self.output_views(output_specs))
         return Turn(
             outer_ns=struck - begun,
             delivery_ns=ended - struck,
@@ -241,6 +250,7 @@ class Side:
             restrided=restrided,
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
+            absent=absent,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
@@ -292,6 +302,16 @@ class Side:
         except Overdue:
             raise SideFailed("timeout") from None
         return message
+
+    def _look(self, returned: Message | None, expected: Sequence[torch.Tensor], terms: Terms) -> Presence:
+        """Stop the side where it is, and read its outputs in its own memory."""
+        self.freeze(terms.deadline())
+        try:
+            presence = Presence.read((returned or {}).get("where"), expected, self.reins)
+        except JudgeError:
+            raise SideFailed("died") from None
+        self.thaw()
+        return presence
 
     def _glance(self, changed: list[TensorSpec], shift: int) -> Glance:
         assert self.inputs is not None and self.outputs is not None

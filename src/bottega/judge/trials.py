@@ -90,7 +90,8 @@ def run_trial(
         return trial
     before = candidate.kept is not None
     room_to_keep = not known.large or oracle.rows is not None
-    got = candidate.play(drawn, terms, keep=not before and room_to_keep and may_keep(known))
+    wanted = eager.output_views(expected.specs)
+    got = candidate.play(drawn, terms, keep=not before and room_to_keep and may_keep(known), look=wanted)
     if known.large and candidate.kept is None:
         candidate.trim(terms.deadline())
     trial.restrided = got.restrided
@@ -99,7 +100,6 @@ def run_trial(
     if problem:
         trial.problem = problem
         return trial
-    wanted = eager.output_views(expected.specs)
     held = hold(outputs, wanted, terms)
     mutated = sorted(terms.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
@@ -135,6 +135,8 @@ def conduct(side: Side, turn: Turn, drawn: Drawn, terms: Terms) -> list[tuple[st
     found: list[tuple[str, str]] = []
     if turn.late_write:
         found.append(("late_write", "the output changed after the call had returned"))
+    elif turn.absent:
+        found.append(("late_write", "the output was not there yet when the call was said to have returned"))
     touched = [i for i in side.mutated(turn, drawn) if i not in terms.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))

@@ -12,7 +12,7 @@ TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
 
 
 def play(self, nonce):
-    self.channel.send({"returned": nonce})
+    self.channel.send({"returned": nonce, "where": [[self.arguments[0].data_ptr(), list(self.arguments[0].stride())]]})
     told = self.channel.receive()
     x = self.arguments[0]
     with torch.no_grad():
