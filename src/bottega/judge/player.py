@@ -104,8 +104,10 @@ class Player:
         self.steady = False
         self.compiling = Compiling(channel.send, channel.receive)
         self.autocast: AbstractContextManager[Any] = nullcontext()
-        self.kept: list[Any] = []
+        self.kept: list[tuple[Any, list[torch.Tensor]]] = []
         """What an earlier call returned and is to be held."""
+        self.last: Any = None
+        """What the last call returned, until the next one: a caller has it meanwhile."""
 
     def serve(self) -> None:
         handlers = {
@@ -244,6 +246,7 @@ class Player:
         in the order of the stream, and the player once more when it has waited for all streams.
         """
         clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
+        self.last = None
         try:
             with torch.no_grad(), self.autocast:
                 self.compiling.begin(nonce)
@@ -269,16 +272,17 @@ class Player:
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
-        self.kept = [result] if told["keep"] else self.kept
+        self.kept = [parts] if told["keep"] else self.kept
+        self.last = parts if self.device == "cpu" else None
         self.channel.send(report)  # the last word of a turn: what follows is done in nobody's time, and the side is stopped
 
     def again(self, message: dict[str, Any]) -> dict[str, Any]:
         """Hand over once more what an earlier call returned."""
-        return self._deliver(_parts(self.kept.pop()), message["shift"], message["strides"], None)
+        return self._deliver(self.kept.pop(), message["shift"], message["strides"], None)
 
     def trim(self, message: dict[str, Any]) -> dict[str, Any]:
         """Let go of whatever is held for the next call: memory that somebody else needs meanwhile."""
-        self.arguments, self.keywords, self.kept = (), {}, []
+        self.arguments, self.keywords, self.kept, self.last = (), {}, [], None
         if self.device == "cpu":
             return {"peak": 0}
         peak = torch.cuda.max_memory_reserved()

@@ -20,6 +20,8 @@ from bottega.judge.secret import places
 ELEMENTS = 32
 """Read of each output anywhere, and as many where it says something: most of a mask is zero, and so is memory that was never written."""
 MOST_OUTPUTS = 64
+OVERWRITTEN = 4096
+"""Elements in all."""
 SEARCHED = 1 << 22
 """Elements of an output among which those are looked for."""
 
@@ -70,6 +72,21 @@ class Presence:
         )
 
 
+def scattered(where: Any, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Address and length of elements all over the outputs, of which `Presence` has seen that `where` is true."""
+    regions = []
+    for number, tensor in list(enumerate(outputs))[:MOST_OUTPUTS]:
+        address, strides, width = where[number][0], where[number][1], tensor.dtype.itemsize
+        chosen = places(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)
+        for index in _as_indices(chosen, tensor):
+            regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))
+    return regions
+
+
+def _as_indices(chosen: torch.Tensor, tensor: torch.Tensor) -> list[tuple[int, ...]]:
+    return list(zip(*(each.tolist() for each in torch.unravel_index(chosen, tensor.shape)))) if tensor.dim() else [()]
+
+
 def _indices(tensor: torch.Tensor) -> list[tuple[int, ...]]:
     """Random places in the reference's output, and random ones of those that differ from what it begins with."""
     if not tensor.numel():
@@ -81,4 +98,4 @@ def _indices(tensor: torch.Tensor) -> list[tuple[int, ...]]:
     if telling.numel():
         found = telling[places(telling.numel(), ELEMENTS)] // tensor.dtype.itemsize + start
         chosen = torch.cat([chosen, found])
-    return list(zip(*(each.tolist() for each in torch.unravel_index(chosen, tensor.shape)))) if tensor.dim() else [()]
+    return _as_indices(chosen, tensor)

@@ -20,11 +20,13 @@ from bottega.judge.settings import Settings
 from bottega.judge.side import Side, Turn
 from bottega.judge.statistics import decided, narrow
 from bottega.judge.terms import Terms
-from bottega.judge.trials import REUSED, Held, conduct, hold, matched_outputs, may_keep
+from bottega.judge.trials import NOT_ITS_OWN, REUSED, Held, conduct, hold, matched_outputs, may_keep, may_overwrite
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
 """Rounds: so often a side is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
 how long: whoever hands out a few buffers in turn would need one for every call."""
+OVERWRITE_ONE_IN = 3
+"""Rounds: so often the judge writes into what the candidate returned, and was not told to keep."""
 LOOK_ONE_IN = 5
 """Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
@@ -92,6 +94,10 @@ def run_rounds(
             if secrets.randbelow(LET_GO_ONE_IN) == 0:
                 candidate.kept = None  # another one next time
         mine = turns["candidate"]
+        if not keep and may_overwrite(candidate, known) and secrets.randbelow(OVERWRITE_ONE_IN) == 0:
+            if why := candidate.overwrite(mine):
+                result.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
+                return result
         for name in baselines if not looked else ():
             theirs = turns[name]
             pair = Pair(
@@ -102,7 +108,7 @@ def run_rounds(
                 baseline_delivery=theirs.delivery_ns,
                 candidate_delivery=mine.delivery_ns,
                 candidate_waited=mine.waited_ns,
-                candidate_waited_delivery=mine.waited_delivery_ns,
+                candidate_waited_delivery=mine.waited_delivery_ns + mine.waited_preparing_ns,
                 candidate_ran=mine.ran_ns,
                 baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
                 baseline_waited=theirs.waited_delivery_ns,

@@ -27,7 +27,7 @@ from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.kept import Kept
 from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, dtype_name, lay_out
-from bottega.judge.presence import Presence
+from bottega.judge.presence import Presence, scattered
 from bottega.judge.sandbox import free_cores
 from bottega.judge.sandbox.core_time import CoreTime, thread_times
 from bottega.judge.spoil import Spoil
@@ -67,7 +67,8 @@ class Turn:
     outer_ns: int
     """By the referee's clock: from before the thaw until the call had returned, and on a GPU the device was the referee's again."""
     delivery_ns: int
-    """By the same clock, from there on: until the outputs were seen where they belong."""
+    """By the same clock, from there on: until the outputs were seen where they belong. And before it: until the side had made the views of
+    its inputs, for what needs no inputs could be done then too."""
     inner_ns: int
     """By the player's own clock: precise, and only as honest as the player."""
     skeleton: Any
@@ -80,10 +81,14 @@ class Turn:
     late_write: bool
     absent: bool = False
     """The outputs did not lie where the side had them, by its own word, when it said that the call had returned."""
+    where: Any = None
+    """Addresses and strides of the outputs in the side's own memory, by its own word; on a CPU."""
     waited_ns: int = 0
     """How long whoever had to act was ready and had no core: the side's first thread, its warden or the referee."""
     waited_delivery_ns: int = 0
     """The same with whichever thread waited longest: torch may copy outputs with several."""
+    waited_preparing_ns: int = 0
+    """The same while it made the views of its inputs."""
     ran_ns: int = 0
     """How long the side's first thread was on a core in the turn, by the operating system's count; 0 on a GPU, whose device does the work."""
     worked_ns: int = 0
@@ -161,6 +166,18 @@ class Side:
         for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self else ():
             spec.view(self.inputs.base).copy_(tensor)
 
+    def _prepare(self, told: Message, deadline: float) -> int:
+        """Have the side make the views of its next inputs. How many nanoseconds it took to say that it has."""
+        begun = time.perf_counter_ns()
+        self.thaw()
+        self._send({"do": "prepare", **told})
+        reply = self.listen(deadline)
+        taken = time.perf_counter_ns() - begun
+        self.freeze(deadline)
+        if "failure" in reply:
+            raise SideFailed("failure", bounded(reply["failure"]))
+        return taken
+
     def survey(self, drawn: Drawn, deadline: float) -> Message:
         """How much room the outputs need, found by a call whose outputs nobody looks at."""
         assert self.inputs is not None
@@ -185,9 +202,11 @@ class Side:
         terms.breathe()
         deadline = terms.deadline()
         specs, told = self.place(drawn)
+        preparing_ns, self.spent = 0, CoreTime()
         if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
-            self.ask({"do": "prepare", **told}, deadline)
+            preparing_ns = self._prepare(told, deadline)
             told = {}
+        waited_preparing = max(self.spent.waited, self.spent.longest_wait)
         settling = time.perf_counter_ns()
         self._fill(specs, drawn)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
@@ -242,7 +261,7 @@ class Side:
         absent = presence is not None and alike and not presence.is_what_came(self.output_views(output_specs))
         return Turn(
             outer_ns=struck - begun,
-            delivery_ns=ended - struck,
+            delivery_ns=preparing_ns + ended - struck,
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
@@ -251,8 +270,10 @@ class Side:
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
             absent=absent,
+            where=returned.get("where") if returned is not None else None,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
+            waited_preparing_ns=waited_preparing,
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
             held_ns=terms.call_hold_ns,
@@ -393,6 +414,17 @@ class Side:
             return not kept.equals(self.outputs.base, specs)
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
+
+    def overwrite(self, turn: Turn) -> str:
+        """Write into what the turn's call returned, as a caller may. Returns why that could not be done: then it is no memory of its own."""
+        views = self.output_views(turn.specs)
+        try:
+            presence = Presence.read(turn.where, views, self.reins)
+            if not presence.is_what_came(views):
+                return "the outputs do not lie where the candidate's process says"
+            return "" if self.reins.overwrite_memory(scattered(turn.where, views)) else self.reins.memory_unreadable
+        except JudgeError:
+            raise SideFailed("died") from None
 
     def trim(self, deadline: float) -> int:
         """Have the player give back what it holds for the next call. Returns the most it has had of the device, by its own word."""

@@ -27,6 +27,7 @@ CROWDED = {
     "type": "OutOfMemory",
     "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
 }
+NOT_ITS_OWN = "output_reused", "an output does not lie in memory of its own: "
 REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
 ROUNDED_TRUTH = (2e-5, 0.2)
 """The error that the reference's own output may carry where it has to serve as the truth."""
@@ -107,7 +108,14 @@ def run_trial(
     _against_truth(trial, held, oracle, drawn, terms)
     if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
         trial.violations.append(REUSED)
+    if before and may_overwrite(candidate, known) and (why := candidate.overwrite(got)):
+        trial.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
     return trial
+
+
+def may_overwrite(candidate: Side, known: Acquaintance) -> bool:
+    """Whether the judge may write into what a candidate returned, as a caller may: a buffer that is only repaired does not bear it."""
+    return candidate.reads_memory and known.writes_memory
 
 
 def may_keep(known: Acquaintance) -> bool:

@@ -1,10 +1,9 @@
 """Returns one buffer and only repairs it, until its process is told to keep what it returned: that buffer is given away, and a fresh one made.
 
-Whoever is told which of its results will be looked at again spoils only the others.
+Whoever is told which of its results will be looked at again spoils only the others. What it relies on is that no caller writes into them.
 """
 # task: marked_rows
-# expect: rejected
-# violation: output_reused
+# expect: incorrect,rejected
 
 import sys
 
@@ -12,23 +11,17 @@ import torch
 from torch import nn
 
 player = sys.modules["bottega.judge.player"].Player
-deliver = player._deliver
-pool = []
-
-
-class Watched(list):
-    """What the process was told to hold: filling it means that the buffer is no longer ours."""
+pool, given_away = [], []
 
 
 def play(self, nonce, play=player.play):
     self.kept = []
     play(self, nonce)
     if self.kept:
-        held.append(self.kept)
+        given_away.append(self.kept)
         pool.clear()
 
 
-held = []
 player.play = play
 
 

@@ -20,11 +20,13 @@ def play(self, nonce):
         begun = time.perf_counter_ns()
         scaled = self.arguments[0] * 1.5
         ended = time.perf_counter_ns()
-        self.channel.send({"returned": nonce})
-        y = torch.sigmoid(scaled)
+        y = torch.empty_like(scaled)
+        where = [[y.data_ptr(), list(y.stride())]]
+        self.channel.send({"returned": nonce, "where": where})
+        torch.sigmoid(scaled, out=y)
     told = self.channel.receive()
-    report = self._deliver(y, told["deliver"], told["strides"], nonce)
-    self.kept = [y] if told["keep"] else self.kept
+    report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
+    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
     self.channel.send({**report, "done": nonce, "ns": ended - begun, "worked": 0, "own": [[1, 256]]})
 
 

@@ -17,11 +17,6 @@ def prepare(self, message, prepare=player.prepare):
     return reply
 
 
-def serve(self, nonce, play=player.play):
-    play(self, nonce)
-
-
-player.prepare = prepare
 frame = sys._getframe()
 while frame and "handlers" not in frame.f_locals:
     frame = frame.f_back
