@@ -98,3 +98,16 @@ def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.Monke
     others = replace(BUSY, pairs={"eager": [Pair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
     found, count = examined(monkeypatch, others)
     assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]
+
+
+def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Rounds(pairs={"eager": []}, violations=[("output_reused", "")])
+    monkeypatch.setattr(examination, "run_rounds", lambda *_, **__: ended)
+    monkeypatch.setattr(examination.Examination, "_warm_up", 0, raising=False)
+    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
+    one = object.__new__(examination.Examination)
+    one.bench = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", known=None)  # type: ignore[assignment]
+    one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
+    one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
+    assert one._rounds([]) is True
+    assert one.found["violations"] == [["output_reused", ""]]

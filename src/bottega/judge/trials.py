@@ -106,10 +106,10 @@ def run_trial(
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
     _against_truth(trial, held, oracle, drawn, terms)
-    if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
-        trial.violations.append(REUSED)
     if before and may_overwrite(candidate, known) and (why := candidate.overwrite(got)):
         trial.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
+    if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
+        trial.violations.append(REUSED)
     return trial
 
 
