@@ -88,10 +88,10 @@ def run_rounds(
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
         mine = turns["candidate"]
-        if not keep and may_overwrite(candidate, known) and secrets.randbelow(OVERWRITE_ONE_IN) == 0:
-            if why := candidate.overwrite(mine):
-                result.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
-                return result
+        written = not keep and may_overwrite(candidate, known) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
+        if written and (why := candidate.overwrite(mine)):
+            result.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
+            return result
         if not keep and candidate.kept is not None and (candidate.reads_memory or secrets.randbelow(2)):
             if candidate.kept_is_altered(mine.specs, terms.strides, terms.deadline()):
                 result.violations.append(REUSED)
