@@ -384,3 +384,15 @@ def test_another_layout_is_charged_and_no_lie() -> None:
     timing = combine([replace(pair, restrided=True) for pair in plain], 0.02)
     assert not timing.forged
     assert timing.speedup.point < 1.3
+
+
+@pytest.mark.parametrize("restrided", [False, True])
+def test_work_while_the_word_is_under_way_counts_by_the_time_on_a_core(restrided: bool) -> None:
+    """A call of one millisecond that says 0.2 ms early that it has returned: neither clock sees the rest, and it is too little to be named."""
+    early = [
+        replace(pair, candidate_ran=int(1.05 * MILLISECOND), baseline_beside=int(0.05 * MILLISECOND), restrided=restrided)
+        for pair in rounds(1.0, 0.8)
+    ]
+    assert speed_outcome(combine(early, 0.02).speedup) is not Outcome.FASTER
+    honest = [replace(pair, candidate_ran=int(0.85 * MILLISECOND)) for pair in early]
+    assert speed_outcome(combine(honest, 0.02).speedup) is Outcome.FASTER

@@ -280,3 +280,18 @@ def test_pattern_of_odd_outputs() -> None:
 )
 def test_index_text(flat: int, shape: tuple[int, ...], text: str) -> None:
     assert index_text(flat, shape) == text
+
+
+def test_a_mask_with_few_marks_is_not_right_without_them() -> None:
+    """Of a million integers ten may be wrong by rounding, but not just those that say something."""
+    truth = torch.zeros(1_000_000, dtype=torch.bool)
+    truth[::100_000] = True
+    nothing = torch.zeros_like(truth)
+    assert compared(nothing, truth, truth).problem == "unequal"
+    assert compared(~nothing, ~truth, ~truth).problem == "unequal"
+    ignored = torch.where(truth.roll(1), 7, -100)
+    assert compared(torch.full_like(ignored, -100), ignored, ignored).problem == "unequal"
+    everywhere = torch.arange(1_000_000)
+    off = everywhere.clone()
+    off[[3, 5]] += 1
+    assert compared(off, everywhere, everywhere).problem == ""

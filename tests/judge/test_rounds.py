@@ -108,7 +108,7 @@ class Baseline:
     def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
         self.name, self.inner_ms, self.fails, self.turns = name, inner_ms, fails, 0
 
-    def play(self, drawn: object, terms: object, keep: bool = False) -> Any:
+    def play(self, drawn: object, terms: object, keep: bool = False, look: object = ()) -> Any:
         self.turns += 1
         if self.fails:
             raise SideFailed(self.fails)
@@ -158,3 +158,16 @@ def test_a_baseline_that_is_slow_without_the_candidate_too_is_believed(monkeypat
 def test_nobody_is_doubted_without_need(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]) -> None:
     baseline = Baseline("eager", 1.0)
     assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == [] and not baseline.turns
+
+
+def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Rounds(pairs={"eager": []}, violations=[("output_reused", "")])
+    monkeypatch.setattr(examination, "run_rounds", lambda *_, **__: ended)
+    monkeypatch.setattr(examination.Examination, "_warm_up", 0, raising=False)
+    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
+    one = object.__new__(examination.Examination)
+    one.bench = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", known=None)  # type: ignore[assignment]
+    one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
+    one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
+    assert one._rounds([]) is True
+    assert one.found["violations"] == [["output_reused", ""]]

@@ -48,9 +48,11 @@ class Acquaintance:
     strides: tuple[tuple[int, ...], ...] = ()
     """How each output lies in memory."""
     reuses_outputs: bool = False
-    """The reference itself changes what it returned before: then a candidate may too."""
+    """The reference itself returns memory that it goes on to use, and may change: then a candidate may too."""
     reads_memory: bool = True
     """Whether the supervisor can look at what a side holds, on a CPU."""
+    writes_memory: bool = False
+    """Whether it can write into what a side returned, as a caller may, and the reference bears it."""
     notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -253,8 +255,13 @@ def _first_times(known: Acquaintance, reference: Reference, eager: Side, terms: 
         times.append(turn.inner_ns)
         views = eager.output_views(turn.specs)
         sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
+        if number == 0:
+            first = turn
         if number == 1:
-            known.reuses_outputs = eager.kept_is_altered(turn.specs, terms.strides, terms.deadline())
+            held = eager.kept is not None and eager.reads_memory
+            same_place = held and any(one == two for one, two in zip(first.where, turn.where) if one[0])
+            known.reuses_outputs = eager.kept_is_altered(turn.specs, terms.strides, terms.deadline()) or same_place
+            known.writes_memory = held and not (known.mutates or known.reuses_outputs) and not eager.overwrite(turn)
             if known.large:
                 eager.trim(terms.deadline())
     return times, tuple(max(column) for column in zip(*sizes))

@@ -126,15 +126,28 @@ def _cost(pairs: Sequence[Pair]) -> float:
 
 
 def combine(pairs: Sequence[Pair], floor: float) -> Timing:
-    """The time that counts is never below what the referee's clock allows, nor the baseline's above what it was on a core for."""
-    timing = _combine(pairs, floor)
+    """The time that counts is never below what the referee's clock allows, nor what the candidate's thread was on a core for; nor is the
+    baseline's above what it was on one for."""
     base = median(max(pair.baseline_inner, 1) for pair in pairs)
+    timing = _no_less_than_worked(_combine(pairs, floor), pairs, base * math.exp(-floor))
     share = stolen(pairs) / base
     if share < STOLEN_SHARE:
         return timing
     left, speedup = max(1.0 - share, 1 / LARGEST_RATIO), timing.speedup
     slower = Speedup(max(speedup.low * left, min(speedup.point, 1.0)), speedup.low * left, speedup.high)
     return replace(timing, speedup=slower, stolen=f"{stolen(pairs) / 1e6:.3g} ms a call")
+
+
+def _no_less_than_worked(timing: Timing, pairs: Sequence[Pair], base: float) -> Timing:
+    """Whoever says that its call has returned and works on while the word is under way, or after it is done and before it is stopped, hides
+    that from both clocks, and not from the operating system."""
+    speedup = timing.speedup
+    if not all(pair.candidate_ran for pair in pairs):
+        return timing
+    most = base / max(worked(pairs) - FLOOR_NS, base / LARGEST_RATIO)
+    if most >= speedup.low:
+        return timing
+    return replace(timing, speedup=Speedup(min(speedup.point, max(most, 1.0)), most, speedup.high))
 
 
 def _combine(pairs: Sequence[Pair], floor: float) -> Timing:

@@ -40,6 +40,8 @@ class Comparison:
     unequal: int = 0
     """Elements of an integer or boolean output that differ from the truth."""
     reference_unequal: int = 0
+    telling: int = 0
+    """Elements of such an output that stand out from zeros, or from whatever it begins with: what rounding may get a few of wrong."""
     first_bad: int = -1
     rounding: tuple[float, float] | None = None
     """When the truth is itself a rounded output: the error that it may carry, overall and in its worst element."""
@@ -120,9 +122,12 @@ class Comparison:
             else:
                 self._take(start, *numbers)
 
-    def _take_exact(self, start: int, wrong: float, reference: float, at: float, truth: float, got: float) -> None:
+    def _take_exact(
+        self, start: int, wrong: float, reference: float, telling: float, at: float, truth: float, got: float
+    ) -> None:
         self.unequal += int(wrong)
         self.reference_unequal += int(reference)
+        self.telling += int(telling)
         if wrong and self.first_bad < 0:
             self.first_bad = self.worst_at = start + int(at)
             self.worst_pair = (truth, got)
@@ -163,7 +168,7 @@ class Comparison:
         """Empty when the output is right; else what kind of wrong: `values`, `nonfinite`, or `unequal`."""
         self.settle()
         if self.exact:
-            allowed = 2 * self.reference_unequal + self.elements // 100_000
+            allowed = 2 * self.reference_unequal + self.telling // 100_000  # of a mask with few marks zeros alone would pass
             return "unequal" if self.unequal > allowed else ""
         if self.foreign_nonfinite:
             return "nonfinite"
@@ -191,7 +196,8 @@ def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) 
     wrong = _bits(got) != _bits(truth.to(got.dtype))
     own = _bits(reference) != _bits(truth.to(reference.dtype))
     first = wrong.to(torch.uint8).argmax().view(1)
-    return _one_row([wrong.sum(), own.sum(), first, truth.index_select(0, first), got.index_select(0, first)])
+    telling = _standing_out(_bits(truth))
+    return _one_row([wrong.sum(), own.sum(), telling, first, truth.index_select(0, first), got.index_select(0, first)])
 
 
 def _one_row(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -295,6 +301,13 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """Unsigned integers as signed ones of the same bits: torch compares few of them on a device."""
     signed = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}.get(tensor.dtype)
     return tensor.view(signed) if signed is not None else tensor
+
+
+def _standing_out(values: torch.Tensor) -> torch.Tensor:
+    """Of integers or booleans, how many are not the background."""
+    nonzero, others = values.count_nonzero(), (values != values[0]).sum()
+    zeros = values.numel() - nonzero if values.dtype == torch.bool else nonzero
+    return torch.minimum(torch.minimum(nonzero, others), zeros)
 
 
 def _relative(square_error: float, square_truth: float) -> float:

@@ -208,7 +208,7 @@ class Examination:
         return [trial["variant"] for trial in self.found["trials"] if not trial["skipped"]]
 
     def _rounds(self, ahead: list[Drawn]) -> bool:
-        """The timed rounds; True when an output in them was wrong."""
+        """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
         bench, found = self.bench, self.found
         terms = self._terms()
         accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
@@ -239,6 +239,8 @@ class Examination:
                     ["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"]
                 )
                 return True
+            if not all(rounds.pairs.values()):
+                return True  # a rule was broken before anything was timed
             disturbed = self._disturbances(rounds)
             rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
             forged = any(combine(pairs, self.settings.floor).forged for pairs in rounds.pairs.values())

@@ -65,6 +65,17 @@ class Keeper:
             place += length
         return found
 
+    def overwrite_memory(self, regions: Sequence[Region]) -> bool:
+        """Fill these addresses of its first process with bytes that are no number, while it is stopped. False: they are not all memory of
+        its own, or cannot be written, and `memory_unreadable` says why."""
+        try:
+            self._send(b"overwrite-memory " + inspection.pack(regions))
+        except ValueError as error:
+            raise JudgeError(f"the memory of the cell was not written: {error}") from None
+        said, _, why = self._receive().partition(b" ")
+        self.memory_unreadable = why.decode("utf-8", "replace")
+        return said == b"ok"
+
     def arm(self) -> None:
         """Have the warden spin for the next command, so that a thaw that follows soon takes effect at once."""
         self._send(b"arm")

@@ -27,7 +27,7 @@ from bottega.judge.device import THREADS_BESIDE_A_GPU, wake
 from bottega.judge.early_look import EarlyLook
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
-from bottega.judge.layout import TensorSpec, flatten, lay_out, unflatten
+from bottega.judge.layout import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.judge.loading import autocast, import_source, keep_compiled, load_state, read_initial, set_precision
 from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 from bottega.judge.widening import NUMBERS
@@ -104,8 +104,10 @@ class Player:
         self.steady = False
         self.compiling = Compiling(channel.send, channel.receive)
         self.autocast: AbstractContextManager[Any] = nullcontext()
-        self.kept: list[Any] = []
+        self.kept: list[tuple[Any, list[torch.Tensor]]] = []
         """What an earlier call returned and is to be held."""
+        self.last: Any = None
+        """What the last call returned, until the next one: a caller has it meanwhile."""
 
     def serve(self) -> None:
         handlers = {
@@ -244,6 +246,7 @@ class Player:
         in the order of the stream, and the player once more when it has waited for all streams.
         """
         clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
+        self.last = None
         try:
             with torch.no_grad(), self.autocast:
                 self.compiling.begin(nonce)
@@ -254,20 +257,23 @@ class Player:
                 early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
                 self._write_word("returned", nonce)
             self._finish()
+            parts = _parts(result)
+            where = [[tensor.data_ptr(), list(tensor.stride())] for tensor in parts[1]] if self.device == "cpu" else []
         except BaseException as error:
             self.compiling.end()
             self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
             return
-        self.channel.send({"returned": nonce})
+        self.channel.send({"returned": nonce, "where": where})
         told = self.channel.receive()
         try:
-            report = self._deliver(result, told["deliver"], told["strides"], nonce)
+            report = self._deliver(parts, told["deliver"], told["strides"], nonce)
             report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
             report["unjoined"] = not report["aliases"] and early.changed()  # an alias of the inputs was spoiled with them
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
-        self.kept = [result] if told["keep"] else self.kept
+        self.kept = [parts] if told["keep"] else self.kept
+        self.last = parts if self.device == "cpu" else None
         self.channel.send(report)  # the last word of a turn: what follows is done in nobody's time, and the side is stopped
 
     def again(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -276,7 +282,7 @@ class Player:
 
     def trim(self, message: dict[str, Any]) -> dict[str, Any]:
         """Let go of whatever is held for the next call: memory that somebody else needs meanwhile."""
-        self.arguments, self.keywords, self.kept = (), {}, []
+        self.arguments, self.keywords, self.kept, self.last = (), {}, [], None
         if self.device == "cpu":
             return {"peak": 0}
         peak = torch.cuda.max_memory_reserved()
@@ -305,11 +311,12 @@ class Player:
         except BaseException as error:
             raise StageFailed(stage, error) from error
 
-    def _deliver(self, result: Any, shift: int, strides: list[list[int]], nonce: int | None) -> dict[str, Any]:
+    def _deliver(
+        self, parts: tuple[Any, list[torch.Tensor]], shift: int, strides: list[list[int]], nonce: int | None
+    ) -> dict[str, Any]:
         """Copy the outputs to where they belong, in the reference's layout, and describe them."""
         assert self.outputs is not None
-        skeleton, tensors = flatten(result, NUMBERS)
-        tensors = [tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor for tensor in tensors]
+        skeleton, tensors = parts
         specs, end = lay_out(tensors, shift, strides)
         fits = end <= self.outputs.capacity  # else it is more than the reference returns: the shapes or data types tell
         addresses = []
@@ -350,3 +357,12 @@ class Player:
             return any(start <= tensor.data_ptr() < end for tensor in flatten(result)[1] if tensor.numel())
         except Exception:
             return False
+
+
+def _parts(result: Any) -> tuple[Any, list[torch.Tensor]]:
+    """The outputs with nothing left to be done to them, and what they are parts of."""
+    skeleton, tensors = flatten(result, NUMBERS)
+    resolved = [each.resolve_conj().resolve_neg() if each.is_conj() or each.is_neg() else each for each in tensors]
+    for each in resolved:
+        must_have_plain_memory(each)
+    return skeleton, resolved

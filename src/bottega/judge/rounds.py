@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+
+import torch
 
 from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.clocks import Pair, combine, floor_width
@@ -19,11 +21,15 @@ from bottega.judge.settings import Settings
 from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.statistics import decided, narrow
 from bottega.judge.terms import Terms
-from bottega.judge.trials import REUSED, Held, conduct, hold, matched_outputs, may_keep
+from bottega.judge.trials import NOT_ITS_OWN, REUSED, Held, conduct, hold, matched_outputs, may_keep, may_overwrite
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
 """Rounds: so often a side is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
 how long: whoever hands out a few buffers in turn would need one for every call."""
+OVERWRITE_ONE_IN = 3
+"""Rounds: so often the judge writes into what the candidate returned, and was not told to keep."""
+LOOK_ONE_IN = 5
+"""Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -64,13 +70,16 @@ def run_rounds(
     begun = time.monotonic()
     previous = ""
     next_look = fewest
+    sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         drawn = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
         keep = may_keep(known) and not known.large and candidate.kept is None and secrets.randbelow(KEEP_ONE_IN) == 0
+        looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
         turns: dict[str, Turn] = {}
-        for name in order:
-            turns[name] = take_turn(sides[name], drawn, terms, keep=keep)
+        for name in order if not looked else sides:  # the candidate last, where its outputs are looked for
+            expected = _expected(baselines, turns) if looked and name == "candidate" else []
+            turns[name] = take_turn(sides[name], drawn, terms, keep=keep, look=expected)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
@@ -79,14 +88,18 @@ def run_rounds(
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
+        mine = turns["candidate"]
+        written = not keep and may_overwrite(candidate, known) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
+        if written and (why := candidate.overwrite(mine)):
+            result.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
+            return result
         if not keep and candidate.kept is not None and (candidate.reads_memory or secrets.randbelow(2)):
-            if candidate.kept_is_altered(turns["candidate"].specs, terms.strides, terms.deadline()):
+            if candidate.kept_is_altered(mine.specs, terms.strides, terms.deadline()):
                 result.violations.append(REUSED)
                 return result
             if secrets.randbelow(LET_GO_ONE_IN) == 0:
                 candidate.kept = None  # another one next time
-        mine = turns["candidate"]
-        for name in baselines:
+        for name in baselines if not looked else ():
             theirs = turns[name]
             pair = Pair(
                 baseline_outer=theirs.outer_ns,
@@ -96,7 +109,7 @@ def run_rounds(
                 baseline_delivery=theirs.delivery_ns,
                 candidate_delivery=mine.delivery_ns,
                 candidate_waited=mine.waited_ns,
-                candidate_waited_delivery=mine.waited_delivery_ns,
+                candidate_waited_delivery=mine.waited_delivery_ns + mine.waited_preparing_ns,
                 candidate_ran=mine.ran_ns,
                 baseline_beside=max(0, theirs.ran_ns - theirs.worked_ns),
                 baseline_waited=theirs.waited_delivery_ns,
@@ -104,10 +117,11 @@ def run_rounds(
                 held=theirs.held_ns,
             )
             result.pairs[name].append(pair)
-        late = number + 1 >= fewest and time.monotonic() - begun > settings.timing_seconds
+        counted = min(map(len, result.pairs.values()))
+        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds
         if late:
             break
-        if number + 1 < next_look:
+        if looked or counted < next_look:
             continue
         next_look *= 2  # few looks, few chances to stop on luck
         if all(_enough(pairs, settings) for pairs in result.pairs.values()):
@@ -115,10 +129,10 @@ def run_rounds(
     return result
 
 
-def take_turn(side: Side, drawn: Drawn, terms: Terms, keep: bool = False) -> Turn:
+def take_turn(side: Side, drawn: Drawn, terms: Terms, keep: bool = False, look: Sequence[torch.Tensor] = ()) -> Turn:
     """A baseline whose process is lost, or does not rest, is no fault of the candidate's: a fresh one is to play instead."""
     try:
-        return side.play(drawn, terms, keep=keep)
+        return side.play(drawn, terms, keep=keep, look=look)
     except SideFailed as failure:
         if side.name == "candidate" or failure.kind not in ("died", "forged"):
             raise
@@ -128,6 +142,11 @@ def take_turn(side: Side, drawn: Drawn, terms: Terms, keep: bool = False) -> Tur
 def _enough(pairs: list[Pair], settings: Settings) -> bool:
     speedup = combine(pairs, settings.floor).speedup
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
+
+
+def _expected(baselines: dict[str, Side], turns: dict[str, Turn]) -> list[torch.Tensor]:
+    name, baseline = next(iter(baselines.items()))
+    return baseline.output_views(turns[name].specs)
 
 
 def left_behind(rounds: Rounds) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,8 @@ from bottega.judge.inputs import Drawn, same_bytes
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.keeper import Keeper
 from bottega.judge.kept import Kept
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, lay_out
+from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, dtype_name, lay_out
+from bottega.judge.presence import Presence, scattered
 from bottega.judge.sandbox import free_cores
 from bottega.judge.sandbox.core_time import CoreTime, thread_times
 from bottega.judge.spoil import Spoil
@@ -66,7 +67,8 @@ class Turn:
     outer_ns: int
     """By the referee's clock: from before the thaw until the call had returned, and on a GPU the device was the referee's again."""
     delivery_ns: int
-    """By the same clock, from there on: until the outputs were seen where they belong."""
+    """By the same clock, from there on: until the outputs were seen where they belong. And before it: until the side had made the views of
+    its inputs, for what needs no inputs could be done then too."""
     inner_ns: int
     """By the player's own clock: precise, and only as honest as the player."""
     skeleton: Any
@@ -77,10 +79,16 @@ class Turn:
     settle_ns: int
     """How long the referee's own preparation took: it grows when a side left work behind on the device."""
     late_write: bool
+    absent: bool = False
+    """The outputs did not lie where the side had them, by its own word, when it said that the call had returned."""
+    where: Any = None
+    """Addresses and strides of the outputs in the side's own memory, by its own word; on a CPU."""
     waited_ns: int = 0
     """How long whoever had to act was ready and had no core: the side's first thread, its warden or the referee."""
     waited_delivery_ns: int = 0
     """The same with whichever thread waited longest: torch may copy outputs with several."""
+    waited_preparing_ns: int = 0
+    """The same while it made the views of its inputs."""
     ran_ns: int = 0
     """How long the side's first thread was on a core in the turn, by the operating system's count; 0 on a GPU, whose device does the work."""
     worked_ns: int = 0
@@ -162,6 +170,18 @@ class Side:
         for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self else ():
             spec.view(self.inputs.base).copy_(tensor)
 
+    def _prepare(self, told: Message, deadline: float) -> int:
+        """Have the side make the views of its next inputs. How many nanoseconds it took to say that it has."""
+        begun = time.perf_counter_ns()
+        self.thaw()
+        self._send({"do": "prepare", **told})
+        reply = self.listen(deadline)
+        taken = time.perf_counter_ns() - begun
+        self.freeze(deadline)
+        if "failure" in reply:
+            raise SideFailed("failure", bounded(reply["failure"]))
+        return taken
+
     def survey(self, drawn: Drawn, deadline: float) -> Message:
         """How much room the outputs need, found by a call whose outputs nobody looks at."""
         assert self.inputs is not None
@@ -172,8 +192,11 @@ class Side:
             torch.cuda.synchronize()
         return self.ask({"do": "survey"}, deadline)
 
-    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False) -> Turn:
-        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the side goes on to hold what it returned.
+    def play(
+        self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False, look: Sequence[torch.Tensor] = ()
+    ) -> Turn:
+        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the side goes on to hold what it returned. With
+        what the reference returned to `look` for, it is seen whether they are there when the call has returned; such a turn is not timed.
 
         Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
         would save the copy that the other side has to make. And whoever says early that the call has returned, to learn the
@@ -184,9 +207,11 @@ class Side:
         deadline = terms.deadline()
         self._must_have_rested()  # also while the others played
         specs, told = self.place(drawn)
+        preparing_ns, self.spent = 0, CoreTime()
         if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
-            self.ask({"do": "prepare", **told}, deadline)
+            preparing_ns = self._prepare(told, deadline)
             told = {}
+        waited_preparing = max(self.spent.waited, self.spent.longest_wait)
         settling = time.perf_counter_ns()
         self._fill(specs, drawn)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
@@ -211,6 +236,7 @@ class Side:
         self._send({"go": nonce, **told}, deadline)
         returned = self._over(spoil, "returned", nonce, terms.delivery_hold_ns, terms)
         struck = time.perf_counter_ns()
+        presence = self._look(returned, look, terms) if look and self.reads_memory else None
         self._send({"deliver": shift, "strides": terms.strides, "keep": keep}, terms.deadline())
         if returned is None:
             self._hear("returned", nonce, terms)
@@ -236,9 +262,11 @@ class Side:
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
         self._must_lie_in_order(output_specs, shift)
+        alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in look]
+        absent = presence is not None and alike and not presence.is_what_came(self.output_views(output_specs))
         return Turn(
             outer_ns=struck - begun,
-            delivery_ns=ended - struck,
+            delivery_ns=preparing_ns + ended - struck,
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
@@ -246,8 +274,11 @@ class Side:
             restrided=restrided,
             settle_ns=settle_ns,
             late_write=late or done.get("unjoined") is True,
+            absent=absent,
+            where=returned.get("where") if returned is not None else None,
             waited_ns=waited + self.spent.waited,
             waited_delivery_ns=waited + max(self.spent.waited, self.spent.longest_wait),
+            waited_preparing_ns=waited_preparing,
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
             held_ns=terms.call_hold_ns,
@@ -297,6 +328,16 @@ class Side:
         except Overdue:
             raise SideFailed("timeout") from None
         return message
+
+    def _look(self, returned: Message | None, expected: Sequence[torch.Tensor], terms: Terms) -> Presence:
+        """Stop the side where it is, and read its outputs in its own memory."""
+        self.freeze(terms.deadline())
+        try:
+            presence = Presence.read((returned or {}).get("where"), expected, self.reins)
+        except JudgeError:
+            raise SideFailed("died") from None
+        self.thaw()
+        return presence
 
     def _glance(self, changed: list[TensorSpec], shift: int) -> Glance:
         assert self.inputs is not None and self.outputs is not None
@@ -380,6 +421,17 @@ class Side:
             return not kept.equals(self.outputs.base, specs)
         except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
             raise SideFailed("forged", text="the candidate's process sent a malformed report") from None
+
+    def overwrite(self, turn: Turn) -> str:
+        """Write into what the turn's call returned, as a caller may. Returns why that could not be done: then it is no memory of its own."""
+        views = self.output_views(turn.specs)
+        try:
+            presence = Presence.read(turn.where, views, self.reins)
+            if not presence.is_what_came(views):
+                return "the outputs do not lie where the candidate's process says"
+            return "" if self.reins.overwrite_memory(scattered(turn.where, views)) else self.reins.memory_unreadable
+        except JudgeError:
+            raise SideFailed("died") from None
 
     def trim(self, deadline: float) -> int:
         """Have the player give back what it holds for the next call. Returns the most it has had of the device, by its own word."""

@@ -27,6 +27,7 @@ CROWDED = {
     "type": "OutOfMemory",
     "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
 }
+NOT_ITS_OWN = "output_reused", "an output does not lie in memory of its own: "
 REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
 ROUNDED_TRUTH = (2e-5, 0.2)
 """The error that the reference's own output may carry where it has to serve as the truth."""
@@ -90,7 +91,8 @@ def run_trial(
         return trial
     before = candidate.kept is not None
     room_to_keep = not known.large or oracle.rows is not None
-    got = candidate.play(drawn, terms, keep=not before and room_to_keep and may_keep(known))
+    wanted = eager.output_views(expected.specs)
+    got = candidate.play(drawn, terms, keep=not before and room_to_keep and may_keep(known), look=wanted)
     if known.large and candidate.kept is None:
         candidate.trim(terms.deadline())
     trial.restrided = got.restrided
@@ -99,17 +101,23 @@ def run_trial(
     if problem:
         trial.problem = problem
         return trial
-    wanted = eager.output_views(expected.specs)
     held = hold(outputs, wanted, terms)
     mutated = sorted(terms.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
     _against_truth(trial, held, oracle, drawn, terms)
+    if before and may_overwrite(candidate, known) and (why := candidate.overwrite(got)):
+        trial.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
     if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
         trial.violations.append(REUSED)
     if before and known.large:
         candidate.trim(terms.deadline())
     return trial
+
+
+def may_overwrite(candidate: Side, known: Acquaintance) -> bool:
+    """Whether the judge may write into what a candidate returned, as a caller may: a buffer that is only repaired does not bear it."""
+    return candidate.reads_memory and known.writes_memory
 
 
 def may_keep(known: Acquaintance) -> bool:
@@ -137,6 +145,8 @@ def conduct(side: Side, turn: Turn, drawn: Drawn, terms: Terms) -> list[tuple[st
     found: list[tuple[str, str]] = []
     if turn.late_write:
         found.append(("late_write", "the output changed after the call had returned"))
+    elif turn.absent:
+        found.append(("late_write", "the output was not there yet when the call was said to have returned"))
     touched = [i for i in side.mutated(turn, drawn) if i not in terms.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))

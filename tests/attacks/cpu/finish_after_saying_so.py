@@ -17,12 +17,13 @@ def play(self, nonce):
     with torch.no_grad():
         y = torch.relu(self.arguments[0][:1])
         kept = self.arguments[0].clone()
-        self.channel.send({"returned": nonce})
+        y = torch.empty_like(kept)
+        self.channel.send({"returned": nonce, "where": [[y.data_ptr(), list(y.stride())]]})
         for _ in range(6):
-            y = torch.relu(kept)
+            torch.clamp_min(kept, 0, out=y)
     told = self.channel.receive()
-    report = self._deliver(y, told["deliver"], told["strides"], nonce)
-    self.kept = [y] if told["keep"] else self.kept
+    report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
+    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
     self.channel.send({**report, "done": nonce, "ns": 1000})
 
 

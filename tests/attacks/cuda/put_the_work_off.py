@@ -23,8 +23,8 @@ def play(self, nonce):
         y = kept
         for _ in range(10):
             y = torch.softmax(kept + 0 * y, dim=1)
-    report = self._deliver(y, told["deliver"], told["strides"], nonce)
-    self.kept = [y] if told["keep"] else self.kept
+    report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
+    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
     self.channel.send({**report, "done": nonce, "ns": 20_000})
 
 

@@ -157,3 +157,21 @@ def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
                 keeper.read_memory(regions)
         assert stop(keeper) and keeper.still()
         cell.kill()
+
+
+@pytest.mark.parametrize("which", ["cells", "user_cells", "bare_cells"])
+def test_memory_of_a_stopped_cell_s_own_can_be_overwritten(which, request):
+    cell, said = request.getfixturevalue(which).start("working_entries:hold_memory")
+    with said:
+        at = json.loads(said.readline())
+        keeper = Keeper(cell.reins)
+        assert not keeper.overwrite_memory([(at["own"], 16)]) and "not stopped" in keeper.memory_unreadable
+        assert stop(keeper)
+        assert keeper.overwrite_memory([(at["own"] + 2, 3), (at["own"] + 100, 1)])
+        assert keeper.read_memory([(at["own"], 6)]) == [b"\x00\x01\xff\xff\xff\x05"]
+        for address in (at["shared"], at["truncated"], at["private_view"], 4096, at["own"] + (1 << 30)):
+            assert not keeper.overwrite_memory([(address, 4)])
+            assert "not the process's own" in keeper.memory_unreadable
+        assert keeper.read_memory([(at["shared"], 5), (at["private_view"], 4)]) == [b"hello", b"view"]
+        assert stop(keeper) and keeper.still()
+        cell.kill()

@@ -161,7 +161,7 @@ def work_in_threads(fds: list[int], arguments: dict) -> None:
 
 
 def hold_memory(fds: list[int], arguments: dict) -> None:
-    """Says where some bytes lie: its own, shared, forbidden to itself, and none at all."""
+    """Says where some bytes lie: its own, shared, forbidden to itself, of a file, and none at all."""
     import mmap
 
     def address_of(memory: mmap.mmap) -> int:
@@ -180,8 +180,18 @@ def hold_memory(fds: list[int], arguments: dict) -> None:
     os.ftruncate(cut, 8192)
     truncated = mmap.mmap(cut, 8192)
     os.ftruncate(cut, 0)
+    seen = os.memfd_create("seen")
+    os.write(seen, b"view" * 1024)
+    private_view = mmap.mmap(seen, 4096, flags=mmap.MAP_PRIVATE)
     ctypes.CDLL(None).prctl(4, 0)
-    say(fds, own=address_of(own), shared=address_of(shared), hidden=address_of(hidden), truncated=address_of(truncated))
+    say(
+        fds,
+        own=address_of(own),
+        shared=address_of(shared),
+        hidden=address_of(hidden),
+        truncated=address_of(truncated),
+        private_view=address_of(private_view),
+    )
     time.sleep(60)
 
 

@@ -1,13 +1,15 @@
-"""Reading the memory of a stopped process, for a supervisor that is asked what its child still holds.
+"""Reading and overwriting the memory of a stopped process, for a supervisor that is asked what its child still holds, and that acts for a
+caller who writes into what it was given.
 
 What a candidate maps there cannot keep the reader waiting: a cell has no userfaultfd and no FUSE, and the amount is bounded.
 """
 
 from __future__ import annotations
 
+import bisect
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Region = tuple[int, int]
 """Address and length in bytes."""
@@ -60,3 +62,39 @@ def _read(memory: int, address: int, length: int) -> bytes:
             raise Unreadable(f"{length} bytes at {address:#x} do not lie in the process")
         content += part
     return content
+
+
+def overwrite(process: int, regions: Sequence[Region]) -> None:
+    """Fill them with bytes that read as NaN in every floating type. Only where they are the process's alone: a private view of a file would be
+    changed and the file would not, and with it whatever else shows the file."""
+    try:
+        with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as maps:
+            mine = _private(maps)
+        memory = os.open(f"/proc/{process}/mem", os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unreadable(f"the memory of the cell cannot be opened ({error.strerror})") from None
+    try:
+        for address, length in regions:
+            place = bisect.bisect_right(mine, (address, 1 << 64)) - 1
+            if place < 0 or address + length > mine[place][1]:
+                raise Unreadable(f"{length} bytes at {address:#x} are not the process's own")
+            if os.pwrite(memory, b"\xff" * length, address) != length:
+                raise Unreadable(f"{length} bytes at {address:#x} cannot be written")
+    except (OSError, OverflowError) as error:
+        raise Unreadable(f"the memory of the cell cannot be written ({error})") from None
+    finally:
+        os.close(memory)
+
+
+def _private(maps: Iterable[str]) -> list[Region]:
+    """Beginning and end of what is mapped privately and from no file, in order; neighbours are one."""
+    found: list[Region] = []
+    for line in maps:
+        where, rights, _, _, inode, *_ = line.split()
+        begin, end = (int(part, 16) for part in where.split("-"))
+        if rights[3] != "p" or inode != "0":
+            continue
+        if found and found[-1][1] == begin:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return found

@@ -233,6 +233,8 @@ class _Warden:
             _answer(channel, b"still" if self.frozen and self.cores.still(self.tree.processes()) else b"moved")
         elif command.startswith(b"read-memory "):
             _answer(channel, self._read_memory(command.partition(b" ")[2]))
+        elif command.startswith(b"overwrite-memory "):
+            _answer(channel, self._overwrite_memory(command.partition(b" ")[2]))
         elif command in (b"all-cores", b"few-cores"):
             free_cores.allow([0, *free_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
         elif command == b"sample-start":
@@ -252,6 +254,15 @@ class _Warden:
             if not self.frozen:
                 raise inspection.Unreadable("the cell is not stopped")
             return b"ok " + inspection.read(self.inmate, inspection.unpack(packed))
+        except (inspection.Unreadable, struct.error) as error:
+            return b"unreadable " + str(error).encode()
+
+    def _overwrite_memory(self, packed: bytes) -> bytes:
+        try:
+            if not self.frozen:
+                raise inspection.Unreadable("the cell is not stopped")
+            inspection.overwrite(self.inmate, inspection.unpack(packed))
+            return b"ok"
         except (inspection.Unreadable, struct.error) as error:
             return b"unreadable " + str(error).encode()
 
