@@ -236,4 +236,4 @@ def test_a_task_whose_name_is_no_utf8_is_judged_and_drawn(place: Path) -> None:
     (place / "theirs" / name).write_text(kernel(1.4))
     found = judged(place)
     assert found.whole and len(found.run.attempts) == 5 and check(found.run.folder).conclusion == "holds"
-    assert len(judged(place).run.attempts) == 5 and "3_" in markdown(bench_page(found.run.folder))
+    assert len(judged(place).run.attempts) == 5 and "3_" in html(bench_page(found.run.folder))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -168,15 +169,21 @@ def test_nobody_is_blamed_where_strangers_hold_the_card(
 
 
 def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
-    """It fails in the first process that runs it, which leaves a mark where trusted processes may write."""
-    mark = "os.path.join(os.environ['TORCHINDUCTOR_CACHE_DIR'], 'opened-once')"
+    """It fails in the first referee that draws its inputs, which leaves a mark where referees may write."""
+    mark = os.path.join(admitting._start().cache, f"opened-once-{os.getpid()}")
     once = f"""
-        if type(x) is torch.Tensor and not os.path.exists({mark}):
-            os.makedirs(os.path.dirname({mark}), exist_ok=True)
-            open({mark}, "w").close()
-            {NO_MEMORY}
+    made = torch.randn(64, 64)
+    if type(made) is torch.Tensor and not os.path.exists({mark!r}):
+        open({mark!r}, "w").close()
+        {NO_MEMORY}
+    return [made]
 """
-    verdict = admitting.judge(task(2, once), candidate())
+    source = task().source.replace("    return [torch.randn(64, 64)]\n", once)
+    try:
+        verdict = admitting.judge(Task(source, name="once"), candidate())
+        assert os.path.exists(mark)
+    finally:
+        Path(mark).unlink(missing_ok=True)
     assert verdict.correct, verdict.diagnosis
     assert admitting._idle == []  # one that has the card alone is not kept
     assert sizes(admitting) == []

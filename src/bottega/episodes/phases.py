@@ -258,7 +258,9 @@ def share_device(speaker: Speaker) -> Phases:
         return Phases()
 
     def lock() -> ModelLock:
-        if backbone.device != "cpu" and hasattr(backbone, "count_memory"):  # before the lease: a claim may wait for those who hold it
+        if backbone.device != "cpu" and hasattr(
+            backbone, "count_memory"
+        ):  # before the lease: a claim may wait for those who hold it
             backbone.count_memory(lambda held: claim(backbone.device, held, "a model"))
         return ModelLock(Phases(backbone.device), Lease(open_lease(backbone.device)))
 

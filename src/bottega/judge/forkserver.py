@@ -89,12 +89,12 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         writable: Sequence[str] = (),
         output: bool = True,
-        sends_descriptors: bool = False,
+        trusted: bool = False,
     ) -> Cell:
         """Run `entry` ("package.module:function") as `function(fds, arguments)` in a cell of its own.
 
         `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the cells' user.
-        `sends_descriptors`: whether it may hand descriptors to others, for trusted roles only.
+        `trusted`: a role of ours, which may hand descriptors to others, close its memory to them, and set alarms.
         """
         if len(fds) > _MOST_FDS:
             raise UsageError(f"{len(fds)} descriptors for one cell; at most {_MOST_FDS} can be passed")
@@ -114,7 +114,7 @@ class ForkServer:
             writable=tuple(os.path.abspath(path) for path in writable),
             output=output,
             require_sandbox=self.require_sandbox,
-            sends_descriptors=sends_descriptors,
+            trusted=trusted,
             freezer=self._freezer,
             refused=self._refused,
         )

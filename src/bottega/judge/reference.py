@@ -102,8 +102,9 @@ def randomised(model: torch.nn.Module, known: frozenset[str]) -> dict[str, torch
     state: dict[str, torch.Tensor] = {}
     done: dict[tuple[int, ...], torch.Tensor] = {}
     for name, value in model.state_dict().items():
-        key = (value.data_ptr(), *value.shape, *value.stride())
-        if value.numel() and key in done:
+        strided = value.layout is torch.strided
+        key = (value.data_ptr(), *value.shape, *value.stride()) if strided and value.numel() else (-1 - len(state),)
+        if key in done:
             state[name] = done[key].clone()
             continue
         mine = value.detach().clone()

@@ -175,9 +175,7 @@ class Session:
         try:
             self.channel = Channel(ours)
             shared = [self.machine.cache] if self.machine.cache else []
-            self.cells.append(
-                self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, sends_descriptors=True)
-            )
+            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, trusted=True))
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
@@ -213,7 +211,7 @@ class Session:
             return ShortOfMemory(f"{self.task.label}: {text}", self.admitted)
         return TaskError(f"{self.task.label}: {text}")
 
-    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, sends_descriptors: bool = False) -> Cell:
+    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, trusted: bool = False) -> Cell:
         huge = Limits(
             memory_bytes=self.machine.limits.memory_bytes,
             scratch_bytes=self.machine.limits.scratch_bytes,
@@ -227,7 +225,7 @@ class Session:
             limits=huge,
             environment={**self.machine.environment, **self.cache.environment},
             writable=[*writable, *([self.cache.path] if self.cache.path else [])],
-            sends_descriptors=sends_descriptors,
+            trusted=trusted,
         )
 
     def _tell(self, message: dict[str, Any], descriptors: list[int]) -> None:

@@ -17,6 +17,7 @@ from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is
 from bottega.judge.oracle import Oracle
 from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.terms import Terms
+from bottega.judge.widening import widest
 
 ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
@@ -196,7 +197,7 @@ def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn,
             got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
             comparison.feed_all(got, want, truth)
             if truth.is_floating_point():
-                nonfinite.append(~truth.sum().isfinite())
+                nonfinite.append(~truth.to(widest(truth.dtype)).sum().isfinite())
     nonfinite_truth = bool(torch.stack(nonfinite).any()) if nonfinite else False
     if trial.variant != "plain" and (nonfinite_truth or any(c.reference_error > _tolerable(c) for c in comparisons)):
         trial.skipped = "the reference is not accurate on it"

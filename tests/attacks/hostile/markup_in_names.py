@@ -1,6 +1,6 @@
 """Names its parameters in the terminal's markup and in Markdown and HTML, so that notes about them rewrite what a reader sees."""
 # task: relu
-# expect: faster,same,slower,ambiguous,incorrect,rejected
+# expect: same,slower,ambiguous,incorrect,rejected
 
 import torch
 from torch import nn

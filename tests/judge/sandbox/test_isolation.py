@@ -156,10 +156,10 @@ def test_it_stays_in_its_group_and_readable_and_libraries_go_on(cells):
     assert seen["readable"] == 1 and seen["subprocess"] == "fine"
 
 
-def test_only_whoever_may_sends_descriptors(server):
+def test_only_whoever_may_trusted(server):
     for may in (True, False):
         reader, writer = os.pipe()
-        cell = server.spawn("cell_entries:send_descriptors", fds=[writer], sends_descriptors=may)
+        cell = server.spawn("cell_entries:send_descriptors", fds=[writer], trusted=may)
         os.close(writer)
         with os.fdopen(reader, "rb") as said:
             error = json.loads(said.readline())["error"]

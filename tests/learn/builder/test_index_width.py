@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from large_tasks import LARGE
 from small_tasks import SMALL
 from test_triton_writer import judged, wrong
 from triton_tasks import WIDE
+from wide_tasks import LARGE
 
 from bottega.core.candidate import Language
 from bottega.core.task import Task

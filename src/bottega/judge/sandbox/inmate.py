@@ -83,7 +83,7 @@ def _confine(order: Order, user: int | None, scratch: str) -> dict[str, str]:
     if order.mode == "bare":
         missing.update(_confine_without_namespaces(order, user, scratch))
     try:
-        linux.install_filter(filter_program(sends_descriptors=order.sends_descriptors))
+        linux.install_filter(filter_program(trusted=order.trusted))
     except KeyError:
         missing["syscalls"] = f"no filter is written for the {linux.MACHINE} architecture"
     except OSError as error:

@@ -27,7 +27,7 @@ class Order:
     writable: tuple[str, ...]
     output: bool
     require_sandbox: bool
-    sends_descriptors: bool = False
+    trusted: bool = False
     """Whether it may hand descriptors to others, as the referee does."""
     freezer: bool = True
     """Whether a freezer is looked for, to stop it with."""

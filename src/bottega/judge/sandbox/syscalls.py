@@ -188,7 +188,7 @@ def _among(values: Sequence[int], answer: bytes) -> list[bytes]:
     ]
 
 
-def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = False) -> bytes:
+def filter_program(machine: str = linux.MACHINE, *, trusted: bool = False) -> bytes:
     """The filter as the kernel takes it. KeyError: no table for this architecture."""
     architecture = ARCHITECTURE[machine]
     column = 0 if machine == "x86_64" else 1
@@ -202,7 +202,7 @@ def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = Fa
         program += [_instruction(_AT_LEAST, _X32, 0, 1), _deny(errno.ENOSYS)]
     done = 0
     tables = [(DENIED, errno.EPERM), (ABSENT, errno.ENOSYS), (IGNORED, done)]
-    if not sends_descriptors:
+    if not trusted:
         tables += [(SENDING, errno.EPERM), (ALARMS, errno.ENOSYS)]
     for table, answer in tables:
         for numbers in table.values():
@@ -233,7 +233,7 @@ def filter_program(machine: str = linux.MACHINE, *, sends_descriptors: bool = Fa
     program += _block(_IOCTL[column], [_instruction(_LOAD, _low_word(1)), *_among(_TERMINAL, _deny())])
     # A parent's death could be the signal that continues a stopped child.
     refused = (_PR_TASK_PERF_EVENTS_DISABLE, linux.PR_SET_PDEATHSIG, linux.PR_SET_SECCOMP)
-    hiding = _among([linux.PR_SET_DUMPABLE], _deny(done))
+    hiding = [] if trusted else _among([linux.PR_SET_DUMPABLE], _deny(done))
     program += _block(_PRCTL[column], [_instruction(_LOAD, _low_word(0)), *_among(refused, _deny()), *hiding])
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)
