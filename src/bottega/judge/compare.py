@@ -197,7 +197,8 @@ def _exact_row(got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor) 
     own = _bits(reference) != _bits(truth.to(reference.dtype))
     first = wrong.to(torch.uint8).argmax().view(1)
     telling = _standing_out(_bits(truth))
-    return _one_row([wrong.sum(), own.sum(), telling, first, truth.index_select(0, first), got.index_select(0, first)])
+    pair = [_bits(each).index_select(0, first) for each in (truth, got)]
+    return _one_row([wrong.sum(), own.sum(), telling, first, *pair])
 
 
 def _one_row(numbers: Sequence[torch.Tensor]) -> torch.Tensor:
