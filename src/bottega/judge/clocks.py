@@ -107,7 +107,7 @@ def without_waiting(pairs: Sequence[Pair]) -> list[Pair]:
 def stolen(pairs: Sequence[Pair]) -> float:
     """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that somebody else had, and
     that makes nobody faster. Both wait a little when they are woken, so only the difference counts."""
-    more = [pair.baseline_waited - pair.candidate_waited for pair in pairs]
+    more = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
     return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS)
 
 
