@@ -47,7 +47,9 @@ def serve(orders: socket.socket, judge: int) -> None:
     if os.getppid() != judge:
         return
     absent = [name for name in PRELOADED if not _importable(name)]
-    if os.environ.get(COMPILES):
+    if os.environ.get(COMPILES) and not os.path.exists(
+        "/dev/nvidiactl"
+    ):  # there it asks for devices: no fork could use them then
         load_torch_compiler()
     if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
         warm_compilers()
