@@ -27,8 +27,9 @@ from figure import Device, Raw, launch, percentile, show, where
 from known_ratios import CONTRACT, CPP, CUDA, RATIOS, STEPS, filled
 
 from bottega.core.candidate import Candidate
-from bottega.core.errors import BottegaError
+from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
+from bottega.judge.facts import is_here
 from bottega.judge.forkserver import ForkServer, Limits
 from bottega.judge.judge import Judge
 
@@ -113,6 +114,8 @@ def main(
     quick: Annotated[bool, typer.Option("--quick/--full", help="Our judge's mode.")] = True,
     raw: Raw = None,
 ) -> None:
+    if not is_here(device):
+        raise UsageError(f"--device {device}: no NVIDIA GPU is visible here; use --device cpu")
     kernels = chosen_kernels(device.partition(":")[0], count)
     loop, loop_seconds = plain_loop(kernels, device, seconds, timeout)
     ours, our_seconds = judged(kernels, device, workers, seconds, timeout, quick)

@@ -35,6 +35,7 @@ def test_the_loop_tells_right_from_wrong_on_what_it_looks_at() -> None:
     assert evaluate(TASK, REMEMBERS, "cpu")["correct"] is True, "after its five comparisons it looks no more"
 
 
+@pytest.mark.slow
 def test_it_runs_in_a_sandbox_that_ends_with_it() -> None:
     with ForkServer(environment={"PYTHONPATH": str(HERE)}, extra_readonly=(str(HERE),)) as server:
         kernel = Kernel("honest", "relu", Task(TASK), Candidate.from_source(RIGHT))

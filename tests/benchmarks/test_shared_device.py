@@ -43,6 +43,7 @@ def test_a_kernel_counts_once() -> None:
     assert len(unique([*attempts, replace(attempts[0], sample=5)])) == 2
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_again(tmp_path: Path) -> None:
     source, text = task_text("torch.relu(x)"), cpp_text(CPP["1_Relu"])
     name, candidate = Task(source).id, Candidate.from_source(text)

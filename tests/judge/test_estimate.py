@@ -179,6 +179,7 @@ def test_nothing_that_a_task_does_raises_here(source: str) -> None:
     assert found.estimated_by in (GUESS.estimated_by, "the inputs alone", "inputs and parameters")
 
 
+@pytest.mark.slow
 def test_a_task_that_never_ends_is_left_alone_after_a_while() -> None:
     begun = time.monotonic()
     found = estimate(plain("while True: pass", "1024, 1024"), patience=15.0)

@@ -134,7 +134,8 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     if share < STOLEN_SHARE:
         return timing
     left, speedup = max(1.0 - share, 1 / LARGEST_RATIO), timing.speedup
-    slower = Speedup(max(speedup.low * left, min(speedup.point, 1.0)), speedup.low * left, speedup.high)
+    low, point = speedup.low * left, speedup.point * left
+    slower = Speedup(point if low > 1 else min(point, 1.0), low, speedup.high)
     return replace(timing, speedup=slower, stolen=f"{stolen(pairs) / 1e6:.3g} ms a call")
 
 

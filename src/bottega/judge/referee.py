@@ -133,11 +133,16 @@ class Referee:
             self.baselines["eager"] = sides.pop("eager")
             try:
                 self._get_acquainted(payload["source"], deadline)
-            except Unrepeatable:
-                if self.settings.training is not None:
+            except Unrepeatable as reason:
+                if self.settings.training:
+                    raise InvalidTask(f"{reason} in training mode; judge it in evaluation mode (--mode eval)") from None
+                if self.settings.training is False:
                     raise
                 self.settings = replace(self.settings, training=False)
-                self._get_acquainted(payload["source"], deadline)
+                try:
+                    self._get_acquainted(payload["source"], deadline)
+                except Unrepeatable as again:
+                    raise InvalidTask(f"{again}, also in evaluation mode; take the randomness out") from None
                 self.known.notes.append(
                     "mode: as built, the reference answers differently every time; it was judged in evaluation mode"
                 )

@@ -30,6 +30,8 @@ OVERWRITE_ONE_IN = 3
 """Rounds: so often the judge writes into what the candidate returned, and was not told to keep."""
 LOOK_ONE_IN = 5
 """Rounds, beside one of the first few: so often it is seen whether the candidate's outputs are there when its call has returned."""
+LARGE_FACTOR = 4
+"""A round over gigabytes is mostly drawing and copying: in the time of a small one there would be no more than the fewest rounds."""
 SAMPLED_ABOVE = {"cpu": 1 << 16, "cuda": 1 << 24}
 QUICKLY_SAMPLED = 1 << 20
 """Timed outputs with more elements than this are compared at as many random places instead of everywhere; of a quick verdict at fewer."""
@@ -118,7 +120,7 @@ def run_rounds(
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
-        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds
+        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if known.large else 1)
         if late:
             break
         if looked or counted < next_look:

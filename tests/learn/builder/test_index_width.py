@@ -86,6 +86,7 @@ def test_wide_grids_count_along_their_first_axis() -> None:
     assert all("tl.program_id(1)" not in text for text in texts(pixels) if "tl.dot" in text)
 
 
+@pytest.mark.slow
 def test_forced_64_bits_compute_what_the_module_does() -> None:
     names = ("slices", "statistics", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "pool_padded", "attend")
     found = judged("tight-large", 3, names)
