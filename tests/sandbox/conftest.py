@@ -1,4 +1,4 @@
-"""One fork server for all tests of the sandbox, with `cell_entries` and `working_entries` importable inside the cells."""
+"""One fork server for all tests of the sandbox, with `sandbox_entries` and `working_entries` importable inside the cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = str(Path(__file__).parent)
 
 
 class Cells:
-    """Runs an entry (of `cell_entries`, unless it names its module) and reads what it said."""
+    """Runs an entry (of `sandbox_entries`, unless it names its module) and reads what it said."""
 
     def __init__(self, server: ForkServer) -> None:
         self.server = server
@@ -23,7 +23,7 @@ class Cells:
     def start(self, entry: str, fds=(), **options):
         reader, writer = os.pipe()
         try:
-            cell = self.server.spawn(entry if ":" in entry else f"cell_entries:{entry}", fds=(writer, *fds), **options)
+            cell = self.server.spawn(entry if ":" in entry else f"sandbox_entries:{entry}", fds=(writer, *fds), **options)
         except BaseException:
             os.close(reader)
             raise

@@ -1,4 +1,4 @@
-"""What tries to work on while its cell is stopped. Entries as in `cell_entries`; `fds[1]` is a file that the test maps too: a counter that
+"""What tries to work on while its cell is stopped. Entries as in `sandbox_entries`; `fds[1]` is a file that the test maps too: a counter that
 somebody raises, or a buffer that somebody fills, says who is awake."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 
-from cell_entries import say
+from sandbox_entries import say
 
 BUFFER = 2 << 20
 """Two mebibytes, given a thousand times: the longest read there is."""

@@ -29,7 +29,7 @@ def server():
 
 def start(server: ForkServer, entry: str, **arguments):
     reader, writer = os.pipe()
-    cell = server.spawn(f"cell_entries:{entry}", fds=[writer], arguments=arguments)
+    cell = server.spawn(f"sandbox_entries:{entry}", fds=[writer], arguments=arguments)
     os.close(writer)
     return cell, os.fdopen(reader, "rb")
 
@@ -148,7 +148,7 @@ def test_many_descriptors_and_large_arguments_arrive(server):
     reader, writer = os.pipe()
     null = os.open("/dev/null", os.O_RDONLY)
     text = "x" * 3_000_000
-    cell = server.spawn("cell_entries:describe", fds=[writer, *[null] * 200], arguments={"text": text})
+    cell = server.spawn("sandbox_entries:describe", fds=[writer, *[null] * 200], arguments={"text": text})
     os.close(writer)
     os.close(null)
     with os.fdopen(reader, "rb") as said:
@@ -156,9 +156,9 @@ def test_many_descriptors_and_large_arguments_arrive(server):
     assert cell.wait(20).code == 0
     assert len(told["passed"]) == 201 and told["arguments"]["text"] == text
     with pytest.raises(UsageError, match="at most"):
-        server.spawn("cell_entries:describe", fds=[0] * 300)
+        server.spawn("sandbox_entries:describe", fds=[0] * 300)
     with pytest.raises(UsageError, match="pickled"):
-        server.spawn("cell_entries:describe", arguments={"lock": threading.Lock()})
+        server.spawn("sandbox_entries:describe", arguments={"lock": threading.Lock()})
 
 
 def test_a_killed_server_is_started_again_and_its_cells_are_lost():
@@ -187,7 +187,7 @@ def test_killing_the_judge_leaves_nobody(modes):
         from bottega.sandbox.fork_server import ForkServer
         server = ForkServer(environment={{"PYTHONPATH": {ENTRIES!r}}}, modes={modes!r})
         reader, writer = os.pipe()
-        kept = [server.spawn("cell_entries:" + name, fds=[writer]) for name in ("ignore_everything", "spin", "leave_daemon", "count")]
+        kept = [server.spawn("sandbox_entries:" + name, fds=[writer]) for name in ("ignore_everything", "spin", "leave_daemon", "count")]
         kept[1].freeze()
         time.sleep(0.3)
         print("up", flush=True)
@@ -215,7 +215,7 @@ def test_closing_ends_everything_and_a_closed_server_says_so():
         server.close()
     assert cell.wait(0).reason == "killed" and gone(below)
     with pytest.raises(SandboxError, match="closed"):
-        server.spawn("cell_entries:describe")
+        server.spawn("sandbox_entries:describe")
 
 
 def test_a_required_sandbox_that_cannot_be_had_is_refused_by_name():
@@ -247,5 +247,5 @@ def test_without_name_spaces_the_report_names_what_is_missing():
             told = json.loads(said.readline())
         assert all(told.values()), told
         limits = Limits(memory_bytes=600 << 20)
-        ended = server.spawn("cell_entries:hog_memory", fds=[os.open("/dev/null", os.O_WRONLY)], limits=limits).wait(60)
+        ended = server.spawn("sandbox_entries:hog_memory", fds=[os.open("/dev/null", os.O_WRONLY)], limits=limits).wait(60)
         assert ended is not None and ended.reason == "memory"

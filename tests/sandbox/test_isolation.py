@@ -45,7 +45,7 @@ def test_no_secret_of_the_environment_crosses(monkeypatch, tmp_path):
     here = os.path.dirname(__file__)
     reader, writer = os.pipe()
     with ForkServer(environment={"PYTHONPATH": here, "GREETING": "hello"}) as own, os.fdopen(reader, "rb") as said:
-        cell = own.spawn("cell_entries:describe", fds=[writer], environment={"ONLY_HERE": "1"})
+        cell = own.spawn("sandbox_entries:describe", fds=[writer], environment={"ONLY_HERE": "1"})
         os.close(writer)
         seen = json.loads(said.readline())
         cell.kill()
@@ -92,7 +92,7 @@ def test_extra_folders_can_be_read_and_writable_ones_written(cells, tmp_path):
     reader, writer = os.pipe()
     with ForkServer(environment={"PYTHONPATH": os.path.dirname(__file__)}, extra_readonly=[str(shown)]) as own:
         arguments = {"read": [str(shown / "data"), str(tmp_path / "other")], "write": [str(shown), str(cache)]}
-        cell = own.spawn("cell_entries:read_and_write", fds=[writer], arguments=arguments, writable=[str(cache)])
+        cell = own.spawn("sandbox_entries:read_and_write", fds=[writer], arguments=arguments, writable=[str(cache)])
         os.close(writer)
         with os.fdopen(reader, "rb") as said:
             seen = json.loads(said.readline())
@@ -159,7 +159,7 @@ def test_it_stays_in_its_group_and_readable_and_libraries_go_on(cells):
 def test_only_whoever_may_trusted(server):
     for may in (True, False):
         reader, writer = os.pipe()
-        cell = server.spawn("cell_entries:send_descriptors", fds=[writer], trusted=may)
+        cell = server.spawn("sandbox_entries:send_descriptors", fds=[writer], trusted=may)
         os.close(writer)
         with os.fdopen(reader, "rb") as said:
             error = json.loads(said.readline())["error"]

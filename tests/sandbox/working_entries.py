@@ -1,4 +1,4 @@
-"""Honest work for a cell: compilers, threads, torch, and a GPU with what belongs to it. Entries as in `cell_entries`."""
+"""Honest work for a cell: compilers, threads, torch, and a GPU with what belongs to it. Entries as in `sandbox_entries`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 
-from cell_entries import say
+from sandbox_entries import say
 
 _BUSY = """
 extern "C" double busy(long n) { double x = 1.0; for (long i = 0; i < n; ++i) x = x * 1.0000001 + 1e-9; return x; }
