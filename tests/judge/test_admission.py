@@ -63,7 +63,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         judge = Judge("cpu", workers=2, timeout=60, quick=True, timed=False, memory_gb=4)
-        judge._start()
+        judge._pool.machine()
     with judge:
         yield judge
 
@@ -71,24 +71,24 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
 @pytest.fixture
 def admitting(wide: Judge, card: PretendCard) -> Iterator[Judge]:
     """The one judge of this module, with a ledger as if it were on a GPU."""
-    wide._give_way(1 << 60)
-    for session in wide._idle:
+    wide._pool.free_memory(1 << 60)
+    for session in wide._pool.idle:
         session.close()
-    wide._idle.clear()
-    wide._admission = MemoryAdmission(MemoryLedger("cuda:0", card), wide._give_way, lambda: wide._closed)
+    wide._pool.idle.clear()
+    wide._pool.admission = MemoryAdmission(MemoryLedger("cuda:0", card), wide._pool.free_memory, lambda: wide._pool.closed)
     yield wide
-    for session in wide._idle:
+    for session in wide._pool.idle:
         session.close()
-    wide._idle.clear()
-    while wide._spares:
-        wide._give_way(1 << 60)
-    wide._admission = None
+    wide._pool.idle.clear()
+    while wide._pool.spares:
+        wide._pool.free_memory(1 << 60)
+    wide._pool.admission = None
 
 
 def sizes(judge: Judge) -> list[int]:
     """What sessions have claimed; spare processes apart."""
-    assert judge._admission is not None
-    return sorted(entry.size for entry in judge._admission.ledger.state().held if entry.size != CONTEXT_BYTES)
+    assert judge._pool.admission is not None
+    return sorted(entry.size for entry in judge._pool.admission.ledger.state().held if entry.size != CONTEXT_BYTES)
 
 
 def test_an_open_task_has_claimed_what_it_was_estimated_to_need(admitting: Judge) -> None:
@@ -104,8 +104,8 @@ def test_idle_tasks_make_room_the_one_unused_for_longest_first(admitting: Judge,
     card.set(int(7 * GIB), 0)  # three small tasks
     for factor in (2, 3, 4, 5):
         assert admitting.judge(task(factor), candidate(factor)).correct
-    assert {session.task.name for session in admitting._idle} <= {"times 3", "times 4", "times 5"}
-    assert "times 5" in {session.task.name for session in admitting._idle}
+    assert {session.task.name for session in admitting._pool.idle} <= {"times 3", "times 4", "times 5"}
+    assert "times 5" in {session.task.name for session in admitting._pool.idle}
 
 
 def test_a_judge_that_does_nothing_gives_way_to_another_process(admitting: Judge, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_judge_that_does_nothing_gives_way_to_another_process(admitting: Judge
         assert other.said(60) == "held"
     finally:
         other.kill()
-    assert admitting._idle == []
+    assert admitting._pool.idle == []
 
 
 def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge
         assert other.said(60) == "held"  # after the verdict, not before
         thread.join(60)
         assert found == [True]
-        assert admitting._idle == []
+        assert admitting._pool.idle == []
     finally:
         other.kill()
 
@@ -152,7 +152,7 @@ def test_a_task_that_finds_no_memory_is_tried_alone_and_then_refused(admitting: 
     assert verdict.outcome == "invalid_task"
     assert "does not fit the memory of the empty card, 26 GB" in verdict.diagnosis
     assert "\n" not in verdict.diagnosis
-    assert admitting._idle == []  # the other one had to go for the second try
+    assert admitting._pool.idle == []  # the other one had to go for the second try
     assert sizes(admitting) == []
 
 
@@ -170,7 +170,7 @@ def test_nobody_is_blamed_where_strangers_hold_the_card(
 
 def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
     """It fails in the first controller that draws its inputs, which leaves a mark where referees may write."""
-    mark = os.path.join(admitting._start().cache, f"opened-once-{os.getpid()}")
+    mark = os.path.join(admitting._pool.machine().cache, f"opened-once-{os.getpid()}")
     once = f"""
     made = torch.randn(64, 64)
     if type(made) is torch.Tensor and not os.path.exists({mark!r}):
@@ -185,7 +185,7 @@ def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admittin
     finally:
         Path(mark).unlink(missing_ok=True)
     assert verdict.correct, verdict.diagnosis
-    assert admitting._idle == []  # one that has the card alone is not kept
+    assert admitting._pool.idle == []  # one that has the card alone is not kept
     assert sizes(admitting) == []
 
 

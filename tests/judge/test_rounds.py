@@ -12,7 +12,7 @@ from bottega.judge import evaluation
 from bottega.judge.clocks import TimedPair
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, timed_call
-from bottega.judge.runner import RunnerFailed
+from bottega.judge.worker_link import RunnerFailed
 
 MILLISECOND = 1_000_000
 

@@ -15,7 +15,8 @@ from functools import partial
 
 from bottega.judge.failure import bounded
 from bottega.judge.lease import Lease
-from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.runner import Runner
+from bottega.judge.worker_link import RunnerFailed
 
 LOOK_SECONDS = 0.01
 """How soon it is seen that a timer waits."""

@@ -30,9 +30,10 @@ from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, one_line, release
-from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile, Unrepeatable, fresh, of_reference, profile_task
+from bottega.judge.worker_link import RunnerFailed
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed, payload_descriptor, read_payload
 from bottega.sandbox.control import ProcessControl
 

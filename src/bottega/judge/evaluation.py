@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import SandboxError
 from bottega.core.foreign_text import printable, words_of
 from bottega.judge.arena import Arena
 from bottega.judge.budget import StageTimes, TimeBudget
@@ -30,10 +30,11 @@ from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
-from bottega.judge.runner import Runner, RunnerFailed, on_all_cores
+from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
 from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, roundings, run_trial
+from bottega.judge.worker_link import RunnerFailed
 
 WARM_UP_ROUNDS = 2
 QUICK_WARM_UP_ROUNDS = 1
@@ -93,7 +94,7 @@ class Evaluation:
             self._stages()
         except RunnerFailed as failure:
             self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
-        except JudgeError:  # its supervisor does not answer, as `Runner` has it in a turn
+        except SandboxError:  # its supervisor does not answer
             self.found["failure"] = {"kind": "died", "text": ""}
         except torch.OutOfMemoryError:
             self.found["failure"] = {"kind": "failure", **REFERENCE_OUT_OF_MEMORY}

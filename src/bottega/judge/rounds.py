@@ -11,12 +11,13 @@ from statistics import median
 import torch
 
 from bottega.judge.call_options import CallOptions
+from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
 from bottega.judge.inputs import InputSet, flat
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import index_text
-from bottega.judge.runner import CallRecord, Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import decided, narrow
@@ -31,6 +32,7 @@ from bottega.judge.trials import (
     may_overwrite,
     pair_outputs,
 )
+from bottega.judge.worker_link import RunnerFailed
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
 """Rounds: so often a runner is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for

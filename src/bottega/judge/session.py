@@ -10,99 +10,27 @@ import os
 import pickle
 import socket
 import time
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from bottega.core.errors import JudgeError, SandboxError, TaskError
+from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.judge.admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.lease import open_lease
-from bottega.judge.machine import Machine, end_sandboxes, holding_lease
+from bottega.judge.machine import Machine, end_sandboxes
 from bottega.judge.memory_need import MemoryEstimate
 from bottega.judge.settings import Settings
+from bottega.judge.worker_process import WorkerProcess
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
 from bottega.sandbox.fork_server import Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 
-ENDING_SECONDS = 0.2
-"""From a process's last word to its end, when it ends by itself."""
 GRACE_SECONDS = 3.0
 OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time when it is brought up."""
-START_SECONDS = 60.0
 TASK_SHARE_SECONDS = 240.0
 """What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
-
-
-@dataclass
-class WorkerProcess:
-    """A fresh process for a candidate, and the ends by which it is driven."""
-
-    machine: Machine
-    sandbox: Sandbox
-    end: socket.socket
-
-    @classmethod
-    def start(cls, machine: Machine) -> WorkerProcess:
-        """Start one and wait until it is ready. On a CPU a process that comes up takes the timer's cores, on a GPU its context disturbs
-        the timer: so it does not do so beside one."""
-        if machine.device != "cpu":
-            worker = cls._start(machine)
-            with holding_lease(machine, "starting_or_stopping"):
-                worker._wake()
-            return worker
-        with holding_lease(machine, "shared"):
-            worker = cls._start(machine)
-            worker._wake()
-            return worker
-
-    @classmethod
-    def _start(cls, machine: Machine) -> WorkerProcess:
-        ours, theirs = channel_pair()
-        try:
-            sandbox = machine.server.spawn(
-                "bottega.judge.worker:main",
-                fds=[theirs.fileno()],
-                arguments={"device": machine.device},
-                limits=machine.limits,
-                environment=machine.environment,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        worker = cls(machine, sandbox, ours)
-        worker._hear()
-        return worker
-
-    def _wake(self) -> None:
-        with suppress(ChannelClosed):  # then nothing is heard either
-            Channel(self.end).send({"do": "wake"})
-        self._hear()
-
-    def _hear(self) -> None:
-        try:
-            Channel(self.end).receive(time.monotonic() + START_SECONDS)
-        except (ChannelClosed, DeadlinePassed, ProtocolError):
-            self.end.close()
-            ended = self.sandbox.wait(ENDING_SECONDS)
-            self.sandbox.kill()
-            self.sandbox.control.close()
-            last = (ended.output if ended else "").strip().splitlines()[-1:]
-            raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
-
-    def stop(self, patience: float = 0.0, *, at_once: bool = False) -> SandboxExit | None:
-        """How it ended, if it ended by itself, for which there is some patience; whatever is left of it is killed."""
-        ended = self.sandbox.wait(patience)
-        if ended is None:
-            end_sandboxes(self.machine, [self.sandbox], at_once)
-        self.end.close()
-        self.sandbox.control.close()
-        return ended
 
 
 class Session:

@@ -16,26 +16,25 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
-from bottega.sandbox import free_cores, linux, messages, tree
+from bottega.sandbox import linux, messages, reserved_cores, tree
 from bottega.sandbox.child import close_all_but
-from bottega.sandbox.compilers import COMPILES, load_torch_compiler, warm_compilers
 from bottega.sandbox.freezer import Freezer, remove_leftovers
 from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.supervisor import run_supervisor
 
-PRELOADED = ("numpy", "torch", "triton", "triton.language", "bottega.judge.worker", "bottega.judge.controller")
 MOST_DESCRIPTORS = 250
 """What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
-def serve(requests: socket.socket, judge: int) -> None:
-    """Fork sandboxes until the judge closes its end or dies.
+def serve(requests: socket.socket, parent: int, preload: Sequence[str], prepare: str) -> None:
+    """Import the modules in `preload`, call `prepare` ("module:function", or empty), then fork sandboxes until the parent closes its end or dies.
 
-    The judge's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
+    The parent's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
@@ -43,16 +42,13 @@ def serve(requests: socket.socket, judge: int) -> None:
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     with contextlib.suppress(OSError):
-        poll.register(os.pidfd_open(judge), select.POLLIN)
-    if os.getppid() != judge:
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    if os.getppid() != parent:
         return
-    absent = [name for name in PRELOADED if not _importable(name)]
-    if os.environ.get(COMPILES) and not os.path.exists(
-        "/dev/nvidiactl"
-    ):  # there it asks for devices: no fork could use them then
-        load_torch_compiler()
-    if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
-        warm_compilers()
+    absent = [name for name in preload if not _importable(name)]
+    if prepare:
+        module, _, name = prepare.partition(":")
+        getattr(importlib.import_module(module), name)()
     remove_leftovers()
     gc.collect()
     gc.freeze()
@@ -90,8 +86,8 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
         os.setsid()
         with os.fdopen(request_file, "rb") as file:
             request: SpawnRequest = pickle.load(file)
-        if request.device != "cpu":
-            free_cores.keep_off()
+        if request.reserved_cores:
+            reserved_cores.reserve(request.reserved_cores)
         freezer = _freezer_for(request)
         _enter_namespaces(request)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of credentials would have cleared it

@@ -1,8 +1,7 @@
-"""Compilers that every candidate for a GPU needs, made ready once in the fork server: Triton's first kernel in a process takes
-many times as long as its second, for it reads all of Triton to know its version, and builds a module of its own.
+"""What the judge's fork server imports and prepares before it forks: torch, Triton, the worker, and warm compilers.
 
-Nothing here initialises a device, and only this file's kernel is compiled. What fails is left to the candidate's process, which
-meets it again.
+The first Triton kernel of a process takes many times as long as the second: Triton hashes its own sources and builds a helper module. Nothing
+here initialises a device, and only this file's kernel is compiled. An error here is ignored: a process that needs the compiler meets it again.
 """
 
 from __future__ import annotations
@@ -10,17 +9,31 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import sys
 import tempfile
 
+PRELOADED = ("numpy", "torch", "triton", "triton.language", "bottega.judge.worker", "bottega.judge.controller")
+REQUIRED = ("torch",)
+PREPARE = "bottega.judge.preload:prepare"
+"""Called in the fork server after the imports."""
+
 COMPILES = "BOTTEGA_COMPILES"
-"""Set in the fork server's environment where baselines are compiled. To import torch's compiler takes seconds, in every process that
-was not forked with it."""
+"""Set in the fork server's environment where baselines are compiled. Importing torch's compiler takes seconds in every process that was not
+forked with it."""
 TORCH_COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile")
 
 
+def prepare() -> None:
+    gpu = os.path.exists("/dev/nvidiactl")
+    if os.environ.get(COMPILES) and not gpu:  # with a GPU it asks for devices, and a fork could not use them any more
+        load_torch_compiler()
+    if gpu and "triton" in sys.modules:
+        warm_compilers()
+
+
 def load_torch_compiler() -> None:
-    """Import it, and have it read all of torch and of Triton once to know their versions: every compilation asks for these."""
-    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # whoever asks for a GPU must not wake the driver here
+    """Import it, and compute the hashes of torch and Triton once, which every compilation asks for."""
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # asking for a GPU must not initialise the driver here
     with contextlib.suppress(Exception):
         for name in TORCH_COMPILER:
             importlib.import_module(name)
@@ -40,7 +53,7 @@ def warm_compilers() -> None:
 
 @contextlib.contextmanager
 def _cache_in(folder: str):  # type: ignore[no-untyped-def]
-    """Triton keeps what it builds here, for as long as it is being loaded."""
+    """Have Triton cache its builds in `folder`."""
     before = os.environ.get("TRITON_CACHE_DIR")
     os.environ["TRITON_CACHE_DIR"] = folder
     try:
@@ -60,20 +73,20 @@ def _warm_triton() -> None:
     from triton.compiler import ASTSource
 
     @triton.jit  # type: ignore[untyped-decorator]
-    def nothing_much(x, y, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    def small_kernel(x, y, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         inside = places < count
         values = tl.load(x + places, mask=inside, other=0.0)
         tl.store(y + places, values * tl.sum(values, axis=0), mask=inside)
 
     signature = {"x": "*fp32", "y": "*fp32", "count": "i32", "BLOCK": "constexpr"}
-    triton.compile(ASTSource(nothing_much, signature, {(3,): 256}), target=GPUTarget("cuda", 90, 32))
+    triton.compile(ASTSource(small_kernel, signature, {(3,): 256}), target=GPUTarget("cuda", 90, 32))
     CudaUtils()
-    CudaUtils.__init__ = _done_already  # every driver object would build the module again, for one that is there
+    CudaUtils.__init__ = _already_initialised  # every driver object would build the module again
 
 
-def _done_already(self: object) -> None:
-    """The one object of this class has all it needs."""
+def _already_initialised(self: object) -> None:
+    """The class is a singleton, and its one object is complete."""
 
 
 def _warm_nvrtc() -> None:
