@@ -16,7 +16,7 @@ import torch
 
 from bottega.compiler.builder import Builder, techniques_of, understand
 from bottega.compiler.layers.kept import KEPT, Layer
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.compiler.style import Style
 from bottega.core.task import Task
@@ -142,7 +142,7 @@ def test_layers_are_called_by_name_and_those_that_we_compute_are_ours(name: str,
     reference = theirs.Model()
     short = shortened(source, given.source)
     assert len(short) < len(source) and "class ModelNew(Model):" in short
-    for number, text in enumerate((source, completed(short, given.source))):
+    for number, text in enumerate((source, linked(short, given.source))):
         file = imported(text, tmp_path, f"kept_{number}")
         new = file.ModelNew()
         assert list(new.state_dict()) == list(reference.state_dict())
@@ -150,7 +150,7 @@ def test_layers_are_called_by_name_and_those_that_we_compute_are_ours(name: str,
         for mine, other in zip(list(new.modules())[1:], list(reference.modules())[1:], strict=True):
             assert isinstance(mine, type(other)) and (type(mine) is type(other)) != (type(other).__name__ in ours)
             assert type(mine) is type(other) or type(mine).__module__ == file.__name__
-    assert shortened(completed(short, given.source), given.source) == short
+    assert shortened(linked(short, given.source), given.source) == short
 
 
 def test_a_layer_that_is_not_ours_gives_what_it_gave(tmp_path: Path) -> None:
@@ -207,6 +207,6 @@ def test_our_class_has_another_name_where_the_task_has_one_of_its_own(
     given = task(layers, imports=imports, before=before)
     source = kept(given)
     assert "class TritonConv2d(nn.Conv2d):" in source and "class Conv2d(nn.Conv2d)" not in source
-    for number, text in enumerate((source, completed(shortened(source, given.source), given.source))):
+    for number, text in enumerate((source, linked(shortened(source, given.source), given.source))):
         new = imported(text, tmp_path, f"kept_named_{number}").ModelNew()
         assert type(new.conv).__name__ == "TritonConv2d" and getattr(new, "table", 3) == 3

@@ -128,7 +128,7 @@ def kept(frame: Frame, layers: tuple[Layer, ...], style: Style, task: Task) -> F
 
 
 def _names(task: Task) -> frozenset[str]:
-    """Every name that the task's file uses or binds: a shortened answer is completed with pieces of it."""
+    """Every name that the task's file uses or binds: a shortened answer is linked with pieces of it."""
     tree = parsed(task.source, task.label)
     found = {name for statement in tree.body for name in binds(statement)}
     for node in ast.walk(tree):

@@ -14,7 +14,7 @@ from bottega.compiler.layers.pattern import applies
 from bottega.compiler.layers.rewrite import Network, read, rewritten
 from bottega.compiler.layers.techniques import CAPTURED, LAYERS
 from bottega.compiler.layers.whole import KINDS, written
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.steps import Refusal, Step
 from bottega.compiler.style import Style
 from bottega.core.candidate import Candidate
@@ -77,5 +77,5 @@ class _Steps:
         return tuple(kind for kind in kinds if any(call.kind == kind for call in mine))
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
-        whole = completed(source, self.task.source) if self.style.plain else source
+        whole = linked(source, self.task.source) if self.style.plain else source
         return Candidate(whole, "triton", self.task.name, parent)
