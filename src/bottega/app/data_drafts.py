@@ -39,12 +39,6 @@ def drafts_command(
     language: Annotated[
         str | None, typer.Option("--language", help="cpp, triton or cuda; cpp on a CPU, triton on a GPU.")
     ] = None,
-    plain: Annotated[
-        bool | None,
-        typer.Option(
-            "--plain/--free", help="In one plain hand, with the shelf's parts in Triton; so in Triton unless you say."
-        ),
-    ] = None,
     processes: Annotated[int, typer.Option("--processes", help="That trace and write side by side.")] = 2,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one task.")] = 60.0,
 ) -> None:
@@ -70,9 +64,7 @@ def drafts_command(
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
-    with Classrooms(
-        Appointment(BUILDER, {"plain": chosen == "triton" if plain is None else plain}), processes, timeout
-    ) as room:
+    with Classrooms(Appointment(BUILDER), processes, timeout) as room:
         drawn = asyncio.run(_drawn(room, every, chosen, drafts))
     kept = [(task, one) for task, one in zip(every, drawn) if one.drafts]
     for task, one in zip(every, drawn):

@@ -17,7 +17,6 @@ BUILDER = "bottega.compiler.builder:Builder"
 PARTS_BUILDER = "bottega.compiler.library_builder:PartsBuilder"
 BUILDERS = {
     "builder": Appointment(BUILDER),
-    "plain": Appointment(BUILDER, {"plain": True}),
     "parts": Appointment(PARTS_BUILDER),
 }
 TEACHERS = (*BUILDERS, "llm")
@@ -30,7 +29,7 @@ def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
 
 
 def family_of(teacher: str) -> str:
-    """The program behind a teacher's name on the command line: the builder is one in either style."""
+    """The program behind a teacher's name on the command line: the builder is one, whether it writes all steps or the last."""
     return "builder" if teacher in BUILDERS else teacher
 
 

@@ -238,8 +238,6 @@ async def _run(
     from bottega.episodes.optimise import Stop, optimise
     from bottega.skills.home import open_library
 
-    # In Triton always: the shelf's parts, which measure best, are that style's.
-    plain = commission.settings.style == "terse" or commission.settings.language == "triton"
     stop, loop = Stop(), asyncio.get_running_loop()
 
     def ring() -> None:
@@ -265,7 +263,7 @@ async def _run(
             cards,
             stop,
             display.hear,
-            CompilerDrafts(plain, drafting_seconds(commission.caps.seconds)),
+            CompilerDrafts(drafting_seconds(commission.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

@@ -1,7 +1,7 @@
 """Cards put to the gate with a teacher: kernels with a technique against kernels without it, on a task and on a sibling.
 
-The card is the library's own with the kernel at hand as its example. Every attempt of the gate is a fresh kernel of another seed and a
-fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
+The card is the library's own with the kernel at hand as its example. Every attempt of the gate has another seed, for teachers that vary,
+and a fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
 lie in the library beside the data, and a proof that was stopped goes on from there.
 """
 
