@@ -88,7 +88,7 @@ class Author:
         return f"{self.terms[place % count]}_{self.words[place // count // count]}_{self.terms[place // count % count]}"
 
     def card(self, number: int) -> Any:
-        from bottega.core.skill import DEVICES, LANGUAGES, Conditions, Provenance, Skill, State
+        from bottega.core.skill import DEVICES, LANGUAGES, Conditions, Provenance, Skill, SkillState
 
         if number % TWINS == TWINS - 1:
             return replace(self.card(number - TWINS // 2), name=self.name(number), anchor=self.models[0].anchor)
@@ -111,7 +111,7 @@ class Author:
             effect=said[-3],
             failures=tuple(said[-2:]),
             provenance=Provenance("synthetic", str(number)),
-            state=State.ADMITTED if draw.random() < 0.9 else State.PROPOSED,
+            state=SkillState.ADMITTED if draw.random() < 0.9 else SkillState.PROPOSED,
         )
 
 

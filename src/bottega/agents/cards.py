@@ -12,7 +12,7 @@ from typing import Any
 
 from bottega.agents.answers.fences import blocks
 from bottega.core.candidate import Language
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.core.task import Task
 
 LONGEST = 100_000
@@ -83,7 +83,7 @@ def card_data(data: dict[str, Any], task: Task, language: Language, device: str,
     card["devices"] = card.get("devices") or [device]
     claimed = gain if math.isfinite(gain) and gain > 0 else None
     card["provenance"] = {"origin": "summary", "source": task.label[:400], "task": task.id, "claimed_speedup": claimed}
-    card["state"] = State.PROPOSED
+    card["state"] = SkillState.PROPOSED
     return card
 
 

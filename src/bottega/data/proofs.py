@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from bottega.core.candidate import Candidate, Language
 from bottega.core.errors import BottegaError, CardError, JudgeError
-from bottega.core.skill import Provenance, Skill, State
+from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.cards import Shelf
@@ -105,7 +105,7 @@ def adapted(card: Skill, claim: Claim, source: str, before: str, device_kind: st
         devices=(device_kind,),
         provenance=Provenance(ORIGIN, teacher, claim.task_id, round(claim.gain, 4)),
         version=1,
-        state=State.PROPOSED,
+        state=SkillState.PROPOSED,
         reason="",
     )
     return admit_data(made.to_json(), made.name)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import DEVICES, LANGUAGES, Skill, State
+from bottega.core.skill import DEVICES, LANGUAGES, Skill, SkillState
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
 from bottega.skills.store import Store
@@ -23,7 +23,7 @@ OVERSAMPLE = 8
 
 @dataclass(frozen=True)
 class Filter:
-    states: tuple[State, ...] = (State.ADMITTED,)
+    states: tuple[SkillState, ...] = (SkillState.ADMITTED,)
     language: str | None = None
     device: str | None = None
     scope: str | None = None
@@ -48,7 +48,7 @@ class Filter:
         ]
 
 
-EVERY_STATE = tuple(State)
+EVERY_STATE = tuple(SkillState)
 
 
 @dataclass(frozen=True)
