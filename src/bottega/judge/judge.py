@@ -160,20 +160,20 @@ class Judge:
             return replace(verdict, sandbox=sandbox, stages_s={**opening, **verdict.stages_s})
 
     def _blamed(self, error: TaskError | JudgeError, admitted: AdmittedTask | None) -> TaskError | JudgeError:
-        """The error itself, or for a task that has the card alone and finds too little memory, how much it needs."""
+        """The error itself, or for a task that has the GPU alone and finds too little memory, how much it needs."""
         if admitted is None or self._pool.admission is None or isinstance(error, JudgeError) or not out_of_memory(str(error)):
             return error
         return self._pool.admission.refusal(admitted)
 
     def _up(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
-        """The task, opened. One that finds no memory beside others is opened once more, alone on the card."""
+        """The task, opened. One that finds no memory beside others is opened once more, alone on the GPU."""
         try:
             return self._pool.checkout(task, settings, fresh, alone)
         except ShortOfMemory as short:
             assert self._pool.admission is not None
             if short.admitted.alone:
                 raise self._pool.admission.refusal(short.admitted) from None
-            self._pool.admission.not_beside_others(short.admitted)
+            self._pool.admission.require_whole_gpu(short.admitted)
         return self._up(task, settings, fresh=True, alone=True)
 
     def _settings(self, candidate: Candidate | None, options: dict[str, Any]) -> Settings:
