@@ -126,7 +126,7 @@ class Controller:
                 runner.listen(deadline)
             with self.lease.starting_or_stopping():
                 for runner in runners.values():
-                    runner.tell({"do": "wake"})
+                    runner.tell({"do": "initialise"})
                 initialise_device(self.device)
                 self.device_control = DeviceControl(self.device)
                 for runner in runners.values():
@@ -170,7 +170,7 @@ class Controller:
         payload = pickle.loads(read_payload(payload_at))
         runner = self._runner("candidate", end, control)
         try:
-            found = Evaluation(self, runner, payload["source"], payload["language"], payload["settings"]).run()
+            found = Evaluation(self, runner, payload["source"], payload["language"], payload["settings"]).evaluate()
         finally:
             runner.close()
             if self.profile.large:

@@ -32,11 +32,11 @@ class WorkerProcess:
         if machine.device != "cpu":
             worker = cls._start(machine)
             with holding_lease(machine, "starting_or_stopping"):
-                worker._wake()
+                worker._initialise()
             return worker
         with holding_lease(machine, "shared"):
             worker = cls._start(machine)
-            worker._wake()
+            worker._initialise()
             return worker
 
     @classmethod
@@ -59,9 +59,9 @@ class WorkerProcess:
         worker._hear()
         return worker
 
-    def _wake(self) -> None:
+    def _initialise(self) -> None:
         with suppress(ChannelClosed):  # then nothing is heard either
-            Channel(self.end).send({"do": "wake"})
+            Channel(self.end).send({"do": "initialise"})
         self._hear()
 
     def _hear(self) -> None:
