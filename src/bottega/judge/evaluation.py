@@ -95,7 +95,7 @@ class Evaluation:
         }
         self.run.found["memory"] = {
             "arenas": sum(arenas.values()),
-            "controller": torch.cuda.max_memory_reserved(),
+            "referee": torch.cuda.max_memory_reserved(),
             **{name: runner.trim(end) for name, runner in (*context.baselines.items(), ("candidate", self.run.runner))},
         }
 
