@@ -169,7 +169,7 @@ def test_nobody_is_blamed_where_other_processes_hold_the_gpu(
 
 
 def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
-    """It fails in the first controller that draws its inputs, which leaves a mark where referees may write."""
+    """It fails in the first controller that draws its inputs, which leaves a mark where controllers may write."""
     mark = os.path.join(admitting._pool.machine().cache, f"opened-once-{os.getpid()}")
     once = f"""
     made = torch.randn(64, 64)

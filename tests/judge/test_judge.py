@@ -214,7 +214,7 @@ def test_a_task_that_needs_more_memory_than_it_may_have(wide: Judge) -> None:
     assert wide.judge(task(), library_only()).correct
 
 
-def test_a_referee_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
+def test_a_controller_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
     """As the system does when memory runs out, between two verdicts."""
     assert wide.judge(task(), library_only()).correct
     for session in wide._pool.idle:

@@ -27,7 +27,7 @@ def shared():
 
 
 def stop(control: ProcessControl) -> bool:
-    """As the referee does: again and again while somebody is inside the kernel."""
+    """As the controller does: again and again while somebody is inside the kernel."""
     deadline = time.monotonic() + 20
     while not control.freeze():
         if time.monotonic() > deadline:

@@ -77,7 +77,7 @@ class InspectedWorker(WorkerLink):
         views = self.output_views(record.specs)
         try:
             presence = OutputPresence.read(record.where, views, self.control)
-            if not presence.is_what_came(views):
+            if not presence.matches(views):
                 return "the outputs do not lie where the candidate's process says"
             written = self.control.overwrite_memory(scattered_regions(record.where, views))
             return "" if written else self.control.memory_unreadable

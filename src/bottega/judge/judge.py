@@ -70,8 +70,8 @@ class Judge:
             return self._verdict(task, candidate, settings)
 
     def judge_many(self, task: Task, candidates: Sequence[Candidate], **options: Any) -> list[Verdict]:
-        """Candidates of one task, one after the other: the task is brought up once, where `judge` from several threads would bring it
-        up for each of them. Tasks in parallel, one call for each, keep a device busier than candidates of one task could."""
+        """Candidates of one task, one after the other: the task is opened once, where `judge` from several threads would open it
+        for each of them. Tasks in parallel, one call for each, keep a device busier than candidates of one task could."""
         chosen = [(candidate, self._settings(candidate, options)) for candidate in candidates]
         last = len(chosen) - 1
         with self._slots:
@@ -94,7 +94,7 @@ class Judge:
         task.validate()
         settings = self._settings(None, options)
         with self._slots:
-            session = self._up(task, settings)
+            session = self._open(task, settings)
             try:
                 report = session.fitness()
             except BaseException:
@@ -126,14 +126,14 @@ class Judge:
         again = alone = False
         while True:
             begun = time.monotonic()
-            session = self._up(task, settings, fresh=again or alone, alone=alone)
+            session = self._open(task, settings, fresh=again or alone, alone=alone)
             admitted = session.admitted
             opening = {"opening": round(time.monotonic() - begun, 4), **_wait(admitted, begun)}
             worker = self._pool.worker()
             sandbox = worker.sandbox.report.to_json()
             report: dict[str, Any] | None = None
             try:
-                report = session.examine(worker, candidate.source, candidate.language, settings)
+                report = session.evaluate(worker, candidate.source, candidate.language, settings)
             except (TaskError, JudgeError) as error:
                 if admitted is not None and out_of_memory(str(error)) and not admitted.alone:
                     alone = True
@@ -165,7 +165,7 @@ class Judge:
             return error
         return self._pool.admission.refusal(admitted)
 
-    def _up(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
+    def _open(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
         """The task, opened. One that finds no memory beside others is opened once more, alone on the GPU."""
         try:
             return self._pool.checkout(task, settings, fresh, alone)
@@ -174,7 +174,7 @@ class Judge:
             if short.admitted.alone:
                 raise self._pool.admission.refusal(short.admitted) from None
             self._pool.admission.require_whole_gpu(short.admitted)
-        return self._up(task, settings, fresh=True, alone=True)
+        return self._open(task, settings, fresh=True, alone=True)
 
     def _settings(self, candidate: Candidate | None, options: dict[str, Any]) -> Settings:
         try:
@@ -187,7 +187,7 @@ class Judge:
 
 
 def _refusal(candidate: Candidate) -> str:
-    """Why a candidate need not even be started; empty when it may be."""
+    """Why a candidate is refused without running it; empty when it may run."""
     if not candidate.source.strip():
         return "The candidate is empty: it must define a class ModelNew."
     if len(candidate.source) > SOURCE_LIMIT:

@@ -1,8 +1,8 @@
 """The ledger of a device's memory, across processes: who has claimed how much, and who waits for it.
 
-It is one file of slots. Whoever has a slot holds a lock on a byte of its own through a descriptor of its own (an open file description
-lock), so the claim of a killed process is gone with it, wherever it was killed; what such a process wrote is not believed. Nobody waits
-for a claim while it holds another one or the device's lease: that is all that keeps waiting free of deadlocks.
+It is one file of slots. The owner of a slot holds a lock on a byte of its own through a descriptor of its own (an open file description lock),
+so the claim of a killed process ends with it; what such a process wrote is ignored. No process waits for a claim while it holds another one or
+the device's lease: that keeps waiting free of deadlocks.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class GpuProbe(Protocol):
     """What the ledger asks of a device."""
 
     def memory(self) -> tuple[int, int] | None:
-        """Bytes that it has, and those that are not free; None where nobody can tell."""
+        """Bytes that it has, and those that are not free; None where it is unknown."""
         ...
 
     def holders(self) -> str:
-        """Who holds the most, in words; empty where nobody can tell."""
+        """Who holds the most, in words; empty where it is unknown."""
         ...
 
 
@@ -131,7 +131,7 @@ class MemoryLedger:
 
     @property
     def total(self) -> int:
-        """Bytes that the GPU has; 0 where nobody can tell, and then everything is granted."""
+        """Bytes that the GPU has; 0 where it is unknown, and then everything is granted."""
         return (self.gpu.memory() or (0, 0))[0]
 
     def claim(
@@ -197,7 +197,7 @@ class MemoryLedger:
             return self._taken(table, replace(me, state="held"))
 
     def waiting(self, seconds: float = 0.0) -> int:
-        """Bytes that the oldest one wants who has waited for so long; 0 where nobody has."""
+        """Bytes of the oldest request that has waited for so long; 0 where there is none."""
         state = self.state()
         return next((entry.size for entry in state.waiting if state.now - entry.since >= seconds), 0)
 
@@ -325,7 +325,7 @@ def _unlock(descriptor: int, place: int) -> None:
 
 
 def claim(device: str, size: int, name: str, *, persistent: bool = True) -> LedgerClaim:
-    """For whoever shares a device with the judge, such as a model in memory: a context manager whose `resize` follows what is held.
+    """For processes that share a device with the judge, such as a model in memory: a context manager whose `resize` follows what is held.
 
     Not while the device's lease is held, and not beside another claim.
     """

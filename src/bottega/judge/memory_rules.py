@@ -1,7 +1,7 @@
 """Who may have memory of a device next: the rules of the ledger, as functions of its entries and of what the GPU says.
 
-Whoever fits is let in, so that small tasks go on while a large one waits; but nobody is let in past one that has waited for long and could
-be served. So nobody starves, and nobody waits for one that only a stranger keeps out.
+A request that fits is granted, so that small tasks go on while a large one waits; but not past an older request that has waited for long and
+could be served. So no request starves, and none waits for one that only foreign processes block.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class LedgerEntry:
     since: float
     """On the monotonic clock, which all processes of a machine share."""
     whole: bool = False
-    """Wants all of the GPU, beside nobody but persistent claims."""
+    """Wants all of the GPU, beside persistent claims only."""
     persistent: bool = False
-    """Of somebody who does not go away by waiting, such as a model in memory; it may shrink."""
+    """Does not end by itself, such as a model in memory; it may shrink."""
     name: str = ""
     process: int = 0
 
@@ -96,7 +96,7 @@ def fits(state: LedgerState, me: LedgerEntry) -> bool:
 
 
 def must_yield(state: LedgerState, me: LedgerEntry) -> bool:
-    """Whether somebody older has waited too long for `me` to go first."""
+    """Whether an older request has waited too long for `me` to go first."""
     return any(
         other.ticket < me.ticket and state.now - other.since > AGEING_SECONDS and (other.whole or not is_blocked(state, other))
         for other in state.waiting

@@ -169,7 +169,7 @@ class Runner(InspectedWorker):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
         self._check_positions(output_specs, shift)
         alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in look]
-        absent = presence is not None and alike and not presence.is_what_came(self.output_views(output_specs))
+        absent = presence is not None and alike and not presence.matches(self.output_views(output_specs))
         return CallRecord(
             outer_ns=poisoned - begun,
             delivery_ns=preparing_ns + ended - poisoned,

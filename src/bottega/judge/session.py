@@ -1,7 +1,6 @@
-"""A task that is up and running: its controller and its baselines, ready to examine one candidate after another.
+"""A session: an opened task with its controller and baseline processes, ready to evaluate one candidate after another.
 
-Bringing a task up costs more than judging a candidate on it, so sessions are kept and used again; nothing in one
-depends on the candidates it has seen.
+Opening a task costs more than judging a candidate on it, so sessions are kept and reused; nothing in one depends on earlier candidates.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from bottega.sandbox.limits import Limits
 
 GRACE_SECONDS = 3.0
 OPENING_SECONDS = 60.0
-"""What waiting for the device may add to a task's own time when it is brought up."""
+"""What waiting for the device may add to a task's own time limit when it is opened."""
 TASK_SHARE_SECONDS = 240.0
 """What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
 
@@ -55,11 +54,11 @@ class Session:
             self.close()
             raise
 
-    def examine(self, worker: WorkerProcess, source: str, language: str, settings: Settings) -> dict[str, Any]:
+    def evaluate(self, worker: WorkerProcess, source: str, language: str, settings: Settings) -> dict[str, Any]:
         """The controller's report about one candidate. Raises `JudgeError` when the controller itself is lost."""
         payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
         try:
-            self._tell({"do": "examine"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
+            self._tell({"do": "evaluate"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
             compiling = settings.task_timeout if settings.compiled else 0.0
             reply = self._answer(settings.timeout + TASK_SHARE_SECONDS + compiling)
         finally:
@@ -67,12 +66,12 @@ class Session:
             self.last_used = time.monotonic()
         if "invalid" in reply:
             raise TaskError(f"{self.task.label}: {reply['invalid']}")
-        examination = reply.get("examination")
-        if not isinstance(examination, dict):
+        evaluation = reply.get("evaluation")
+        if not isinstance(evaluation, dict):
             raise JudgeError(
                 f"{self.task.label}: the controller failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
             )
-        return examination
+        return evaluation
 
     def fitness(self) -> dict[str, Any]:
         self._tell({"do": "fitness"}, [])
@@ -129,7 +128,7 @@ class Session:
             self.admission.opened(self.admitted, self.facts)
 
     def _claim(self, baselines: int) -> None:
-        """Have memory for the task before anything of it is on the device. The wait counts against nobody's time."""
+        """Claim memory for the task before anything of it is on the device. The wait counts against no time limit."""
         if self.admission is not None:
             self.admitted = self.admission.admit(self.task.label, self.key, self._estimate, baselines, self.alone)
 
