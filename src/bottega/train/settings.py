@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from bottega.judge.settings import LONGEST_TIMEOUT
+from bottega.languages import LANGUAGES
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
 
@@ -92,7 +94,7 @@ class RolloutSettings(Section):
     """A later turn must beat the first by this factor before there is something to summarise."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Positive = 2048
-    language: Literal["cpp", "triton", "cuda"] | None = None
+    language: LanguageName | None = None
     style: Literal["terse", "compact", "full"] = "compact"
     judge_workers: Positive | Literal["auto"] = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
