@@ -27,7 +27,6 @@ from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
 from bottega.episodes.delivery.files import strict
-from bottega.episodes.settings import StrategyName
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
@@ -260,7 +259,7 @@ def bench_command(
             backbone=backbone,
             language=choose_language(language, kind_of(devices[0])),
             samples=samples,
-            strategy=cast(StrategyName, strategy),
+            strategy=strategy,
             generations=turns,
             width=width,
             branch=branch,

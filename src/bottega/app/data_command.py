@@ -18,7 +18,7 @@ from rich.table import Table
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
+from bottega.app.data_teachers import builder_for, classroom_for, family_of
 from bottega.app.judging import strict
 from bottega.app.language_option import LANGUAGE_HELP, LANGUAGE_NAMES
 from bottega.app.terminal import Terminal, say
@@ -30,6 +30,7 @@ from bottega.data.data_files import read_rows
 from bottega.data.judge_stage import Progress
 from bottega.data.settings import Caps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_subjects
+from bottega.data.teachers import TEACHERS
 from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
@@ -165,8 +166,7 @@ def build_command(
     if stage not in STAGES:
         raise UsageError(f"unknown stage {stage!r}; use {', '.join(STAGES)}")
     baselines = parse_baselines(baseline)
-    if teacher not in TEACHERS and ":" not in teacher:
-        raise UsageError(f"unknown teacher {teacher!r}; use {', '.join(TEACHERS)}, or module:Class for one of your own")
+    TEACHERS.check(teacher)
     if trust_teacher:
         must_be_trusted(family_of(teacher))
     if stage == "teach" and teacher == "llm":
