@@ -123,7 +123,7 @@ def cpu_sizes() -> Sizes:
             "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
             "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
-        data=("--teacher", "plain", "--teachers", "1", "--unjudged"),
+        data=("--teacher", "builder", "--teachers", "1", "--unjudged"),
         gate=("--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", "1", "--proofs", "1", "--rounds", "4"),
         bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
         max_mb=22.0,
@@ -153,8 +153,8 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         f"{data}/{sizes.language}",
     )
     # the same tasks in C++ too, which needs no GPU; a dry run is in C++ anyway
-    plain = ("--teacher", "plain", "--teachers", str(sizes.workers), "--unjudged")
-    in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *plain, *told, "--out", f"{data}/cpp")
+    builder = ("--teacher", "builder", "--teachers", str(sizes.workers), "--unjudged")
+    in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *builder, *told, "--out", f"{data}/cpp")
     both = (in_cpp,) if sizes.language != "cpp" else ()
     joined = ("data", "join", *(f"{data}/{name}" for name in dict.fromkeys((sizes.language, "cpp"))), "--out", f"{data}/joined")
     gate = (

@@ -52,11 +52,11 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
 def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
     out = tmp_path / "out"
-    words = ("--stage", "teach", "--teacher", "plain", "--languages", "cpp", "--teachers", 1, "--json")
+    words = ("--stage", "teach", "--teacher", "builder", "--languages", "cpp", "--teachers", 1, "--json")
     taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
     assert taught.exit_code == 0, taught.output
     told = json.loads(taught.output)
-    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 1 plain")
+    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 2")
     making = ("build", "--stage", "examples", "--out", out, "--held-out", 0, "--style", "terse", "--json")
     refused = ran(*making)
     assert isinstance(refused.exception, UsageError) and "--unjudged" in str(refused.exception)
@@ -77,12 +77,15 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
-    for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain"), ("parts", "builder 1 parts")):
+    for name, teacher in (("builder", "builder 2"), ("parts", "builder 2 parts")):
         with closing(builder_for(name, stage)) as room:
             assert room.teacher == teacher and family_of(name) == "builder"
-    assert family_of("llm") == "llm" and family_of("plain:Teacher") == "plain:Teacher"
+    assert family_of("llm") == "llm" and family_of("parts:Teacher") == "parts:Teacher"
     said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
-    assert "plain: the builder in one plain hand, for --style terse; parts: of plain one kernel a task" in said
+    assert (
+        "builder; parts: of the builder's kernels the last of each task, for training a small model; llm with --backbone."
+        in said
+    )
 
 
 @pytest.mark.parametrize(

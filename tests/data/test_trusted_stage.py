@@ -119,12 +119,11 @@ def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="foreign code"):
         asyncio.run(judge_stage(tmp_path, [subject_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING))
     assert _verdicts(tmp_path) == {}
-    for plain in (False, True):
-        must_be_trusted(Builder(plain).name.partition(" ")[0])
+    must_be_trusted(Builder().name.partition(" ")[0])
     for words, what in (
         (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
         (["--steps", "some"], "steps"),
-        (["--teacher", "plain", "--trust-teacher", "--steps", "some"], "steps"),
+        (["--teacher", "parts", "--trust-teacher", "--steps", "some"], "steps"),
         (["--audit", "2"], "audited share"),
         (["--seconds", "-1"], "seconds"),
     ):

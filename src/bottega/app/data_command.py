@@ -66,7 +66,7 @@ def build_command(
         _in(
             WHAT,
             "--teacher",
-            help="builder; llm with --backbone; plain: the builder in one plain hand, for --style terse; parts: of plain one kernel a task.",
+            help="builder; parts: of the builder's kernels the last of each task, for training a small model; llm with --backbone.",
         ),
     ] = "builder",
     backbone: Annotated[
@@ -75,7 +75,9 @@ def build_command(
     languages: Annotated[str, _in(WHAT, "--languages", help=f"With commas: {LANGUAGE_HELP}")] = "",
     level: Annotated[list[int] | None, _in(WHAT, "--level", help="Only tasks of this level; may be given often.")] = None,
     limit: Annotated[int, _in(WHAT, "--limit", help="At most this many tasks, the first; 0 for all.")] = 0,
-    seeds: Annotated[str, _in(WHAT, "--seeds", help="Seeds of the teacher: a number of them, or a list with commas.")] = "1",
+    seeds: Annotated[
+        str, _in(WHAT, "--seeds", help="Seeds, for teachers that vary: a number of them, or a list with commas.")
+    ] = "1",
     device: Annotated[str, _in(MATERIAL, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
     workers: Annotated[
         str,
@@ -155,7 +157,7 @@ def build_command(
 ) -> None:
     """Judge what a teacher writes for tasks, and make examples of it for the writer, the selector and the summariser.
 
-        bottega data build builtin --languages cpp --seeds 2 --out cold-start
+        bottega data build builtin --languages cpp --out cold-start
 
     Everything judged is kept at once: after Ctrl-C, a crash or a full disk the same command goes on, and nothing is judged twice.
     `--stage examples` makes the examples again from what is there, with other options, in seconds. `--stage teach` only has the

@@ -13,7 +13,7 @@ from bottega.data.stored_verdicts import KeepingJudge
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
-BUILDERS = {"builder": Appointment("builder"), "plain": Appointment("plain", {"plain": True}), "parts": Appointment("parts")}
+BUILDERS = {"builder": Appointment("builder"), "parts": Appointment("parts")}
 EPISODES = "episodes"
 
 
@@ -23,7 +23,7 @@ def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
 
 
 def family_of(teacher: str) -> str:
-    """The program behind a teacher's name on the command line: the builder is one in either style."""
+    """The program behind a teacher's name on the command line: the builder is one, whether it writes all steps or the last."""
     return "builder" if teacher in BUILDERS else teacher
 
 

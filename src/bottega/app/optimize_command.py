@@ -35,7 +35,7 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.languages import choose_language, language_named
+from bottega.languages import choose_language
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, UNUSABLE, NONE_FOUND, INTERRUPTED = 0, 2, 3, 130
@@ -238,8 +238,6 @@ async def _run(
     from bottega.episodes.optimise import Stop, optimise
     from bottega.skills.home import open_library
 
-    # Where there is a kernel library always: its functions, which measure best, are that style's.
-    plain = commission.settings.style == "terse" or language_named(commission.settings.language).kernel_library
     stop, loop = Stop(), asyncio.get_running_loop()
 
     def ring() -> None:
@@ -265,7 +263,7 @@ async def _run(
             cards,
             stop,
             display.hear,
-            CompilerDrafts(plain, drafting_seconds(commission.caps.seconds)),
+            CompilerDrafts(drafting_seconds(commission.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

@@ -1,4 +1,4 @@
-"""From what the referee measured to a verdict. A pure function: no process, no clock, no torch."""
+"""From what the controller measured to a verdict. A pure function: no process, no clock, no torch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FORGERY = (
 def decide(
     task: Task, candidate: Candidate, settings: Settings, found: Examination, ending: dict[str, Any] | None = None
 ) -> Verdict:
-    """`found` is the referee's report; `ending` says how the candidate's process ended, when it did so by itself."""
+    """`found` is the controller's report; `ending` says how the candidate's process ended, when it did so by itself."""
     verdict = _decided(task, candidate, settings, found, [])
     if settings.checks and verdict.outcome.accepted:
         against = check_violations(settings.checks, task, candidate, verdict)
@@ -192,7 +192,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")
     clocks = {row["clock"] for row in found.get("timing", {}).values()}
     if "outer" in clocks and not any(row.get("shared") for row in found["timing"].values()):
-        notes.append("timing: the referee's clock was used, since the process's own clock showed less")
+        notes.append("timing: the controller's clock was used, since the process's own clock showed less")
     waited = next((row["waited"] for row in found.get("timing", {}).values() if row.get("waited")), "")
     if waited:
         notes.append(
@@ -209,7 +209,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")
     if shared:
         notes.append(
-            f"timing: others use the device ({shared}), so only what the referee's clock shows without any allowance counts; time it again"
+            f"timing: others use the device ({shared}), so only what the controller's clock shows without any allowance counts; time it again"
         )
     if found.get("oracle") == "reference":
         notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bottega.core.errors import UsageError
 from bottega.judge.baselines import COMPILE_MODES, check_baselines, measured
 from bottega.judge.checks import CHECKS
-from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
+from bottega.judge.variants import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
 LONGEST_TIMEOUT = 86400.0
 

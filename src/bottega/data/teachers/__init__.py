@@ -9,7 +9,6 @@ TEACHERS = Plugins(
     "teachers",
     {
         "builder": "bottega.compiler.builder:Builder",
-        "plain": "bottega.compiler.builder:Builder",
         "parts": "bottega.compiler.library_builder:PartsBuilder",
         "llm": "bottega.data.teachers.llm:LlmTeacher",
     },
