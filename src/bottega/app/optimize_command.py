@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bottega.agents.answers.pipeline import policy_for
 from bottega.app.asking import (
     answer_tokens,
     draft_count,
@@ -203,7 +204,7 @@ def optimize_command(
             max_tokens=answer_tokens(backbone, max_tokens),
             style=prompt_style(backbone, style),
             drafts=draft_count(backbone, kernels, drafts),
-            redraws=redraw_count(prompt_style(backbone, style), redraws),
+            answers=policy_for(redraw_count(prompt_style(backbone, style), redraws)),
             summaries=0 if no_skills else summaries,
             seed=seed,
             stopping=Stopping(target=target, patience=patience),
