@@ -18,7 +18,7 @@ import pytest
 from bottega.core.errors import SandboxError, UsageError
 from bottega.sandbox.fork_server import ForkServer, Limits
 
-ENTRIES = str(Path(__file__).parent / "sandbox")
+ENTRIES = str(Path(__file__).parent)
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ class Writer:
 def writer_of(language: Language) -> Writer:
     if language not in LANGUAGES:
         raise Refusal(f"the builder writes {', '.join(LANGUAGES)}, not {language}")
-    module: Any = import_module(f"bottega.compiler.{language}")
+    module: Any = import_module(f"bottega.compiler.backends.{language}")
     return Writer(language, module.write, module.TECHNIQUES)
 
 
