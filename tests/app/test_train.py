@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers", reason="a model in this process needs transformers")
-sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from rich.console import Console
 from tiny import saved_tiny
