@@ -35,7 +35,7 @@ from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.languages import default_language, language_named
+from bottega.languages import default_language, use_language
 
 SKETCHES_EVERY_S = 10.0
 STAGES = ("teach", "judge", "examples", "all")
@@ -309,7 +309,7 @@ def card_command(folder: Folder, as_json: Annotated[bool, typer.Option("--json",
 def languages_of(text: str, device: str) -> tuple[str, ...]:
     chosen = [word.strip() for word in text.split(",") if word.strip()] or [default_language(device).name]
     for word in chosen:
-        if not language_named(word).has_kernels:
+        if not use_language(word).has_kernels:
             raise UsageError(f"{word}: no kernels are written in it; use {LANGUAGE_NAMES}")
     return tuple(dict.fromkeys(chosen))
 
