@@ -72,7 +72,8 @@ class Plugins:
         """The name itself, where it can be one. `module:Name` is not imported for this."""
         if name in self.names or _is_reference(name):
             return name
-        raise UsageError(f"unknown {self.noun} {name!r}; use {', '.join((*self.names, 'or module:Name'))}")
+        known = f"{', '.join(self.names)}, or module:Name" if self.names else "module:Name"
+        raise UsageError(f"unknown {self.noun} {name!r}; use {known}")
 
 
 def resolve(reference: str) -> Any:
