@@ -29,6 +29,7 @@ from bottega.judge.session import Session
 from bottega.judge.session_pool import SessionPool
 from bottega.judge.settings import Settings
 from bottega.judge.worker_process import ENDING_SECONDS
+from bottega.languages import language_named
 
 LOG = logging.getLogger(__name__)
 
@@ -181,7 +182,7 @@ class Judge:
             settings = replace(self.settings, **options)
         except TypeError as error:
             raise UsageError(f"unknown option for a verdict: {error}") from None
-        if candidate is not None and candidate.language == "triton" and settings.device == "cpu":
+        if candidate is not None and not language_named(candidate.language).is_timed_on(settings.device):
             settings = replace(settings, timed=False)
         return settings
 

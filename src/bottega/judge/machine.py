@@ -13,8 +13,9 @@ from typing import Literal
 from bottega.core.errors import UsageError
 from bottega.judge.estimator import Estimator
 from bottega.judge.lease import Lease, open_lease
-from bottega.judge.preload import COMPILES, PRELOADED, PREPARE, REQUIRED
+from bottega.judge.preload import COMPILES, PRELOADED, PREPARE, REQUIRED, WORKER_MODULES
 from bottega.judge.settings import Settings
+from bottega.languages import every_language
 from bottega.sandbox.fork_server import ForkServer, Sandbox
 from bottega.sandbox.limits import Limits
 
@@ -91,14 +92,17 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
             server_environment["CUDA_DEVICE_MAX_CONNECTIONS"] = QUICK_CONNECTIONS
     if settings.compiled:
         server_environment |= {COMPILES: "1", COMPILE_THREADS: environment[COMPILE_THREADS]}
+    languages = every_language()
     server = ForkServer(
         device=kind,
         require_sandbox=require_sandbox,
         environment=server_environment,
-        preload=PRELOADED,
+        extra_readonly=[folder for language in languages for folder in language.folders],
+        preload=(*PRELOADED, *(name for language in languages for name in language.modules), *WORKER_MODULES),
         required=REQUIRED,
         prepare=PREPARE,
         reserved_cores=_reserved_cores(kind),
+        variables=[name for language in languages for name in language.variables],
     )
     server.start()
     memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()

@@ -42,7 +42,7 @@ class ModuleHost:
         """Create the device's context, before the time of any stage is counted."""
         initialise_device(self.device)
         if self.device != "cpu":
-            self.compiling.watch_triton()
+            self.compiling.watch()
         return {"ready": True}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -47,15 +47,18 @@ class ForkServer:
         required: Sequence[str] = (),
         prepare: str = "",
         reserved_cores: int = 0,
+        variables: Sequence[str] = (),
     ) -> None:
-        """`environment` is added to what is passed on of our own. `modes` are tried in this order; the first complete one is used.
-        Without `freezer`, sandboxes are stopped by signals as on a machine that has none."""
+        """`environment` is added to what is passed on of our own, which includes names that begin with one of `variables`. `modes` are
+        tried in this order; the first complete one is used. Without `freezer`, sandboxes are stopped by signals as on a machine that has
+        none. `preload`: modules that every child finds imported; those in `required` must be importable. `prepare`: `module:function`, called
+        once after the imports. `reserved_cores`: how many cores sandboxes do not use until they are granted them."""
         self.device = device
         self.require_sandbox = require_sandbox
         self.report = SandboxReport({})
         """What every sandbox gets on this machine; known after `start`."""
         self._extra_readonly = tuple(extra_readonly)
-        self._environment = scrubbed(os.environ, environment or {})
+        self._environment = scrubbed(os.environ, environment or {}, tuple(variables))
         self._modes = tuple(modes)
         self._freezer = freezer
         self._preload, self._required, self._prepare = tuple(preload), tuple(required), prepare

@@ -1,4 +1,4 @@
-"""What the fork server prepares before it forks must leave one thread, no device and no trace in the environment."""
+"""What the fork server makes ready before it forks: it must leave one thread, no device and no trace in the environment."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ pytest.importorskip("triton")
 
 WARMING = """
 import os
-from bottega.judge import preload
+from bottega.languages import triton
 try:
-    with preload._cache_in(os.environ["FOLDER"]):
-        preload._warm_triton()
+    with triton._cache_in(os.environ["FOLDER"]):
+        triton.compile_one_kernel()
 except AssertionError as error:
     assert "libcuda" in str(error), error  # without a driver, what compiles kernels is ready all the same
 import triton.compiler.compiler
