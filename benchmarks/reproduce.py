@@ -118,9 +118,9 @@ def cpu_sizes() -> Sizes:
         workers=1,
         judge_seconds=30,
         language="cpp",
-        sft=("--preset", "cpu-quickstart", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
+        sft=("--preset", "laptop", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
         rl=(
-            "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
+            "--preset", "laptop", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
             "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
         data=("--teacher", "plain", "--teachers", "1", "--unjudged"),

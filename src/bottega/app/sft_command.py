@@ -30,7 +30,7 @@ def sft_command(
         Path | None, typer.Option("--data", metavar="DIR_OR_FILE", help="JSONL or parquet with `messages`.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-sft"),
-    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
     more: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As the arguments; may be repeated.")

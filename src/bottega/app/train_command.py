@@ -21,14 +21,14 @@ def train_command(
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-train"),
-    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")] = False,
 ) -> None:
     """Train the one backbone in all three roles by reinforcement: select skills, write kernels, summarise what worked.
 
-        bottega train --preset cpu-quickstart --out run
+        bottega train --preset laptop --out run
         bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'
         bottega report run
 

@@ -1,0 +1,28 @@
+"""Kinds of values that several commands take."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Seconds = Annotated[float, Field(gt=0)]
+Workers = Positive | Literal["auto"]
+Mode = Literal["as-built", "train", "eval"]
+Style = Literal["terse", "compact", "full"]
+MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
+"""What a judge is told for each mode."""
+
+
+def _split(value: Any) -> Any:
+    """`1,2` on a command line is a list, and so is a single value."""
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    return [value] if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_split)]
