@@ -103,7 +103,7 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
             "--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", str(workers),
             "--proofs", str(max(2, int(60 * share["gate"] / 45))), "--rounds", "16",
         ),
-        bench=("--limit", str(evaluated), "--temperature", "0", "--max-tokens", "1800", "--timeout", "25", "--quick", "--at-once", "64"),
+        bench=(f"limit={evaluated}", "temperature=0", "max_tokens=1800", "timeout=25", "quick=true", "at_once=64"),
         max_mb=30.0,
         check_rows=128,
     )  # fmt: skip
@@ -125,7 +125,7 @@ def cpu_sizes() -> Sizes:
         ),
         data=("--teacher", "plain", "--teachers", "1", "--unjudged"),
         gate=("--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", "1", "--proofs", "1", "--rounds", "4"),
-        bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
+        bench=("limit=1", "--samples", "1", "--turns", "1", "max_tokens=48", "quick=true"),
         max_mb=22.0,
         check_rows=0,
     )  # fmt: skip
@@ -170,14 +170,14 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         "--out",
         proofs,
     )
-    bench = ("bench", held_out, str(MODULES), "builtin", *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
+    bench = ("bench", held_out, str(MODULES), "builtin", *where, f"workers={sizes.workers}", *sizes.bench, "seed=0")
     check = ("--check", f"{data}/joined", "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
     model = (f"model.device={device}", 'model.freeze=["embed_tokens"]')  # a fifth of the weights, and of the file
-    judged = [f"--known={out / 'bench' / 'sft'}"]  # what the cold start and the packed model answer alike has one verdict
+    judged = [f"known={out / 'bench' / 'sft'}"]  # what the cold start and the packed model answer alike has one verdict
     runs = {
         "base": ("--backbone", "embedded:base"),
-        "sft": ("--backbone", f"local:{cold}/model", "--style", style),
-        "packed": ("--backbone", f"embedded:{shipped}", "--style", style, *judged),
+        "sft": ("--backbone", f"local:{cold}/model", f"style={style}"),
+        "packed": ("--backbone", f"embedded:{shipped}", f"style={style}", *judged),
     }
     commands: dict[str, tuple[tuple[str, ...], ...]] = {
         "tasks": (
@@ -215,7 +215,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
                 for name, library in (("skills", f"{rl}/library"), ("taught", f"{proofs}/library"))
             ),
         ),
-        "evaluate": tuple((*bench, *how, "--name", name, "--out", str(out / "bench" / name)) for name, how in runs.items()),
+        "evaluate": tuple((*bench, *how, f"name={name}", "--out", str(out / "bench" / name)) for name, how in runs.items()),
     }  # fmt: skip
     known = {
         "tasks": "34 s for 300 tasks, most of them to start six commands",

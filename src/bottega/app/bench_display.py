@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bottega.app.bench_figures import counted, share, speed
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.attempt import Attempt, BenchRun
@@ -39,7 +39,9 @@ FIGURES: dict[str, Callable[[Group], str]] = {
 
 
 class BenchProgress:
-    """The state of a run as its events tell it; `learning_display` draws it."""
+    """The state of a run as its events tell it; `display` draws it."""
+
+    stage = ""
 
     def __init__(self, baseline: str) -> None:
         self.baseline = baseline

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
@@ -58,10 +58,7 @@ def configured(
 
     def register(body: Callable[[Given[C]], None]) -> Callable[..., None]:
         def command(**values: Any) -> None:
-            arguments: list[str] = values.pop("arguments") or []
-            preset, config = values.pop("preset"), values.pop("config")
-            flags = {key: value for key, value in _by_key(model, values).items() if value not in (None, False, [])}
-            body(read_command(model, arguments, preset, config, flags))
+            body(given_by(model, values))
 
         parameters = [_argument(words, words_help), *(_flag(model, key) for key in model.flags), _preset(), _config()]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -75,23 +72,19 @@ def configured(
     return register
 
 
-def read_command(
-    model: type[C], arguments: Sequence[str], preset: str | None, config: Path | None, flags: dict[str, Any]
-) -> Given[C]:
-    """Raises `UsageError` for a setting that does not exist or a value that cannot be."""
-    words = [word for word in arguments if not _SETTING.match(word)]
+def given_by(model: type[C], values: Mapping[str, Any]) -> Given[C]:
+    """From the parameters of a parsed command line. Raises `UsageError` for a setting that does not exist or a value that cannot be."""
+    arguments = values["arguments"] or []
     layers: list[Layer] = []
-    for layer in read_sources(PRESETS, preset, config):
+    for layer in read_sources(PRESETS, values["preset"], values["config"]):
         shared, tables = split_tables(layer, TABLES)
         own = tables.get(model.command.replace(" ", "-"), {})
         layers += [Layer(layer.source, shared), Layer(layer.source, own)]
+    flags = {key: values[_parameter(key)] for key in model.flags if values[_parameter(key)] not in (None, False, [])}
     said = overrides_of(model, (word for word in arguments if _SETTING.match(word)))
     layers += [Layer("command line", flags), Layer("command line", said)]
+    words = [word for word in arguments if not _SETTING.match(word)]
     return Given(read_settings(model, layers), words, [*flags, *said])
-
-
-def _by_key(model: type[CommandSettings], values: dict[str, Any]) -> dict[str, Any]:
-    return {key: values[_parameter(key)] for key in model.flags}
 
 
 def _parameter(key: str) -> str:
@@ -99,7 +92,7 @@ def _parameter(key: str) -> str:
 
 
 def _argument(words: str, words_help: str) -> inspect.Parameter:
-    metavar = f"{words} [KEY=VALUE]..." if words else "[KEY=VALUE]..."
+    metavar = f"{words}|KEY=VALUE" if words else "KEY=VALUE"
     told = f"{words_help} Behind it settings, such as seed=1." if words_help else "Settings, such as seed=1."
     return _keyword("arguments", list[str] | None, typer.Argument(metavar=metavar, help=told, show_default=False))
 
@@ -113,7 +106,9 @@ def _flag(model: type[CommandSettings], key: str) -> inspect.Parameter:
     several = any(getattr(kind, "__origin__", None) is tuple for kind in (field.annotation, *get_args(field.annotation)))
     default = None if field.default in (None, "", ()) or field.is_required() else _shown(field.default)
     kind: Any = list[str] | None if several else str | None
-    return _keyword(_parameter(key), kind, typer.Option(option, metavar=_metavar(key), help=told, show_default=default or False))
+    return _keyword(
+        _parameter(key), kind, typer.Option(option, metavar=_metavar(key), help=told, show_default=default or False)
+    )
 
 
 def _preset() -> inspect.Parameter:
@@ -149,6 +144,9 @@ def _command_class(model: type[CommandSettings]) -> type[TyperCommand]:
                 key = option.removeprefix("--").replace("-", "_")
                 if option.startswith("--") and option not in flags and key in known:
                     raise UsageError(f"{option} is no flag of `bottega {model.command}` but a setting: write {key}=VALUE")
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
+            if not ctx.resilient_parsing:
+                given_by(model, ctx.params)  # what is wrong is told before anything else is done
+            return rest
 
     return Configured

@@ -15,7 +15,6 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.optimize_command import chosen_language
 from bottega.app.terminal import say
 from bottega.core.candidate import Language
 from bottega.core.draft import Drafts
@@ -23,6 +22,7 @@ from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.drafts import BUILDER, drafts_of
 from bottega.data.pool import Appointment, Classrooms
+from bottega.episodes.backbone_defaults import chosen_language
 from bottega.episodes.delivery.files import write
 from bottega.tasks.load import load_tasks
 

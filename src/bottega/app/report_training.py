@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock
 from bottega.app.report_curves import Line, Panel
 from bottega.app.report_page import Page, Rows
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.settings import changed, checked
 from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import read_events
-from bottega.core.settings import changed, checked
 from bottega.train.run_directory import data_of
 from bottega.train.settings import Config
 

@@ -17,7 +17,6 @@ import typer
 
 from bottega.agents.prompts import Prompts
 from bottega.app import skills_tables
-from bottega.app.asking import prompt_style
 from bottega.app.terminal import say
 from bottega.backbone.choose import open_backbone
 from bottega.core.candidate import Candidate
@@ -26,6 +25,7 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.episodes.admission_sampler import Apprentice
+from bottega.episodes.backbone_defaults import prompt_style
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge

@@ -43,9 +43,9 @@ def train_command(
     `--resume` goes on; also after a kill, and then nothing is drawn or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
     or training cannot go on.
     """
-    from bottega.app.learning_display import display_for
+    from bottega.app.display import display_for
     from bottega.app.sft_command import asked_to_stop
-    from bottega.app.train_display import Training
+    from bottega.app.train_display import TrainProgress
     from bottega.train.config import read_config
     from bottega.train.rl import train
     from bottega.train.run_directory import resumed_config
@@ -56,7 +56,7 @@ def train_command(
         settings = resumed_config(out, overrides or ())
     else:
         settings = read_config("rl", preset, config, overrides or ())
-    with display_for(Training(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(TrainProgress(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(

@@ -112,7 +112,7 @@ def refuse_unknown(model: type[BaseModel], values: Mapping[str, Any], source: st
         if key in known:
             continue
         above = key.rpartition(".")[0]
-        if not above or above in known and _section_at(model, above) is not None:
+        if not above or (above in known and _section_at(model, above) is not None):
             raise UsageError(f"{source}: there is no setting {key}{_suggestion(model, key.split('.'))}")
 
 
@@ -169,7 +169,9 @@ def _told(model: type[BaseModel], error: ValidationError, layers: Sequence[Layer
         given = each.get("input")
         shown = "" if isinstance(given, dict | BaseModel) or each["type"] == "missing" else f" = {given!r}"
         source = next((layer.source for layer in reversed(layers) if key in set(_said(layer.values))), "settings")
-        _, reasons = found.setdefault(key, (f"{source}: {key}{shown}" if key else f"{layers[-1].source if layers else 'settings'}", []))
+        _, reasons = found.setdefault(
+            key, (f"{source}: {key}{shown}" if key else f"{layers[-1].source if layers else 'settings'}", [])
+        )
         reasons.append(each["msg"].removeprefix("Value error, "))
     return [f"{start}: {' or '.join(dict.fromkeys(reasons))}" for start, reasons in found.values()]
 
@@ -214,7 +216,7 @@ def _section_at(model: type[BaseModel], key: str) -> type[BaseModel] | None:
 def _takes_text(model: type[BaseModel], names: Sequence[str]) -> bool:
     """Whether a dotted key is a text, so that `init=64` is "64" and not a number."""
     field = _field_at(model, names)
-    return field is not None and str in (field.annotation, *get_args(field.annotation))
+    return field is not None and (field.annotation is str or field.annotation == str | None)
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:

@@ -19,10 +19,10 @@ import torch
 from bottega.backbone.loading import Loaded, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.settings import changed, checked, overrides_of
 from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.journal import Journal
 from bottega.train.checkpoint import Checkpoints
-from bottega.core.settings import changed, checked, overrides_of
 from bottega.train.config import refuse_without_effect
 from bottega.train.conversations import Lesson, Lessons, read_lessons
 from bottega.train.export import export_model

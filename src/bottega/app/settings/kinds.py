@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -26,3 +27,4 @@ def _split(value: Any) -> Any:
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Numbers = Annotated[tuple[int, ...], BeforeValidator(_split)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_split)]

@@ -1,4 +1,4 @@
-"""How a backbone is asked where the user does not say: as its model was trained, else by whether it is behind a server.
+"""How a backbone is asked where the user does not say, and in which language: as its model was trained, else by whether it is behind a server.
 
 A small model that was trained on one right answer to each question writes best what it finds likeliest, so one answer is drawn without
 chance, and several with little; a large one is asked as its makers advise.
@@ -10,6 +10,8 @@ from typing import cast
 
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
+from bottega.core.candidate import Language
+from bottega.core.errors import UsageError
 from bottega.episodes.settings import StrategyName
 
 SEVERAL = 0.8
@@ -18,7 +20,7 @@ LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""
 DRAFTS = 2
 """A draft costs no tokens, only its judging. Two, because a course ends in two ways, and which is faster only the judge can say."""
-REDRAWS = 3
+RESAMPLES = 3
 """A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
 DRAFTING = 60.0
 """Seconds that tracing a module may take."""
@@ -62,13 +64,24 @@ def draft_count(backbone: str, kernels: int | None, chosen: int | None = None) -
     return DRAFTS if kernels is None else min(DRAFTS, kernels // 2)
 
 
-def redraw_count(style: Style, chosen: int | None = None) -> int:
+def resample_count(style: Style, chosen: int | None = None) -> int:
     """Who is asked in the terse style is a small model that was trained on it; others slip seldom, and their answers are dear."""
     if chosen is not None:
         return chosen
-    return REDRAWS if style == "terse" else 0
+    return RESAMPLES if style == "terse" else 0
 
 
 def drafting_seconds(seconds: float | None) -> float:
     """A module that cannot be traced eats at most a quarter of the run's time."""
     return DRAFTING if seconds is None else min(DRAFTING, seconds / 4)
+
+
+def chosen_language(language: str | None, device: str) -> Language:
+    """By the device where none is named. Raises for one that there is not, or that the device cannot run."""
+    if language is None:
+        return "cpp" if device == "cpu" else "triton"
+    if language not in ("cpp", "triton", "cuda"):
+        raise UsageError(f"unknown language {language!r}; use cpp, triton or cuda")
+    if device == "cpu" and language != "cpp":
+        raise UsageError(f"{language} kernels cannot be timed on a CPU; use language=cpp, or --device cuda")
+    return cast(Language, language)
