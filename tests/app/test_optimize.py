@@ -272,7 +272,7 @@ WRONG_USE: list[tuple[list[str], str]] = [
     (["decay.py", *USED, "patience=0"], "patience is at least one"),
     (["decay.py", *USED, "drafts=-1"], "drafts = -1: Input should be greater than or equal to 0"),
     (["decay.py", *USED, "strategy=luck"], "'serial', 'parallel', 'beam' or 'evolve'"),
-    (["decay.py", *USED, "language=triton"], "cannot be timed on a CPU"),
+    (["decay.py", *USED, "language=triton"], "cannot be timed on cpu"),
     (["decay.py", *USED, "language=fortran"], "unknown language"),
     (["decay.py", *USED, "baseline=numpy"], "unknown baseline"),
     (["decay.py", *USED, "mode=fast"], "'as-built', 'train' or 'eval'"),

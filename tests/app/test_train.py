@@ -157,7 +157,7 @@ def test_the_display_tells_steps_alarms_and_cards() -> None:
     assert training.cards["admitted"] == 2
 
 
-def shown(training: Training, width: int) -> str:
+def shown(training: TrainProgress, width: int) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(training.render())
     return console.export_text()

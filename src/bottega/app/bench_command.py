@@ -28,11 +28,12 @@ from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
-from bottega.episodes.backbone_defaults import answer_tokens, chosen_language, prompt_style, resample_count, temperature_for
+from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.budget import Caps
 from bottega.episodes.delivery.files import strict
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.languages import choose_language
 
 WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
 OF_CHECKING_ALONE = {"verify", "share", "count"}
@@ -147,7 +148,7 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Wri
     style = prompt_style(backbone, settings.style)
     return Writing(
         backbone=backbone,
-        language=chosen_language(settings.language, kind),
+        language=choose_language(settings.language, kind),
         samples=settings.samples,
         strategy=settings.strategy,
         generations=settings.turns,

@@ -20,6 +20,7 @@ from bottega.core.foreign_text import one_line, printable
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
 COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
@@ -110,7 +111,7 @@ def read_candidate(path: Path) -> Candidate:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as UTF-8 text: {error}") from None
-    return Candidate.from_source(source, name=path.stem)
+    return candidate_from(source, name=path.stem)
 
 
 def strict(value: Any) -> Any:

@@ -30,7 +30,6 @@ from bottega.core.verdict import BEST
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.backbone_defaults import (
     answer_tokens,
-    chosen_language,
     draft_count,
     drafting_seconds,
     likeliest_first,
@@ -46,6 +45,7 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.languages import choose_language, language_named
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, NONE_FOUND, INTERRUPTED = 0, 3, 130
@@ -111,7 +111,7 @@ def request_for(settings: OptimizeSettings, module: str) -> Commission:
         subject=open_module(module, wanted, size="cpu" if device == "cpu" else "gpu"),
         settings=EpisodeSettings(
             device=device,
-            language=chosen_language(settings.language, device),
+            language=choose_language(settings.language, device),
             baselines=parse_baselines(settings.baseline),
             precision=settings.precision,
             strategy=strategy_for(backbone, settings.strategy),
@@ -145,8 +145,8 @@ async def _run(request: Commission, folder: Path, settings: OptimizeSettings, di
     from bottega.episodes.optimise import Stop, optimise
     from bottega.skills.home import open_library
 
-    # In Triton always: the kernel library, which measures best, is that style's.
-    plain = request.settings.style == "terse" or request.settings.language == "triton"
+    # Where there is a kernel library always: its functions, which measure best, are that style's.
+    plain = request.settings.style == "terse" or language_named(request.settings.language).kernel_library
     stop, loop = Stop(), asyncio.get_running_loop()
 
     def ring() -> None:

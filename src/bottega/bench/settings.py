@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from bottega.agents.prompts import Style
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.files import encoded, json_text
 from bottega.episodes.settings import EpisodeSettings, StrategyName
@@ -60,7 +59,7 @@ class Writing:
 
     backbone: str
     """As the user named it."""
-    language: Language
+    language: str
     samples: int = 1
     strategy: StrategyName = "serial"
     generations: int = 1

@@ -23,7 +23,6 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.compiler.steps import Course, Refusal, Teacher
-from bottega.core.candidate import Language
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
 from bottega.data.material import Lecture
@@ -45,9 +44,7 @@ class Classroom(Protocol):
         """Whether the teacher can be told to leave a technique out."""
         ...
 
-    async def lecture(
-        self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()
-    ) -> Lecture: ...
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture: ...
 
     def close(self) -> None: ...
 
@@ -82,7 +79,7 @@ class OwnClassroom:
     def varies(self) -> bool:
         return hasattr(self._teacher, "build")
 
-    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
         blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
         return _filled(blank, await _taught(self._teacher, task, language, seed, without))
 
@@ -121,7 +118,7 @@ class Classrooms:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
         blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
         work: Callable[[], Any] = lambda: self._asked((task, language, seed, without))  # noqa: E731
         return _filled(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
@@ -265,9 +262,7 @@ def leave_with(parent: int) -> None:
     os._exit(0)
 
 
-async def _taught(
-    teacher: Any, task: Task, language: Language, seed: int, without: frozenset[str]
-) -> Course | Refusal | _Trouble:
+async def _taught(teacher: Any, task: Task, language: str, seed: int, without: frozenset[str]) -> Course | Refusal | _Trouble:
     try:
         if without:
             if not hasattr(teacher, "build"):

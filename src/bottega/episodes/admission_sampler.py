@@ -22,7 +22,7 @@ from bottega.backbone.client import Answer, Speaker
 from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_sketcher
 from bottega.compiler.link import completed
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
@@ -30,6 +30,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.context import PROMPT_SHARE, seed_of
 from bottega.episodes.phases import Phases, share_device
+from bottega.languages import candidate_from
 
 
 class Judging(Protocol):
@@ -45,7 +46,7 @@ class Apprentice:
         judge: Judging,
         prompts: Prompts,
         device: DeviceFacts,
-        language: Language,
+        language: str,
         kernels: Path,
         *,
         temperature: float = 1.0,
@@ -79,7 +80,7 @@ class Apprentice:
             source = completed(writer.parse(answer.text).source, task.source)
         except AnswerError as error:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=str(error), task_id=task.id)
-        candidate = Candidate.from_source(source)
+        candidate = candidate_from(source)
         self._keep(candidate)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)
@@ -101,7 +102,7 @@ class Apprentice:
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
             ) from None
         with self.phases.judging(self.judged_on):
-            return self.judge.judge(task, Candidate.from_source(source), quick=False)
+            return self.judge.judge(task, candidate_from(source), quick=False)
 
     def _keep(self, candidate: Candidate) -> None:
         place = self.kernels / f"{candidate.id}.py"

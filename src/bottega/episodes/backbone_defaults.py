@@ -1,4 +1,4 @@
-"""How a backbone is asked where the user does not say, and in which language: as its model was trained, else by whether it is behind a server.
+"""How a backbone is asked where the user does not say: as its model was trained, else by whether it is behind a server.
 
 A small model that was trained on one right answer to each question writes best what it finds likeliest, so one answer is drawn without
 chance, and several with little; a large one is asked as its makers advise.
@@ -10,8 +10,6 @@ from typing import cast
 
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
-from bottega.core.candidate import Language
-from bottega.core.errors import UsageError
 from bottega.episodes.settings import StrategyName
 
 SEVERAL = 0.8
@@ -74,14 +72,3 @@ def resample_count(style: Style, chosen: int | None = None) -> int:
 def drafting_seconds(seconds: float | None) -> float:
     """A module that cannot be traced eats at most a quarter of the run's time."""
     return DRAFTING if seconds is None else min(DRAFTING, seconds / 4)
-
-
-def chosen_language(language: str | None, device: str) -> Language:
-    """By the device where none is named. Raises for one that there is not, or that the device cannot run."""
-    if language is None:
-        return "cpp" if device == "cpu" else "triton"
-    if language not in ("cpp", "triton", "cuda"):
-        raise UsageError(f"unknown language {language!r}; use cpp, triton or cuda")
-    if device == "cpu" and language != "cpp":
-        raise UsageError(f"{language} kernels cannot be timed on a CPU; use language=cpp, or --device cuda")
-    return cast(Language, language)

@@ -29,6 +29,7 @@ from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.episodes.context import Workshop
 from bottega.episodes.settings import EpisodeSettings
+from bottega.languages import language_named
 
 CHANCE = 0.7
 """The least temperature of another draw: without chance the answer would be the same."""
@@ -70,8 +71,8 @@ def _mark(turn: Turn, task: Task, settings: EpisodeSettings, sketch: str) -> int
 
 
 def _is_terse(settings: EpisodeSettings) -> bool:
-    """Whether answers are of the form that these looks know: Triton by a model that was trained on sketches."""
-    return settings.style == "terse" and settings.language == "triton"
+    """Whether answers are of the form that these looks know: by a model that was trained on sketches, in the language of the kernel library."""
+    return settings.style == "terse" and language_named(settings.language).kernel_library
 
 
 def _mends(settings: EpisodeSettings) -> bool:

@@ -6,10 +6,10 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import with_eager
+from bottega.languages import default_language
 
 StrategyName = Literal["serial", "parallel", "beam", "evolve"]
 STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
@@ -18,7 +18,7 @@ STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolv
 @dataclass(frozen=True)
 class EpisodeSettings:
     device: str = "cpu"
-    language: Language = "cpp"
+    language: str = field(default_factory=lambda: default_language("cpu").name)
     baselines: tuple[str, ...] = ("eager",)
     """The first is the one that counts."""
     precision: str = "fp32"

@@ -15,6 +15,7 @@ from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_ker
 from bottega.judge.diagnosis import diagnose
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import speed_outcome
+from bottega.languages import language_named
 
 Examination = dict[str, Any]
 
@@ -173,10 +174,11 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         )
     elif found.get("parameters") == "loaded":
         notes.append("parameters: the reference's state was loaded strictly")
-    if not settings.timed and candidate.language != "triton":
-        notes.append("not timed: this was asked for")
+    language = language_named(candidate.language)
+    if not settings.timed and not language.is_timed_on(settings.device):
+        notes.append(f"not timed: {language.title} runs in its interpreter on a CPU, which shows correctness only")
     elif not settings.timed:
-        notes.append("not timed: Triton runs in its interpreter on a CPU, which shows correctness only")
+        notes.append("not timed: this was asked for")
     if settings.precision != "fp32":
         notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")
     clocks = {row["clock"] for row in found.get("timing", {}).values()}

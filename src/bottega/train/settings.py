@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
+from bottega.languages import LANGUAGES
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
 
@@ -98,8 +100,8 @@ class RolloutSettings(Section):
     """Of sampling answers."""
     max_tokens: Positive = 2048
     """Tokens of one answer."""
-    language: Literal["cpp", "triton", "cuda"] | None = None
-    """What kernels are written in; none is cpp on a CPU and triton on a GPU."""
+    language: LanguageName | None = None
+    """What kernels are written in; none is the default of the device."""
     style: Literal["terse", "compact", "full"] = "compact"
     """Of prompts: terse for models trained on it, compact for small ones, full for large ones."""
     judge_workers: Positive | Literal["auto"] = "auto"

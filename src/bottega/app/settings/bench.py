@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from bottega.app.configured import CommandSettings
+from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.settings.kinds import Count, Mode, Numbers, Paths, Positive, Share, Style, Workers
 
 
@@ -36,8 +37,7 @@ class BenchCommandSettings(CommandSettings):
     """Children of a kernel in a beam, of an island in evolution."""
     resamples: Count | None = None
     """Sample an answer again, so often at most, where it is seen to be broken before it is judged; none is 3 if terse, else 0."""
-    language: str | None = None
-    """To write in: cpp, triton or cuda; none goes by the device."""
+    language: Annotated[str | None, Field(description=LANGUAGE_HELP)] = None
     seed: int | None = None
     """Of sampling answers: none is 0. Of what `verify` judges again: none is by chance."""
     at_once: Positive | None = None

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from bottega.app.configured import CommandSettings
+from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.settings.kinds import Count, Mode, Positive, Style, Workers
 
 
@@ -23,8 +24,7 @@ class OptimizeSettings(CommandSettings):
     """Example inputs, in the same way."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
-    language: str | None = None
-    """cpp, triton or cuda; none is cpp on a CPU and triton on a GPU."""
+    language: Annotated[str | None, Field(description=LANGUAGE_HELP)] = None
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first is to be beaten."""
     precision: str = "fp32"

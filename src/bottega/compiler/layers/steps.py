@@ -19,6 +19,7 @@ from bottega.compiler.steps import Refusal, Step
 from bottega.compiler.style import Style
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import library_language
 
 FEWEST_LAUNCHES = 8
 FEWEST_CALLS = 2
@@ -78,4 +79,4 @@ class _Steps:
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
         whole = completed(source, self.task.source) if self.style.plain else source
-        return Candidate(whole, "triton", self.task.name, parent)
+        return Candidate(whole, library_language().name, self.task.name, parent)

@@ -17,7 +17,6 @@ from bottega.compiler.source.names import BUILTIN
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
 from bottega.compiler.source.signatures import Function, is_kernel, methods_that_differ, misfits
 from bottega.compiler.source.text import LONGEST, parsed
-from bottega.core.candidate import Language
 from bottega.core.errors import TaskError
 from bottega.core.task import normalised
 
@@ -26,7 +25,7 @@ _GIVES_ATTRIBUTES_UNSEEN = ("setattr", "__setattr__", "__getattr__", "__getattri
 _WORD = re.compile(r"\w+")
 
 
-def faults(source: str, task_source: str, language: Language) -> tuple[str, ...]:
+def faults(source: str, task_source: str, language: str) -> tuple[str, ...]:
     """One sentence for each slip in a whole candidate file, as `completed` makes it; nothing where none is certain."""
     try:
         tree = _compiled(source)
@@ -52,7 +51,7 @@ def _hollow_out(tree: ast.Module, source: str) -> None:
             node.body = [ast.Pass()]
 
 
-def _found(tree: ast.Module, task_source: str, language: Language) -> tuple[str, ...]:
+def _found(tree: ast.Module, task_source: str, language: str) -> tuple[str, ...]:
     scopes = Scopes(tree)
     found = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
     found += _too_early(tree, scopes)
