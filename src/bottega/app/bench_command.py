@@ -28,9 +28,9 @@ from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
+from bottega.core.json_text import strict
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.budget import Caps
-from bottega.episodes.delivery.files import strict
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language

@@ -19,10 +19,10 @@ from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
 from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
-from bottega.app.judging import strict
 from bottega.app.language_option import LANGUAGE_HELP, LANGUAGE_NAMES
 from bottega.app.terminal import Terminal, say
 from bottega.core.errors import UsageError
+from bottega.core.json_text import strict
 from bottega.data.build import Judged, examples_stage, judge_stage, teach_stage
 from bottega.data.callgraphs import Tell
 from bottega.data.data_card import changed_files, read_card, text_of

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bottega.app.configured import CommandSettings
 from bottega.app.language_option import LANGUAGE_HELP
-from bottega.app.settings.kinds import Count, Numbers, Positive, Share, Style, Words, Workers
+from bottega.app.settings.kinds import Count, Numbers, Positive, Seeds, Share, Style, Words, Workers
 from bottega.core.settings import Section
 
 
@@ -47,8 +47,8 @@ class DataBuildSettings(CommandSettings):
     """Only tasks of these levels; empty for all."""
     limit: Count = 0
     """At most this many tasks, the first; 0 for all."""
-    seeds: str = "1"
-    """Seeds of the teacher: a number of them, or a list with commas."""
+    seeds: Seeds = (0,)
+    """Seeds of the teacher: how many, or a list by comma."""
 
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
