@@ -88,7 +88,7 @@ class Author:
         return f"{self.terms[place % count]}_{self.words[place // count // count]}_{self.terms[place // count % count]}"
 
     def card(self, number: int) -> Any:
-        from bottega.core.skill import DEVICES, Conditions, Provenance, Skill, State
+        from bottega.core.skill import DEVICES, Conditions, Provenance, Skill, SkillState
         from bottega.languages import kernel_languages
 
         names = tuple(language.name for language in kernel_languages())
@@ -114,7 +114,7 @@ class Author:
             effect=said[-3],
             failures=tuple(said[-2:]),
             provenance=Provenance("synthetic", str(number)),
-            state=State.ADMITTED if draw.random() < 0.9 else State.PROPOSED,
+            state=SkillState.ADMITTED if draw.random() < 0.9 else SkillState.PROPOSED,
         )
 
 

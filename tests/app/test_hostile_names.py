@@ -113,7 +113,7 @@ def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.Captu
     say(checked_line(one))
     told = capsys.readouterr().out
     must_be_plain(told, 5)
-    assert "--seed 12345" in told
+    assert "seed=12345" in told
 
 
 def test_cards_are_shown_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

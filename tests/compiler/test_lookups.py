@@ -82,7 +82,7 @@ def test_a_global_maximum_is_a_row_and_no_window() -> None:
 @pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", limits, *(one.name for one in LOOKUPS)]
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), limits, *(one.name for one in LOOKUPS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -66,7 +66,7 @@ def get_init_inputs():
 @functools.cache
 def course(name: str, language: str) -> tuple[Task, list[str]]:
     task = Task(HELPED, "helped") if name == "helped" else load_builtin(builtin_files(name)[0], "cpu")
-    return task, [step.candidate.source for step in Builder().build(task, language, seed=3).steps]
+    return task, [step.candidate.source for step in Builder().build(task, language).steps]
 
 
 def run(source: str) -> types.ModuleType:

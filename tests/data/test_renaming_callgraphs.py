@@ -89,7 +89,7 @@ def example(sketch: str = SKETCH, answer: str = ANSWER, more: str = "") -> Examp
 def taught(name: str, language: str) -> tuple[str, str]:
     """The sketch of a built-in task and the builder's last kernel for it, as a terse answer has it."""
     (task,) = load_tasks([f"builtin:{name}"], size="cpu").tasks
-    source = Builder(plain=True).build(task, language).steps[-1].candidate.source
+    source = Builder().build(task, language).steps[-1].candidate.source
     return sketch_of(task.source), shortened(without_prose(source), task.source)
 
 

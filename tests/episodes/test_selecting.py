@@ -19,7 +19,7 @@ from bottega.backbone.chat import Message
 from bottega.backbone.sampling import Sampling
 from bottega.core.episode import Episode
 from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
-from bottega.core.skill import Conditions, Skill, State
+from bottega.core.skill import Conditions, Skill, SkillState
 from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
 from bottega.episodes.budget import Caps
 from bottega.episodes.context import Workshop
@@ -36,7 +36,7 @@ def card(name: str) -> Skill:
     return Skill(
         name, f"{name}: run a recurrence over time in one loop.", "general", ("scan",), ("cpp",), ("cpu",), conditions,
         "A Python loop over time steps with stack at its end.", technique, "for (t = 0; t < steps; ++t) h = rate * h + x[t];",
-        "One pass instead of many.", failures, state=State.ADMITTED,
+        "One pass instead of many.", failures, state=SkillState.ADMITTED,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def test_a_selector_that_names_nothing_real_selects_nothing(tmp_path: Path, libr
 
 def test_proposed_cards_are_offered_only_where_that_is_asked_for(tmp_path: Path) -> None:
     with Library(tmp_path / "library") as library:
-        library.add(replace(card("one_loop_over_time"), state=State.PROPOSED))
+        library.add(replace(card("one_loop_over_time"), state=SkillState.PROPOSED))
         for unproved, offered in ((False, ()), (True, ("one_loop_over_time",))):
             settings = replace(SETTINGS, unproved=unproved, select="bm25")
             shop = workshop(tmp_path / f"run{unproved}", Actor("", [answer(kernel(1.1))] * 2), library=library)
@@ -126,7 +126,7 @@ def test_a_clear_gain_is_summarised_into_cards(tmp_path: Path, library: Library)
     shop = workshop(tmp_path / "run", actor, library=library)
     episode = run(shop, settings)
     assert [skill.name for skill in episode.proposals] == ["carry_in_register"]
-    assert episode.proposals[0].state is State.PROPOSED
+    assert episode.proposals[0].state is SkillState.PROPOSED
     (event,) = [event for event in shop.journal.events if isinstance(event, Summarised)]
     assert len(event.refused) == 1
 
@@ -154,7 +154,7 @@ def test_a_resumed_episode_does_nothing_twice_and_sees_the_library_as_it_was(tmp
     actor = Actor("one_loop_over_time: yes", [answer(kernel(1.1, str(n)), "a") for n in range(4)])
     first = run(workshop(tmp_path / "run", actor, library=library), settings)
     tokens = totals_of(list(read_events(tmp_path / "run"))).tokens
-    library.move("one_loop_over_time", State.RETIRED, "superseded")
+    library.move("one_loop_over_time", SkillState.RETIRED, "superseded")
     shop = workshop(tmp_path / "run", [], library=library)
     again = run(shop, settings)
     assert again == first and asked(shop) == 0

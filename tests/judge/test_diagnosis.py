@@ -195,7 +195,7 @@ def test_an_output_of_another_shape_or_type_needs_no_tolerance() -> None:
 
 CUDA = (
     "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be asynchronously reported at some other API call\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-runner assertions.\n"
 )
 TRITON = (
     "at 12:4:\n"

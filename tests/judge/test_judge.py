@@ -219,8 +219,8 @@ def test_a_referee_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
     """As the system does when memory runs out, between two verdicts."""
     assert wide.judge(task(), library_only()).correct
     for session in wide._idle:
-        for cell in session.cells:
-            cell.kill()
+        for sandbox in session.sandboxes:
+            sandbox.kill()
     verdict = wide.judge(task(), library_only())
     assert verdict.correct, verdict.diagnosis
 

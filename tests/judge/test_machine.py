@@ -1,4 +1,4 @@
-"""How many verdicts a device gets side by side."""
+"""How many verdicts a device gets runner by runner."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from bottega.agents.answers.fences import blocks
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.core.task import Task
 from bottega.languages import kernel_languages
 
@@ -82,7 +82,7 @@ def card_data(data: dict[str, Any], task: Task, language: str, device: str, gain
     card["devices"] = card.get("devices") or [device]
     claimed = gain if math.isfinite(gain) and gain > 0 else None
     card["provenance"] = {"origin": "summary", "source": task.label[:400], "task": task.id, "claimed_speedup": claimed}
-    card["state"] = State.PROPOSED
+    card["state"] = SkillState.PROPOSED
     return card
 
 

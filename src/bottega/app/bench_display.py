@@ -175,7 +175,7 @@ def show_verification(found: Verification) -> None:
         for name, then, now in one.intervals:
             line = f"  {one.task}, against {name}: {then.low:.3f} to {then.high:.3f} then, {now.low:.3f} to {now.high:.3f} now"
             _say(console, line)
-    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, drawn with --seed {found.seed}")
+    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, chosen with seed={found.seed}")
     for reason in found.reasons:
         _say(console, f"! {reason}", "red")
     console.print(found.conclusion, style=COLOURS.get(found.conclusion, "bold yellow"))

@@ -80,8 +80,8 @@ def given_by(model: type[C], values: Mapping[str, Any]) -> Given[C]:
         shared, tables = split_tables(layer, TABLES)
         own = tables.get(model.command.replace(" ", "-"), {})
         layers += [Layer(layer.source, shared), Layer(layer.source, own)]
-    flags = {key: value for key in model.flags if (value := values[_parameter(key)]) not in (None, False, [])}
-    flags = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in flags.items()}
+    flags = {key: value for key in model.flags if (value := values[_parameter(key)]) not in (None, False, [], ())}
+    flags = {key: value[0] if isinstance(value, list | tuple) and len(value) == 1 else value for key, value in flags.items()}
     said = overrides_of(model, (word for word in arguments if _SETTING.match(word)))
     layers += [Layer("command line", flags), Layer("command line", said)]
     words = [word for word in arguments if not _SETTING.match(word)]

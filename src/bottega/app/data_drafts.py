@@ -23,7 +23,7 @@ from bottega.core.task import Task
 from bottega.data.drafts import BUILDER, drafts_of
 from bottega.data.pool import Appointment, Classrooms
 from bottega.episodes.delivery.files import write
-from bottega.languages import choose_language, language_named
+from bottega.languages import choose_language
 from bottega.tasks.load import load_tasks
 
 _SAFE = re.compile(r"[\w-]+")
@@ -37,13 +37,6 @@ def drafts_command(
     drafts: Annotated[int, typer.Option("--drafts", help="Kernels of each task, at most.")] = 2,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda: for the size of tasks, and the language.")] = "cpu",
     language: Annotated[str | None, typer.Option("--language", help=LANGUAGE_HELP)] = None,
-    plain: Annotated[
-        bool | None,
-        typer.Option(
-            "--plain/--free",
-            help="In one plain hand, with the kernel library's functions where the language has them, which is then the default.",
-        ),
-    ] = None,
     processes: Annotated[int, typer.Option("--processes", help="That trace and write side by side.")] = 2,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one task.")] = 60.0,
 ) -> None:
@@ -69,9 +62,7 @@ def drafts_command(
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
-    with Classrooms(
-        Appointment(BUILDER, {"plain": language_named(chosen).kernel_library if plain is None else plain}), processes, timeout
-    ) as room:
+    with Classrooms(Appointment(BUILDER), processes, timeout) as room:
         drawn = asyncio.run(_drawn(room, every, chosen, drafts))
     kept = [(task, one) for task, one in zip(every, drawn) if one.drafts]
     for task, one in zip(every, drawn):

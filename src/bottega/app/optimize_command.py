@@ -45,7 +45,7 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.languages import choose_language, language_named
+from bottega.languages import choose_language
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, NONE_FOUND, INTERRUPTED = 0, 3, 130
@@ -145,8 +145,6 @@ async def _run(request: Commission, folder: Path, settings: OptimizeSettings, di
     from bottega.episodes.optimise import Stop, optimise
     from bottega.skills.home import open_library
 
-    # Where there is a kernel library always: its functions, which measure best, are that style's.
-    plain = request.settings.style == "terse" or language_named(request.settings.language).kernel_library
     stop, loop = Stop(), asyncio.get_running_loop()
 
     def ring() -> None:
@@ -172,7 +170,7 @@ async def _run(request: Commission, folder: Path, settings: OptimizeSettings, di
             cards,
             stop,
             display.hear,
-            CompilerDrafts(plain, drafting_seconds(request.caps.seconds)),
+            CompilerDrafts(drafting_seconds(request.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

@@ -19,6 +19,7 @@ from rich.text import Text
 from bottega.app.configured import COMMANDS
 from bottega.app.terminal import Terminal, say, write_source
 from bottega.core.errors import UsageError
+from bottega.core.plugins import Plugins
 from bottega.core.settings import flat, section_of
 
 WORDS = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path", type(None): "none"}
@@ -101,7 +102,8 @@ def kind_of(annotation: Any) -> str:
     if origin is Literal:
         return ", ".join(map(str, parts))
     if origin is Annotated:
-        return " ".join([kind_of(parts[0]), *(word for field in parts[1:] for word in _limits(getattr(field, "metadata", ())))])
+        rules = [rule for part in parts[1:] for rule in (getattr(part, "metadata", None) or [part])]
+        return " ".join([kind_of(parts[0]), *_limits(rules)])
     if origin in (Union, types.UnionType):
         return " or ".join(kind_of(part) for part in parts)
     if origin is tuple:
@@ -110,6 +112,10 @@ def kind_of(annotation: Any) -> str:
 
 
 def _limits(rules: Iterable[Any]) -> list[str]:
+    """What is allowed: bounds, and the names of plug-ins."""
+    plugins = [owner for rule in rules if isinstance(owner := getattr(getattr(rule, "func", None), "__self__", None), Plugins)]
+    if plugins:
+        return [f"({', '.join(plugins[0].names)}, or module:Name)"]
     told = [
         f"{LIMITS[name]} {value:g}" for rule in rules for name in LIMITS if (value := getattr(rule, name, None)) is not None
     ]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 from bottega.compiler.technique import Technique
 
-Write = Callable[[Plan, Frame, frozenset[str], Style], str]
+Write = Callable[[Plan, Frame, frozenset[str]], str]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from bottega.compiler.backend import Backend
 from bottega.compiler.callgraph_names import cuts, sketch_lines, sketched, told
 from bottega.compiler.cuda_graph import REPLAY, replayed
 from bottega.compiler.kernel import Call
-from bottega.compiler.layers.kept import KEPT, Layer, kept, layers_of
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.layers.techniques import CAPTURED, LAYERS
 from bottega.compiler.library.index import FOR_KERNELS
@@ -25,7 +24,6 @@ from bottega.compiler.product_rule import products_pay
 from bottega.compiler.sharing import shared
 from bottega.compiler.source.check import faults
 from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
-from bottega.compiler.style import Style
 from bottega.compiler.technique import Technique
 from bottega.compiler.trace import Graph, Ref, trace
 from bottega.core.candidate import Candidate
@@ -33,7 +31,7 @@ from bottega.core.plugins import resolve
 from bottega.core.task import Task
 from bottega.languages import Language, every_language, language_named
 
-VERSION = "1"
+VERSION = "2"
 LONGEST_UNROLLED = 9_000
 """Characters from which on a network is taught by its layers alone."""
 
@@ -68,36 +66,31 @@ def techniques_of(language: str) -> tuple[Technique, ...]:
     writer = writer_of(language)
     own = [technique for technique in TECHNIQUES if technique.name in OWN_TECHNIQUES]
     light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
-    network = (CAPTURED, *LAYERS, KEPT, SHELVED) if writer.language.kernel_library else ()
+    network = (CAPTURED, *LAYERS, SHELVED) if writer.language.kernel_library else ()
     found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if writer.language.on_gpu else ()))
     return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
 
 
 @dataclass(frozen=True)
 class Understood:
-    """A task that was traced and lowered: what every language and style starts from."""
+    """A task that was traced and lowered: what every language starts from."""
 
     task: Task
     frame: Frame
     lowered: Lowered
-    literal: bool = False
-    layers: tuple[Layer, ...] = ()
     cuts: Cuts = ()
 
     def plan(self, techniques: frozenset[str]) -> Plan:
-        return make_plan(self.lowered, techniques, self.literal, self.cuts)
+        return make_plan(self.lowered, techniques, self.cuts)
 
 
-def understand(task: Task, style: Style | None = None, with_library: bool = True) -> Understood:
-    """In the plain style with the sketch's calls too, for a language of the kernel library."""
-    frame, style = frame_of(task), style or Style()
-    graph = trace(task, KNOWN)
-    if style.plain:
-        graph = replace(graph, scalars={}, epsilons={})
-    lines = sketch_lines(task.source) if style.plain else []
-    named = _named(graph, style, frame, sketched(graph, lines))
-    calls = told(lines) if style.plain and with_library else None
-    return Understood(task, frame, lower(named, task.label, calls), style.plain, layers_of(graph), cuts(lines))
+def understand(task: Task, with_library: bool = True) -> Understood:
+    """With the sketch's calls too, for a language of the kernel library."""
+    frame, graph = frame_of(task), trace(task, KNOWN)
+    lines = sketch_lines(task.source)
+    named = _named(graph, frame, sketched(graph, lines))
+    calls = told(lines) if with_library else None
+    return Understood(task, frame, lower(named, task.label, calls), cuts(lines))
 
 
 RESERVED = (
@@ -118,34 +111,34 @@ RESERVED = (
     *PARTS,
     *FOR_KERNELS,
 )
-RESULTS = ("y", "out", "output", "result")
+RESULT = "result"
 WORDS = {
-    "conv": ("conv", "features"),
-    "linear": ("hidden", "projected"),
-    "matmul": ("product", "scores"),
-    "mm": ("product", "scores"),
-    "bmm": ("product", "scores"),
-    "norm": ("normed", "normalised"),
-    "pool": ("pooled",),
-    "softmax": ("probs", "weights"),
-    "attention": ("attended",),
-    "embedding": ("embedded",),
-    "relu": ("activated",),
-    "gelu": ("activated",),
-    "silu": ("activated",),
-    "sigmoid": ("gate",),
-    "sum": ("total",),
-    "mean": ("mean",),
-    "add": ("added",),
-    "mul": ("scaled",),
-    "view": ("flat",),
-    "copy": ("copied",),
+    "conv": "conv",
+    "linear": "hidden",
+    "matmul": "product",
+    "mm": "product",
+    "bmm": "product",
+    "norm": "normed",
+    "pool": "pooled",
+    "softmax": "probs",
+    "attention": "attended",
+    "embedding": "embedded",
+    "relu": "activated",
+    "gelu": "activated",
+    "silu": "activated",
+    "sigmoid": "gate",
+    "sum": "total",
+    "mean": "mean",
+    "add": "added",
+    "mul": "scaled",
+    "view": "flat",
+    "copy": "copied",
 }
-"""By a piece of an operator's name, what people call its result."""
+"""By a piece of an operator's name, what its result is called where the sketch has no name for it."""
 
 
-def _named(graph: Graph, style: Style, frame: Frame, words: Mapping[str, str]) -> Graph:
-    """Results under names that people give them, instead of the tracer's; `words` are names that are settled."""
+def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
+    """Results under the sketch's names (`words`), and the rest under what people call them, instead of the tracer's."""
     taken = set(frame.argument_names) | set(words.values()) | {*RESERVED, *written_languages()}
     names: dict[str, str] = {}
     last = graph.returned.name if isinstance(graph.returned, Ref) else ""
@@ -154,8 +147,7 @@ def _named(graph: Graph, style: Style, frame: Frame, words: Mapping[str, str]) -
             names[node.name] = words[node.name]
             continue
         piece = next((piece for piece in WORDS if piece in node.operator), "")
-        word = style.pick(f"name of {piece}", WORDS[piece]) if piece else node.operator.strip("_")
-        word = style.pick("result", RESULTS[::-1] if style.plain else RESULTS) if node.name == last else word
+        word = RESULT if node.name == last else WORDS[piece] if piece else node.operator.strip("_")
         number = 2
         fresh = word
         while fresh in taken:
@@ -180,39 +172,36 @@ class Builder:
     `every_product` writes also those products in Triton that lose to the library's: for whoever checks or measures them.
     """
 
-    def __init__(self, plain: bool = False, every_product: bool = False) -> None:
-        self.plain, self.every_product = plain, every_product
-        self.name = f"builder {VERSION}{' plain' if plain else ''}"
+    def __init__(self, every_product: bool = False) -> None:
+        self.every_product = every_product
+        self.name = f"builder {VERSION}"
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> Course:
-        """The course for a task, never using the techniques in `without`. Raises `Refusal`."""
-        style, writer, barred = Style(seed, self.plain), writer_of(language), frozenset(without)
-        layered = layer_steps(task, style, barred) if language_named(language).kernel_library else []
+        """The course for a task, never using the techniques in `without`, the same for every seed. Raises `Refusal`."""
+        writer, barred = writer_of(language), frozenset(without)
+        layered = layer_steps(task, barred) if writer.language.kernel_library else []
         try:
             own = any(step.technique != CAPTURED.name for step in layered)
-            steps = self._unrolled(task, writer, style, barred, LONGEST_UNROLLED if own else None)
+            steps = self._unrolled(task, writer, barred, LONGEST_UNROLLED if own else None)
         except Refusal:
             if not layered:
                 raise
             steps = ()
         return Course(task.id, language, self.name, (*steps, *layered))
 
-    def _unrolled(
-        self, task: Task, writer: Writer, style: Style, barred: frozenset[str], longest: int | None
-    ) -> tuple[Step, ...]:
+    def _unrolled(self, task: Task, writer: Writer, barred: frozenset[str], longest: int | None) -> tuple[Step, ...]:
         """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
-        bench = Bench(understand(task, style, writer.language.kernel_library), writer, style, barred)
+        bench = Bench(understand(task, writer.language.kernel_library), writer, barred)
         fused = bench.take(None, [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES])
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
         # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
         tuned = bench.take(fused, writer.techniques)
         bench.take(tuned, bench.whole)
-        if style.plain and writer.language.kernel_library:
-            bench.take(tuned, (KEPT,))
+        if writer.language.kernel_library:
             bench.take(tuned, (SHELVED,))
         own = bench.take(fused, bench.own(fused, self.every_product))
         if own is not fused:
@@ -239,7 +228,6 @@ class Bench:
 
     understood: Understood
     writer: Writer
-    style: Style
     barred: frozenset[str]
     steps: list[Step] = field(default_factory=list)
 
@@ -303,16 +291,10 @@ class Bench:
         if all(isinstance(kernel, Call) and not kernel.part for kernel in plan.kernels):
             return None
         frame: Frame | None = self.understood.frame
-        if KEPT.name in on:
-            frame = kept(self.understood.frame, self.understood.layers, self.style, self.understood.task)
-        elif REPLAY.name in on:
-            frame = replayed(self.understood.frame, plan, self.style)
+        if REPLAY.name in on:
+            frame = replayed(self.understood.frame, plan)
         try:
-            source = (
-                None
-                if frame is None
-                else shared(self.writer.backend.write(plan, frame, on, self.style), self.writer.language.name)
-            )
+            source = None if frame is None else shared(self.writer.backend.write(plan, frame, on), self.writer.language.name)
         except Refusal:
             return None
         if source is None or SHELVED.name not in on:

@@ -1,8 +1,8 @@
-"""Sketches of tasks, drawn in cells: the task's code runs there and nowhere else. A task that cannot be sketched has an empty one.
+"""Sketches of tasks, drawn in sandboxes: the task's code runs there and nowhere else. A task that cannot be sketched has an empty one.
 
-A cell loads what drawing needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what another
-one left behind in Python or torch. An answer carries the number of its question; one that does not, or a cell that is not left as it
-was, costs the cell. What comes back is a text for a prompt: it decides nothing.
+A sandbox loads what drawing needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what another
+one left behind in Python or torch. An answer carries the number of its question; one that does not, or a sandbox that is not left as it
+was, costs the sandbox. What comes back is a text for a prompt: it decides nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.sandbox.fork_server import Cell, ForkServer, Limits
-from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
+from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
 
 ENTRY = "bottega.compiler.callgraph_tracer:main"
 SKETCHES_EACH = 200
@@ -31,7 +31,7 @@ LONGEST_SOURCE = 1 << 20
 LONGEST = 16_384
 """Characters; a longer text is no sketch."""
 LOADING_S, ANSWERING_S = 60.0, 5.0
-"""What a cell may take over the time of a drawing: for the first, to load torch on a busy machine, and for any, to end what hangs."""
+"""What a sandbox may take over the time of a drawing: for the first, to load torch on a busy machine, and for any, to end what hangs."""
 EXAMPLE = """
 import torch
 class Model(torch.nn.Module):
@@ -49,7 +49,7 @@ def get_init_inputs():
 
 
 class Sketcher:
-    """Safe to use from several threads; as many cells as threads that ask at once, and no more than cores."""
+    """Safe to use from several threads; as many sandboxes as threads that ask at once, and no more than cores."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
@@ -71,7 +71,7 @@ class Sketcher:
         return self.drawn(task) or ""
 
     def drawn(self, task: Task) -> str | None:
-        """None where the fault need not be the task's, as where no cell could be had: it may be asked again."""
+        """None where the fault need not be the task's, as where no sandbox could be had: it may be asked again."""
         try:
             name = task.id
         except TaskError:
@@ -115,7 +115,7 @@ class Sketcher:
                 return None
             try:
                 drawn = table.draw(source, self.seconds)
-            except (Departed, DeadlinePassed, ProtocolBroken, OSError) as error:
+            except (ChannelClosed, DeadlinePassed, ProtocolError, OSError) as error:
                 table.end()
                 if table.drawn > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
                     continue
@@ -130,13 +130,13 @@ class Sketcher:
 
 
 class _Table:
-    """One cell and the channel to it."""
+    """One sandbox and the channel to it."""
 
     def __init__(self, server: ForkServer) -> None:
         self.drawn = 0
         ours, theirs = channel_pair()
         try:
-            self._cell: Cell = server.spawn(
+            self._sandbox: Sandbox = server.spawn(
                 ENTRY, fds=[theirs.fileno()], limits=Limits(memory_bytes=8 << 30), output=False, trusted=True
             )
         except BaseException:
@@ -156,12 +156,12 @@ class _Table:
         reply = self._channel.receive(time.monotonic() + latest)
         drawn = reply.get("sketch")
         if reply.get("number") != number or not isinstance(drawn, str):
-            raise ProtocolBroken("an answer to nothing that was asked")
+            raise ProtocolError("an answer to nothing that was asked")
         return drawn if len(drawn) <= LONGEST else ""
 
     def end(self) -> None:
-        self._cell.kill()
-        self._cell.reins.close()
+        self._sandbox.kill()
+        self._sandbox.control.close()
         self._end.close()
 
 
@@ -174,7 +174,7 @@ def shared_sketcher() -> Sketcher:
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
-    """In the cell: one sketch for each message, until the other end closes or a task leaves a process behind."""
+    """In the sandbox: one sketch for each message, until the other end closes or a task leaves a process behind."""
     import torch
 
     from bottega.compiler.callgraph import sketch_of
@@ -188,7 +188,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     while True:
         try:
             asked = channel.receive()
-        except Departed:
+        except ChannelClosed:
             return
         drawn, alone = _forked(asked["source"], asked["seconds"])
         channel.send({"number": asked["number"], "sketch": drawn})
@@ -204,7 +204,7 @@ def _forked(source: str, seconds: float) -> tuple[str, bool]:
         _draw_and_leave(source, theirs)
     theirs.close()
     drawn = None
-    with ours, contextlib.suppress(Departed, DeadlinePassed, ProtocolBroken):
+    with ours, contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolError):
         drawn = Channel(ours, takes_descriptors=False).receive(time.monotonic() + seconds).get("sketch")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

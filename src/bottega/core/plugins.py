@@ -46,12 +46,27 @@ class Plugins:
         self.check(name)
         return resolve(name)
 
+    def split(self, text: str) -> tuple[str, str]:
+        """`NAME:rest` or `module:Name:rest` as name and rest; ("", text) where it names no plug-in. Looks for the module, and does not import it."""
+        name, _, rest = text.partition(":")
+        if name in self.names:
+            return name, rest
+        attribute, _, rest = rest.partition(":")
+        if _is_reference(f"{name}:{attribute}") and _is_module(name):
+            return f"{name}:{attribute}", rest
+        return "", text
+
     def validate(self, name: str) -> str:
         """`check` for a pydantic model, which reports a `ValueError` with the setting's name."""
         try:
             return self.check(name)
         except UsageError as error:
             raise ValueError(str(error)) from None
+
+    def module(self, name: str) -> str:
+        """Where it is defined."""
+        installed = _installed(self.kind).get(name)
+        return self.builtin.get(name, installed.value if installed else name).partition(":")[0]
 
     def check(self, name: str) -> str:
         """The name itself, where it can be one. `module:Name` is not imported for this."""
@@ -64,7 +79,7 @@ def resolve(reference: str) -> Any:
     """What `module:Name` names. A module in the current folder is found too."""
     module_name, _, attribute = reference.partition(":")
     top = module_name.partition(".")[0]
-    if top not in sys.modules and importlib.util.find_spec(top) is None and _lies_here(top):
+    if not _is_installed(top) and _lies_here(top):
         sys.path.append(str(Path.cwd()))
     try:
         found: Any = importlib.import_module(module_name)
@@ -88,8 +103,17 @@ def _is_reference(name: str) -> bool:
     return all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
+def _is_module(name: str) -> bool:
+    top = name.partition(".")[0]
+    return _is_installed(top) or _lies_here(top)
+
+
+def _is_installed(module: str) -> bool:
+    return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
 def _lies_here(module: str) -> bool:
-    return Path(f"{module}.py").is_file() or Path(module).is_dir()
+    return Path(f"{module}.py").is_file() or Path(module, "__init__.py").is_file()
 
 
 def _told(error: Exception) -> str:

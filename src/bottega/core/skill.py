@@ -17,7 +17,7 @@ NOTHING_MORE = "none"
 """What a condition says when the skill asks for nothing of that kind."""
 
 
-class State(StrEnum):
+class SkillState(StrEnum):
     PROPOSED = "proposed"
     """Well-formed, and not yet proved on this library's machines."""
     ADMITTED = "admitted"
@@ -80,7 +80,7 @@ class Skill:
     provenance: Provenance = Provenance()
     version: int = 1
     """Counts revisions of the text."""
-    state: State = State.PROPOSED
+    state: SkillState = SkillState.PROPOSED
     reason: str = ""
     """Why it is in this state."""
 
@@ -136,7 +136,7 @@ class Skill:
             failures=tuple(data["failures"]),
             provenance=Provenance(**data.get("provenance", {})),
             version=data.get("version", 1),
-            state=State(data.get("state", State.PROPOSED)),
+            state=SkillState(data.get("state", SkillState.PROPOSED)),
             reason=data.get("reason", ""),
         )
 

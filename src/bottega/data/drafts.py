@@ -22,9 +22,8 @@ SHELVED = "shelved_parts"
 class CompilerDrafts:
     """For one module: the builder's process is there while it draws, and not while the judge measures."""
 
-    def __init__(self, plain: bool = False, timeout: float = 60.0) -> None:
-        """`plain`: in the one hand that small models were trained on, so that they can read what they are shown."""
-        self.appointment, self.timeout = Appointment(BUILDER, {"plain": plain}), timeout
+    def __init__(self, timeout: float = 60.0) -> None:
+        self.appointment, self.timeout = Appointment(BUILDER), timeout
 
     async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         try:

@@ -7,7 +7,6 @@ server does, need no process and answer in the event loop.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import multiprocessing
 import os
 import resource
@@ -27,6 +26,7 @@ from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
 from bottega.data.material import Lecture
 from bottega.data.reaping import ended, start
+from bottega.data.teachers import TEACHERS
 
 COURSES_EACH = 200
 """A process is replaced after so many: what foreign code leaves behind does not pile up."""
@@ -51,16 +51,16 @@ class Classroom(Protocol):
 
 @dataclass(frozen=True)
 class Appointment:
-    """How a process makes its teacher: `module:Class`, and what the class takes."""
+    """How a process makes its teacher: its name or `module:Class`, and what the class takes."""
 
     place: str
     options: dict[str, Any] = field(default_factory=dict)
 
     def make(self) -> Teacher:
-        module, _, name = self.place.partition(":")
+        kind = TEACHERS.load(self.place)
         try:
-            made: Teacher = getattr(importlib.import_module(module), name)(**self.options)
-        except (ImportError, AttributeError, TypeError) as error:
+            made: Teacher = kind(**self.options)
+        except TypeError as error:
             raise UsageError(f"the teacher {self.place} cannot be had: {error}") from None
         return made
 
@@ -95,7 +95,7 @@ class Classrooms:
     def __init__(self, appointment: Appointment, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
         self.timeout = timeout
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([appointment.place.partition(":")[0]])  # torch is imported once, not by each
+        self._context.set_forkserver_preload([TEACHERS.module(appointment.place)])  # torch is imported once, not by each
         self._arguments = (appointment, int(memory_gb * (1 << 30)))
         self._idle: list[_Seat] = []
         self._alive: set[_Seat] = set()

@@ -1,7 +1,7 @@
 """Cards put to the gate with a teacher: kernels with a technique against kernels without it, on a task and on a sibling.
 
-The card is the library's own with the kernel at hand as its example. Every attempt of the gate is a fresh kernel of another seed and a
-fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
+The card is the library's own with the kernel at hand as its example. Every attempt of the gate has another seed, for teachers that vary,
+and a fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
 lie in the library beside the data, and a proof that was stopped goes on from there.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, CardError, JudgeError
-from bottega.core.skill import Provenance, Skill, State
+from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.cards import Shelf
@@ -105,7 +105,7 @@ def adapted(card: Skill, claim: Claim, source: str, before: str, device_kind: st
         devices=(device_kind,),
         provenance=Provenance(ORIGIN, teacher, claim.task_id, round(claim.gain, 4)),
         version=1,
-        state=State.PROPOSED,
+        state=SkillState.PROPOSED,
         reason="",
     )
     return admit_data(made.to_json(), made.name)

@@ -32,7 +32,7 @@ async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings,
     selections: list[Trace] = []
     if not (bench.nodes and bench.finished()):  # a draft that is all one can wish for needs no skills
         bench.schemes, selections = await select(workshop, episode, task, offered, settings)
-    await STRATEGIES[settings.strategy](bench)
+    await STRATEGIES.load(settings.strategy)(bench)
     own = [node for node in bench.nodes if not node.author]  # skills and training learn from the model's kernels
     proposals, summaries = await summarise(workshop, episode, task, own, settings)
     _end(workshop, bench)

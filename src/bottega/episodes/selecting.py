@@ -9,7 +9,7 @@ from typing import Any
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
 from bottega.core.event import Selected
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.context import Workshop
@@ -23,7 +23,7 @@ def retrieve(workshop: Workshop, task: Task, settings: EpisodeSettings, at: int)
     """Cards that may fit the task, best first."""
     if workshop.library is None or settings.select == "none" or not settings.retrieved:
         return []
-    states = (State.ADMITTED, State.PROPOSED) if settings.unproved else (State.ADMITTED,)
+    states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
     only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
     current = workshop.library.version
     hits = workshop.library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)

@@ -8,11 +8,9 @@ from typing import Any, Literal
 
 from bottega.core.errors import UsageError
 from bottega.episodes.stopping import Stopping
+from bottega.episodes.strategies import STRATEGIES
 from bottega.judge.baselines import with_eager
-from bottega.languages import default_language
-
-StrategyName = Literal["serial", "parallel", "beam", "evolve"]
-STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
+from bottega.languages import LANGUAGES, default_language
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class EpisodeSettings:
     """The first is the one that counts."""
     precision: str = "fp32"
     quick: bool = True
-    strategy: StrategyName = "serial"
+    strategy: str = "serial"
     turns: int = 4
     samples: int = 2
     """Rollouts of each scheme; width in a beam; islands in evolution."""
@@ -58,8 +56,8 @@ class EpisodeSettings:
     stopping: Stopping = field(default_factory=Stopping)
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGY_NAMES:
-            raise UsageError(f"unknown strategy {self.strategy!r}; use {', '.join(STRATEGY_NAMES)}")
+        STRATEGIES.check(self.strategy)
+        LANGUAGES.check(self.language)
         for name in ("turns", "samples", "branch", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")

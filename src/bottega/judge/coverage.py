@@ -2,7 +2,7 @@
 
 On a CPU the counts come from the kernel's own sampling of the process, by the file each sample lies in: the candidate
 cannot write them. On a GPU they come from the profiler inside the candidate's process, by kernel name, and are checked
-against the referee's clock. What belongs to neither side (the C library, the OpenMP runtime, the interpreter) counts
+against the controller's clock. What belongs to neither runner (the C library, the OpenMP runtime, the interpreter) counts
 for neither.
 """
 
@@ -44,7 +44,7 @@ LONGEST_NAME = 120
 LONGEST_KERNEL = 600
 """Characters of a kernel's full name, template arguments and all."""
 MOST_ROWS = 4096
-"""Kernels of a profile that are looked at; the player ranks them, and no honest module has as many."""
+"""Kernels of a profile that are looked at; the worker ranks them, and no honest module has as many."""
 
 
 @dataclass(frozen=True)

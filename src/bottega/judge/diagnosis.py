@@ -55,7 +55,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
         parts.append(f"It did not finish within {settings.timeout:g} s ({_stage_text(failure)}).")
     elif verdict.outcome in (Outcome.INCORRECT, Outcome.REJECTED) and found.get("problem"):
         parts.append(_sentence(words_of(found["problem"], LONGEST_PART)))
-        parts.append(_terms(settings, found))
+        parts.append(_comparison_text(settings, found))
         parts.extend(_hints(candidate, found))
     for violation in verdict.violations:
         advice = ADVICE.get(violation.name, "")
@@ -65,7 +65,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
     return printable("\n".join(part[:LONGEST_PART] for part in parts if part)[:LONGEST])
 
 
-def _terms(settings: Settings, found: dict[str, Any]) -> str:
+def _comparison_text(settings: Settings, found: dict[str, Any]) -> str:
     """What the outputs were held against: the mode of arithmetic, the data types, and how far off an output may be."""
     facts = found.get("facts", {})
     outputs = facts.get("outputs")

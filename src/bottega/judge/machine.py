@@ -16,7 +16,7 @@ from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
 from bottega.languages import every_language
 from bottega.sandbox.compilers import COMPILES
-from bottega.sandbox.fork_server import PRELOAD, Cell, ForkServer
+from bottega.sandbox.fork_server import PRELOAD, ForkServer, Sandbox
 from bottega.sandbox.free_cores import KEPT
 from bottega.sandbox.limits import Limits
 
@@ -27,7 +27,7 @@ to make and 52 to end, with one 46 and 19, by one process at a time: more than a
 kernels on several streams at once may gain less by it; a full verdict shows what it gains."""
 
 Workers = int | Literal["auto"]
-"""Verdicts side by side: a number, or as many as cores and memory carry."""
+"""Verdicts runner by runner: a number, or as many as cores and memory carry."""
 MOST_WORKERS = 16
 """More wait for the driver, which makes contexts one after the other."""
 CORES_A_WORKER = 4
@@ -80,7 +80,7 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
         "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
         "BOTTEGA_BUILD_DIR": "/tmp/build",
-        # torch.compile's pool of processes is sized for the whole machine: sixteen cells with one each run into every limit
+        # torch.compile's pool of processes is sized for the whole machine: sixteen sandboxes with one each run into every limit
         COMPILE_THREADS: os.environ.get(COMPILE_THREADS, "1"),
     }
     if kind == "cpu":
@@ -126,7 +126,7 @@ def _cache_folder() -> str:
 
 
 @contextmanager
-def using(machine: Machine, how: str) -> Iterator[None]:
+def holding_lease(machine: Machine, how: str) -> Iterator[None]:
     """The machine's device, as `Lease` has it."""
     descriptors = open_lease(machine.lease_name)
     try:
@@ -137,10 +137,10 @@ def using(machine: Machine, how: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def end_cells(machine: Machine, cells: Sequence[Cell], at_once: bool = False) -> None:
+def end_sandboxes(machine: Machine, sandboxes: Sequence[Sandbox], at_once: bool = False) -> None:
     """Ending a process that has a GPU's context disturbs whoever is timed there, as making one does: unless `at_once`, it waits."""
-    if not cells:
+    if not sandboxes:
         return
-    with nullcontext() if at_once or machine.device == "cpu" else using(machine, "coming_or_going"):
-        for cell in cells:
-            cell.kill()
+    with nullcontext() if at_once or machine.device == "cpu" else holding_lease(machine, "starting_or_stopping"):
+        for sandbox in sandboxes:
+            sandbox.kill()

@@ -1,4 +1,4 @@
-"""Which variables of the judge's environment a cell may see: an allow list, so that no secret travels by oversight."""
+"""Which variables of the judge's environment a sandbox may see: an allow list, so that no secret travels by oversight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMES = {"PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PA
 _FAMILIES = ("CUDA_", "NVIDIA_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "PYTORCH_", "TORCHINDUCTOR")
 _SECRET_WORDS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "API_KEY")
 _FOLDERS_OF_THE_HOST = ("CACHE_DIR", "EXTENSIONS_DIR", "TORCH_HOME", "TRITON_HOME", "DUMP_DIR", "OVERRIDE_DIR")
-"""Private in a cell: the default below its own home is right, the host's folder could not be written."""
+"""Private in a sandbox: the default below its own home is right, the host's folder could not be written."""
 
 
 def scrubbed(environment: Mapping[str, str], added: Mapping[str, str], more: tuple[str, ...] = ()) -> dict[str, str]:

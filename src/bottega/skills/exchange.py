@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from bottega.core.errors import CardError, LibraryError, UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.languages import snippet_language
 from bottega.skills.library import Added, Library, OnConflict
@@ -59,9 +59,9 @@ def import_file(
         except CardError as error:
             report.refused.append(str(error))
             continue
-        if skill.state is not State.PROPOSED and not trust:
-            skill = replace(skill, state=State.PROPOSED, reason=f"imported; {skill.state} where it came from")
-        if skill.state is not State.PROPOSED and mark:
+        if skill.state is not SkillState.PROPOSED and not trust:
+            skill = replace(skill, state=SkillState.PROPOSED, reason=f"imported; {skill.state} where it came from")
+        if skill.state is not SkillState.PROPOSED and mark:
             skill = replace(skill, reason=f"{mark}: {skill.reason}"[:400] if skill.reason else mark)
         skills.append(skill)
         trials.append(found)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import DEVICES, Skill, State
+from bottega.core.skill import DEVICES, Skill, SkillState
 from bottega.languages import kernel_languages
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
@@ -24,7 +24,7 @@ OVERSAMPLE = 8
 
 @dataclass(frozen=True)
 class Filter:
-    states: tuple[State, ...] = (State.ADMITTED,)
+    states: tuple[SkillState, ...] = (SkillState.ADMITTED,)
     language: str | None = None
     device: str | None = None
     scope: str | None = None
@@ -50,7 +50,7 @@ class Filter:
         ]
 
 
-EVERY_STATE = tuple(State)
+EVERY_STATE = tuple(SkillState)
 
 
 @dataclass(frozen=True)

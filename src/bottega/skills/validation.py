@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from bottega.core.errors import CardError
-from bottega.core.skill import CARD_SCHEMA, Skill, State
+from bottega.core.skill import CARD_SCHEMA, Skill, SkillState
 from bottega.languages import kernel_languages
 from bottega.skills.lazy import lazy_advice
 
@@ -96,7 +96,7 @@ class Card(BaseModel):
     failures: Annotated[list[Annotated[str, _between(5, 400), Readable]], Field(min_length=1, max_length=6)]
     provenance: _Provenance = _Provenance()
     version: Annotated[int, Field(ge=1, le=2**31, strict=True)] = 1
-    state: State = State.PROPOSED
+    state: SkillState = SkillState.PROPOSED
     reason: Annotated[str, _between(0, 400), Readable] = ""
 
     @field_validator("languages")

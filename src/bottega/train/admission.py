@@ -18,9 +18,9 @@ from typing import Any
 from bottega.backbone.client import Speaker
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
-from bottega.core.trial import Interval, Trial
+from bottega.core.trial import GainInterval, Trial
 from bottega.episodes.admission_sampler import Apprentice, Judging
 from bottega.episodes.context import seed_of
 from bottega.episodes.journal import Journal
@@ -124,7 +124,7 @@ def admit(
         sibling = sibling_of(task, materials.tasks)
         if twin:
             known += 1
-            decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", Interval(1.0, 1.0, 1.0))
+            decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
         elif sibling is not None and len(wanted) < config.skills.proofs:
             wanted.append((key, skill, task, sibling))
     names = proofs.add_many([skill for _, skill, _, _ in wanted], "rename", f"step {step}").names if wanted else []
@@ -234,13 +234,13 @@ def apply(library: Library, staged: Staged, step: int) -> Applied:
         with library.store.change(CHANGE, note) as change:
             for name, card in zip(names, staged.cards):
                 library.evidence.record(change, [(key, replace(trial, skill=name)) for key, trial in card.trials])
-                library.move_within(change, name, State.ADMITTED, card.reason)
+                library.move_within(change, name, SkillState.ADMITTED, card.reason)
             for name, reason in weary:
-                library.move_within(change, name, State.RETIRED, reason)
+                library.move_within(change, name, SkillState.RETIRED, reason)
     version = _change(library, note)
     rows = library.store.rows("SELECT name, state FROM cards WHERE valid_from = ? ORDER BY row", version)
     by_state = {state: tuple(row["name"] for row in rows if row["state"] == state) for state in ("admitted", "retired")}
-    return Applied(by_state["admitted"], by_state["retired"], library.counts()[State.ADMITTED])
+    return Applied(by_state["admitted"], by_state["retired"], library.counts()[SkillState.ADMITTED])
 
 
 def _change(library: Library, note: str) -> int | None:
@@ -261,7 +261,7 @@ def open_run_library(source: str, folder: Path) -> Library:
         cards = list(starter_cards())
     elif source != "empty":
         with Library(Path(source), create=False) as other:
-            cards = [card for card in other.cards() if card.state is not State.RETIRED]
+            cards = [card for card in other.cards() if card.state is not SkillState.RETIRED]
     library = Library(folder)
     library.add_many(cards, "skip", f"from {source}")
     with library.store.change("begin", f"{len(cards)} cards from {source}"):

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
+from bottega.train.advantages import ADVANTAGES
+from bottega.train.rewards import REWARDS
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -146,7 +148,7 @@ class SkillSettings(Section):
 
 
 class RewardSettings(Section):
-    name: Literal["davinci", "drkernel", "kevin", "milestones"] = "davinci"
+    name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     """Which reward a verdict gives."""
     cap: Annotated[float, Field(gt=0)] | None = None
     """Speedups count up to here; none takes what comes with the name."""
@@ -174,7 +176,7 @@ class RoleWeights(Section):
 
 
 class AdvantageSettings(Section):
-    name: Literal["trloo", "grpo", "rloo"] = "trloo"
+    name: Annotated[str, AfterValidator(ADVANTAGES.validate)] = "trloo"
     """How returns of a group become advantages."""
     alone: bool = False
     """A group of one gets its return as advantage, as in the published code, and not 0."""

@@ -19,7 +19,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.known_verdicts import SameText
+from bottega.judge.verdict_cache import VerdictCache
 
 TRIES = 3
 """How often a judge that was lost is asked in all."""
@@ -99,7 +99,7 @@ class WatchedJudge:
 
     def __init__(self, judge: Judges, watch: Stopwatch) -> None:
         self._judge, self._watch = judge, watch
-        self._same = SameText()
+        self._same = VerdictCache()
 
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         with self._watch.judge.work():

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from bottega.app.configured import CommandSettings
 from bottega.app.language_option import LANGUAGE_HELP
-from bottega.app.settings.kinds import Count, Mode, Numbers, Paths, Positive, Share, Style, Workers
+from bottega.app.settings.kinds import Count, Mode, Numbers, Paths, Positive, Share, StrategyName, Style, Workers
 
 
 class BenchCommandSettings(CommandSettings):
@@ -29,7 +29,7 @@ class BenchCommandSettings(CommandSettings):
     """Samples of each task, none of which sees another."""
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
-    strategy: Literal["serial", "parallel", "beam", "evolve"] = "serial"
+    strategy: StrategyName = "serial"
     """serial; parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
     width: Positive = 2
     """Of a beam; islands of an evolution."""

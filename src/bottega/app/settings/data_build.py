@@ -38,7 +38,7 @@ class DataBuildSettings(CommandSettings):
     """What is done: kernels are written, judged, made into examples."""
 
     teacher: str = "builder"
-    """Who writes: builder (the rule-based compiler); plain: in one style, for style terse; parts: of plain one kernel a task; llm with a
+    """Who writes: builder (the rule-based compiler); parts: of its kernels the last of each task, for training a small model; llm with a
     backbone; or module:Class for one of your own."""
     backbone: str = ""
     """The model of the llm teacher: local:PATH, server:MODEL@URL …"""
@@ -48,7 +48,7 @@ class DataBuildSettings(CommandSettings):
     limit: Count = 0
     """At most this many tasks, the first; 0 for all."""
     seeds: Seeds = (0,)
-    """Seeds of the teacher: how many, or a list by comma."""
+    """Seeds, for teachers that vary: how many, or a list by comma."""
 
     device: str = "cpu"
     """cpu, cuda or cuda:N."""

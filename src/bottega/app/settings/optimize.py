@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from bottega.app.configured import CommandSettings
 from bottega.app.language_option import LANGUAGE_HELP
-from bottega.app.settings.kinds import Count, Mode, Positive, Style, Workers
+from bottega.app.settings.kinds import Count, Mode, Positive, StrategyName, Style, Workers
 
 
 class OptimizeSettings(CommandSettings):
@@ -32,7 +32,7 @@ class OptimizeSettings(CommandSettings):
     mode: Mode = "as-built"
     """Judge the module in train or eval mode, or as it was built."""
 
-    strategy: Literal["serial", "parallel", "beam", "evolve"] | None = None
+    strategy: StrategyName | None = None
     """How kernels are searched; none is parallel with the embedded model, else serial."""
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""

@@ -37,7 +37,7 @@ class Apart:
         if self._sharing:
             begun = time.monotonic()
             self.waits(True)
-            self.lease.breathe()
+            self.lease.yield_to_timer()
             self.waits(False)
             self._add("waiting", begun)
 
@@ -51,7 +51,7 @@ class Apart:
         sharing, self._sharing = self._sharing, False  # one kernel may compile another
         begun = time.monotonic()
         try:
-            with self.lease.apart() if sharing else contextlib.nullcontext():
+            with self.lease.released() if sharing else contextlib.nullcontext():
                 try:
                     yield
                 finally:

@@ -36,10 +36,10 @@ from bottega.data.trusted.side import Crowded
 from bottega.data.trusted.timing import time_together
 from bottega.data.trusted.trust import NOTE
 from bottega.judge.decide import decide
-from bottega.judge.device import DeviceCare, wake
+from bottega.judge.device import DeviceControl, initialise_device
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.machine import QUICK_CONNECTIONS
 from bottega.judge.reference import one_line, release
@@ -120,12 +120,12 @@ class Worker:
         if self.device == "cpu":
             steady_heap(HEAP_BYTES)
         else:
-            with lease.coming_or_going():
-                wake(self.device)
+            with lease.starting_or_stopping():
+                initialise_device(self.device)
                 torch.cuda.set_per_process_memory_fraction(min(0.9, ROOM_FACTOR / orders.workers))
                 ones = torch.ones(16, 16, device=self.device)
                 (ones @ ones).sum().item()
-        self.care = DeviceCare(self.device)
+        self.care = DeviceControl(self.device)
         with lease.exclusive():
             self.care.rates()
         gc.collect()

@@ -15,7 +15,6 @@ from bottega.compiler.backends.cpp.functions import Prelude
 from bottega.compiler.backends.cpp.scalar import memory_type
 from bottega.compiler.expression import Constant
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 _KEYWORDS = (
@@ -39,7 +38,6 @@ RESERVED_NAMES = _RESERVED
 class Function:
     name: str
     plan: Plan
-    style: Style
     prelude: Prelude
     techniques: frozenset[str]
     on_gpu: bool = False

@@ -34,12 +34,7 @@ _KEEP_TYPE = frozenset(
 )
 _ROUNDING = frozenset(["floor", "ceil", "round", "trunc"])
 _LIBRARY = {"round": "nearbyint", "abs": "fabs"}
-LOCALS = (
-    ("v", "w", "u", "t", "s", "q"),
-    ("a", "b", "d", "e", "g", "h"),
-    ("value", "other", "third", "fourth"),
-    ("t0", "t1", "t2", "t3"),
-)
+LOCALS = ("v", "w", "u", "t", "s", "q")
 _LONG = 84
 TERNARY, UNARY, PRIMARY = 0, 8, 9
 Place = Callable[[View, tuple[tuple[int, str, int], ...]], str]
@@ -120,7 +115,7 @@ class Speller:
                     continue
                 kind = self.kind(node)
                 text = self.text(node)
-                name = self.function.fresh(*self.function.style.pick("locals", LOCALS), "local")
+                name = self.function.fresh(*LOCALS, "local")
                 lines.append(f"const {kind} {name} = {text};")
                 self.known[node] = (name, kind)
         return lines, [self.text(body, kind) for body, kind in zip(bodies, wanted)]

@@ -13,12 +13,12 @@ import time
 
 import pytest
 
-from bottega.sandbox.wire import (
+from bottega.sandbox.channel import (
     MAX_FRAME_BYTES,
     Channel,
+    ChannelClosed,
     DeadlinePassed,
-    Departed,
-    ProtocolBroken,
+    ProtocolError,
     channel_pair,
     payload_descriptor,
     read_payload,
@@ -73,7 +73,7 @@ def test_nobody_waits_for_ever_to_tell_one_who_does_not_listen(pair) -> None:
 def test_a_frame_that_claims_too_much_is_refused_before_it_comes(pair) -> None:
     ours, theirs = pair
     theirs.sendall(struct.pack("<I", MAX_FRAME_BYTES + 1))
-    with pytest.raises(ProtocolBroken, match=str(MAX_FRAME_BYTES + 1)):
+    with pytest.raises(ProtocolError, match=str(MAX_FRAME_BYTES + 1)):
         ours.receive(soon())
 
 
@@ -98,7 +98,7 @@ def test_garbage_breaks_the_protocol_and_nothing_else(pair, body: bytes) -> None
     ours, theirs = pair
     thread = threading.Thread(target=theirs.sendall, args=(frame(body),))
     thread.start()
-    with pytest.raises(ProtocolBroken):
+    with pytest.raises(ProtocolError):
         ours.receive(soon())
     thread.join()
 
@@ -130,9 +130,9 @@ def test_a_trickle_does_not_push_the_deadline_back(pair) -> None:
 def test_a_closed_channel_is_a_departure(pair) -> None:
     ours, theirs = pair
     theirs.close()
-    with pytest.raises(Departed):
+    with pytest.raises(ChannelClosed):
         ours.receive(soon())
-    with pytest.raises(Departed):
+    with pytest.raises(ChannelClosed):
         for _ in range(2):
             ours.send({"hello": True})
 
@@ -141,7 +141,7 @@ def test_a_message_cut_short_is_a_departure(pair) -> None:
     ours, theirs = pair
     theirs.sendall(frame(b'{"a": 1}')[:-3])
     theirs.close()
-    with pytest.raises(Departed):
+    with pytest.raises(ChannelClosed):
         ours.receive(soon())
 
 
@@ -167,7 +167,7 @@ def test_descriptors_travel_with_a_message(pair) -> None:
     first, second = ours.claim_descriptors(2)
     assert read_payload(first) == b"the payload" * 1000
     os.close(second)
-    with pytest.raises(ProtocolBroken, match="1 descriptors expected, 0 came"):
+    with pytest.raises(ProtocolError, match="1 descriptors expected, 0 came"):
         ours.claim_descriptors(1)
 
 
@@ -192,7 +192,7 @@ def test_looking_before_sleeping_changes_nothing() -> None:
     with pytest.raises(DeadlinePassed):
         ours.receive(time.monotonic() + 0.02)
     theirs.close()
-    with pytest.raises(Departed):
+    with pytest.raises(ChannelClosed):
         ours.receive(soon())
     ours.close()
 

@@ -1,4 +1,4 @@
-"""How a player times its own calls: precise, and forgeable by whoever shares the process."""
+"""How a worker times its own calls: precise, and forgeable by whoever shares the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 
-class Stopwatch(Protocol):
+class CallTimer(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -20,7 +20,7 @@ class Stopwatch(Protocol):
         """For how many of them this thread was on a core; 0 where a device does the work."""
 
 
-class HostStopwatch:
+class HostTimer:
     def start(self) -> None:
         self.working = time.thread_time_ns()
         self.begun = time.perf_counter_ns()
@@ -36,7 +36,7 @@ class HostStopwatch:
         return self.rested - self.working
 
 
-class EventStopwatch:
+class DeviceTimer:
     """Device events: read only after the device has caught up."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class EventStopwatch:
         self.ended = torch.cuda.Event(enable_timing=True)
 
     def start(self) -> None:
-        # An event that follows a memory copy is stamped by the copy engine, at once, also while the referee still holds the
+        # An event that follows a memory copy is stamped by the copy engine, at once, also while the controller still holds the
         # device; one that follows a kernel is stamped when kernels have their turn.
         torch.cuda._sleep(1)
         self.begun.record()

@@ -1,4 +1,4 @@
-"""Outputs in a side's own memory: what is not there yet shows, whatever most of it looks like."""
+"""Outputs in a runner's own memory: what is not there yet shows, whatever most of it looks like."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from bottega.judge.presence import Presence, scattered
-from bottega.sandbox.control import Keeper
+from bottega.judge.output_presence import OutputPresence, scattered_regions
+from bottega.sandbox.control import ProcessControl
 
 
 class HereAndNow:
@@ -23,8 +23,8 @@ def where(*tensors: torch.Tensor) -> list[Any]:
     return [[tensor.data_ptr(), list(tensor.stride())] for tensor in tensors]
 
 
-def seen(told: Any, *expected: torch.Tensor) -> Presence:
-    return Presence.read(told, expected, cast(Keeper, HereAndNow()))
+def seen(told: Any, *expected: torch.Tensor) -> OutputPresence:
+    return OutputPresence.read(told, expected, cast(ProcessControl, HereAndNow()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
@@ -54,7 +54,7 @@ def test_what_makes_no_sense_is_not_there(told: Any) -> None:
 def test_a_caller_writes_all_over_the_outputs_and_nowhere_else() -> None:
     whole = torch.zeros(1 << 12, 3)
     outputs = [whole[:, 1], torch.zeros(2, 2), torch.zeros(())]
-    for address, length in scattered(where(*outputs), outputs):
+    for address, length in scattered_regions(where(*outputs), outputs):
         ctypes.memset(address, 0xFF, length)
     assert float(whole[:, 1].isnan().float().mean()) > 0.2
     assert not whole[:, ::2].isnan().any()

@@ -18,7 +18,7 @@ MOST_ROWS = 1 << 12
 
 
 @dataclass
-class Comparison:
+class OutputComparison:
     """What was found about one output tensor. `feed` it aligned pieces, then ask for `problem`."""
 
     dtype: str

@@ -1,4 +1,4 @@
-"""Compiling in the middle of a call: a player says so before and after, and others may have the device meanwhile.
+"""Compiling in the middle of a call: a worker says so before and after, and others may have the device meanwhile.
 
 A Triton kernel is compiled when it is first launched, inside the first call of a module, and that takes longer than everything
 else in a trial. Whoever says that it compiles and uses the device instead disturbs others as much as it could while it was built,
@@ -15,7 +15,7 @@ from typing import Any
 from bottega.languages import every_language
 
 
-class Compiling:
+class CompileNotice:
     """Tells about what is compiled by this thread between `begin` and `end`."""
 
     def __init__(self, say: Callable[[dict[str, Any]], None], hear: Callable[[], dict[str, Any]]):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.layout import dtype_name
+from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
 
 
 def compared(
     got: torch.Tensor, reference: torch.Tensor, truth: torch.Tensor, precision: str = "fp32", pieces: int = 1
-) -> Comparison:
+) -> OutputComparison:
     exact = not (reference.is_floating_point() or reference.is_complex())
-    comparison = Comparison(dtype_name(reference.dtype), precision, 0.0 if exact else root_mean_square(reference))
+    comparison = OutputComparison(dtype_name(reference.dtype), precision, 0.0 if exact else root_mean_square(reference))
     flat = [tensor.reshape(-1) for tensor in (got, reference, truth)]
     start = 0
     for part in zip(*(tensor.chunk(pieces) for tensor in flat)):
@@ -193,9 +193,9 @@ def test_zeros_never_pass_for_small_values() -> None:
 def test_a_typical_size_forgives_a_draw_that_cancels() -> None:
     """A scalar that happens to come out near zero is held to its usual size."""
     truth = torch.tensor([1e-7], dtype=torch.float64)
-    alone = Comparison("float32", "fp32", 1e-7)
+    alone = OutputComparison("float32", "fp32", 1e-7)
     alone.feed(torch.tensor([3e-7]), truth.float(), truth)
-    usual = Comparison("float32", "fp32", 1.0)
+    usual = OutputComparison("float32", "fp32", 1.0)
     usual.feed(torch.tensor([3e-7]), truth.float(), truth)
     assert (alone.problem, usual.problem) == ("values", "")
 

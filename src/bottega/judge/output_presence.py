@@ -1,7 +1,7 @@
-"""Outputs as they lie in a side's own memory when it says that its call has returned, on a CPU.
+"""Outputs as they lie in a runner's own memory when it says that its call has returned, on a CPU.
 
 Where they must go is told only after that word, and whoever says it before its outputs exist writes them there in the first place and saves
-the copy. So now and then a side is stopped at that word, and elements at random places are read where it says that its outputs lie.
+the copy. So now and then a runner is stopped at that word, and elements at random places are read where it says that its outputs lie.
 They must be those that it hands over. A turn with such a stop is not timed.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from bottega.judge.secret import places
-from bottega.sandbox.control import Keeper
+from bottega.judge.secret import secret_indices
+from bottega.sandbox.control import ProcessControl
 
 ELEMENTS = 32
 """Read of each output anywhere, and as many where it says something: most of a mask is zero, and so is memory that was never written."""
@@ -27,7 +27,7 @@ SEARCHED = 1 << 22
 
 
 @dataclass
-class Presence:
+class OutputPresence:
     """Elements of some outputs, as they were found."""
 
     places: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
@@ -37,8 +37,8 @@ class Presence:
     """Something could not be read where it was said to lie."""
 
     @classmethod
-    def read(cls, where: Any, expected: Sequence[torch.Tensor], reins: Keeper) -> Presence:
-        """`where` is the side's word: address and strides of each output. `expected` is what the reference returned for the same inputs."""
+    def read(cls, where: Any, expected: Sequence[torch.Tensor], control: ProcessControl) -> OutputPresence:
+        """`where` is the runner's word: address and strides of each output. `expected` is what the reference returned for the same inputs."""
         presence = cls()
         regions: list[tuple[int, int]] = []
         chosen = list(range(len(expected)))
@@ -56,7 +56,7 @@ class Presence:
                         raise ValueError("no address")
                     presence.places.append((number, index))
                     regions.append((place, width))
-            presence.found = (reins.read_memory(regions) if regions else []) or []
+            presence.found = (control.read_memory(regions) if regions else []) or []
         except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             presence.missing = True
         presence.missing = presence.missing or len(presence.found) != len(presence.places)
@@ -72,12 +72,12 @@ class Presence:
         )
 
 
-def scattered(where: Any, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Address and length of elements all over the outputs, of which `Presence` has seen that `where` is true."""
+def scattered_regions(where: Any, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
+    """Address and length of elements all over the outputs, of which `OutputPresence` has seen that `where` is true."""
     regions = []
     for number, tensor in list(enumerate(outputs))[:MOST_OUTPUTS]:
         address, strides, width = where[number][0], where[number][1], tensor.dtype.itemsize
-        chosen = places(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)
+        chosen = secret_indices(tensor.numel(), OVERWRITTEN // min(len(outputs), MOST_OUTPUTS) if tensor.numel() else 0)
         for index in _as_indices(chosen, tensor):
             regions.append((address + width * sum(i * stride for i, stride in zip(index, strides)), width))
     return regions
@@ -91,11 +91,11 @@ def _indices(tensor: torch.Tensor) -> list[tuple[int, ...]]:
     """Random places in the reference's output, and random ones of those that differ from what it begins with."""
     if not tensor.numel():
         return []
-    chosen = places(tensor.numel(), ELEMENTS)
+    chosen = secret_indices(tensor.numel(), ELEMENTS)
     start = secrets.randbelow(max(1, tensor.numel() - SEARCHED))
     values = tensor.reshape(-1)[start : start + SEARCHED]
     telling = (values.contiguous().view(torch.uint8) != values[:1].view(torch.uint8).repeat(values.numel())).nonzero().view(-1)
     if telling.numel():
-        found = telling[places(telling.numel(), ELEMENTS)] // tensor.dtype.itemsize + start
+        found = telling[secret_indices(telling.numel(), ELEMENTS)] // tensor.dtype.itemsize + start
         chosen = torch.cat([chosen, found])
     return _as_indices(chosen, tensor)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bottega.judge.compilation import Compilation, told
+from bottega.judge.baseline_compilation import BaselineCompilation, failure_reason
 from bottega.judge.lease import Lease, open_lease
-from bottega.judge.runner import SideFailed
+from bottega.judge.runner import RunnerFailed
 
 
 class FakeSide:
@@ -21,7 +21,7 @@ class FakeSide:
 
     def __init__(self, seconds: float, reply: dict[str, Any] | None = None, alone: Callable[[], bool] = lambda: False) -> None:
         self.left, self.reply, self.alone = seconds, reply or {"loaded": True}, alone
-        self.channel = self.reins = self
+        self.channel = self.control = self
         self.frozen, self.killed, self.begun, self.last = False, False, False, 0.0
         self.worked_beside_a_timer = False
 
@@ -61,9 +61,9 @@ def lease(name: str) -> Iterator[Lease]:
             os.close(descriptor)
 
 
-def compilation(sides: dict[str, FakeSide], held: Lease, seconds: float = 20.0) -> Compilation:
-    payloads = {name: os.memfd_create("payload") for name in sides}
-    return Compilation(sides, payloads, held, seconds)  # type: ignore[arg-type]
+def compilation(runners: dict[str, FakeSide], held: Lease, seconds: float = 20.0) -> BaselineCompilation:
+    payloads = {name: os.memfd_create("payload") for name in runners}
+    return BaselineCompilation(runners, payloads, held, seconds)  # type: ignore[arg-type]
 
 
 NAME = f"test-{os.getpid()}"
@@ -71,23 +71,23 @@ NAME = f"test-{os.getpid()}"
 
 def test_a_timer_never_waits_for_the_whole_of_it_and_is_alone() -> None:
     holds = threading.Event()
-    side = FakeSide(1.0, alone=holds.is_set)
+    runner = FakeSide(1.0, alone=holds.is_set)
     with lease(NAME) as beside, lease(NAME) as timer:
-        running = compilation({"compile": side}, beside)
-        while not side.begun:
+        running = compilation({"compile": runner}, beside)
+        while not runner.begun:
             time.sleep(0.001)
         turns = 0
         for _ in range(5):
             with timer.exclusive():
-                assert side.frozen
+                assert runner.frozen
                 holds.set()
                 time.sleep(0.02)
                 holds.clear()
             turns += 1
             time.sleep(0.02)
-        assert side.left > 0, "it was over before the timer had its turns"
+        assert runner.left > 0, "it was over before the timer had its turns"
         assert running.result() == {} and turns == 5
-    assert not side.worked_beside_a_timer and not side.killed
+    assert not runner.worked_beside_a_timer and not runner.killed
 
 
 def test_one_that_fails_and_one_that_takes_too_long_are_told_and_ended() -> None:
@@ -103,10 +103,10 @@ def test_one_that_fails_and_one_that_takes_too_long_are_told_and_ended() -> None
 
 
 def test_time_in_which_it_was_stopped_does_not_count() -> None:
-    side = FakeSide(0.2)
+    runner = FakeSide(0.2)
     with lease(NAME) as beside, lease(NAME) as timer:
-        running = compilation({"compile": side}, beside, 0.6)
-        while not side.begun:
+        running = compilation({"compile": runner}, beside, 0.6)
+        while not runner.begun:
             time.sleep(0.001)
         with timer.exclusive():
             time.sleep(1.0)
@@ -116,10 +116,10 @@ def test_time_in_which_it_was_stopped_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        (SideFailed("timeout"), "takes more than 9 s"),
-        (SideFailed("died"), "ends its process"),
-        (SideFailed("failure", {"type": "RuntimeError", "text": "x" * 900}), "raises RuntimeError: xxx"),
+        (RunnerFailed("timeout"), "takes more than 9 s"),
+        (RunnerFailed("died"), "ends its process"),
+        (RunnerFailed("failure", {"type": "RuntimeError", "text": "x" * 900}), "raises RuntimeError: xxx"),
     ],
 )
-def test_reasons_are_short(failure: SideFailed, words: str) -> None:
-    assert told(failure, 9.0).startswith(words) and len(told(failure, 9.0)) <= 400
+def test_reasons_are_short(failure: RunnerFailed, words: str) -> None:
+    assert failure_reason(failure, 9.0).startswith(words) and len(failure_reason(failure, 9.0)) <= 400

@@ -2,7 +2,7 @@
 
 It takes seconds to minutes, of which the device is used for a part that nobody can foresee. So it is done by whoever shares the device,
 and gives way: when a timer waits, what compiles is stopped, the timer has the device alone, and then the compiling goes on. Runs in a
-thread of the referee's, which holds a lease of its own.
+thread of the controller's, which holds a lease of its own.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from functools import partial
 
 from bottega.judge.failure import bounded
 from bottega.judge.lease import Lease
-from bottega.judge.runner import Side, SideFailed
+from bottega.judge.runner import Runner, RunnerFailed
 
 LOOK_SECONDS = 0.01
 """How soon it is seen that a timer waits."""
 LAST_WORD_SECONDS = 10.0
 
 
-class Compilation:
-    """`sides` compile the module that the payload of the same name describes, each for at most so many `seconds` of its own."""
+class BaselineCompilation:
+    """`runners` compile the module that the payload of the same name describes, each for at most so many `seconds` of its own."""
 
-    def __init__(self, sides: Mapping[str, Side], payloads: Mapping[str, int], lease: Lease, seconds: float) -> None:
-        self.sides = dict(sides)
+    def __init__(self, runners: Mapping[str, Runner], payloads: Mapping[str, int], lease: Lease, seconds: float) -> None:
+        self.runners = dict(runners)
         self.lease = lease
         self.seconds = seconds
         self._payloads = dict(payloads)
-        self._waiting = dict(sides)
+        self._waiting = dict(runners)
         self._failed: dict[str, str] = {}
         self._thread = threading.Thread(target=self._run, name="compilation", daemon=True)
         self._thread.start()
@@ -50,13 +50,13 @@ class Compilation:
                 os.close(descriptor)
 
     def _compile(self) -> None:
-        for name, side in self.sides.items():
-            self._guarded(name, partial(side.tell, {"do": "load"}, (self._payloads[name],)))
+        for name, runner in self.runners.items():
+            self._guarded(name, partial(runner.tell, {"do": "load"}, (self._payloads[name],)))
         end = time.monotonic() + self.seconds
         while self._waiting:
-            for name, side in list(self._waiting.items()):
-                if side.channel.has_unread():
-                    self._guarded(name, partial(_hear, side))
+            for name, runner in list(self._waiting.items()):
+                if runner.channel.has_unread():
+                    self._guarded(name, partial(_hear, runner))
                     self._waiting.pop(name, None)
             if time.monotonic() > end:
                 for name in list(self._waiting):
@@ -69,35 +69,35 @@ class Compilation:
     def _give_way(self) -> float:
         """Seconds for which they were stopped: those do not count."""
         begun = time.monotonic()
-        for name, side in list(self._waiting.items()):
-            self._guarded(name, partial(side.freeze, time.monotonic() + LAST_WORD_SECONDS))
-        with self.lease.apart():
+        for name, runner in list(self._waiting.items()):
+            self._guarded(name, partial(runner.freeze, time.monotonic() + LAST_WORD_SECONDS))
+        with self.lease.released():
             pass
-        for name, side in list(self._waiting.items()):
-            self._guarded(name, side.thaw)
+        for name, runner in list(self._waiting.items()):
+            self._guarded(name, runner.thaw)
         return time.monotonic() - begun
 
     def _guarded(self, name: str, step: Callable[[], None]) -> None:
         try:
             step()
-        except SideFailed as failure:
-            self._fail(name, told(failure, self.seconds))
+        except RunnerFailed as failure:
+            self._fail(name, failure_reason(failure, self.seconds))
 
     def _fail(self, name: str, reason: str) -> None:
         self._failed[name] = reason
         self._waiting.pop(name, None)
-        self.sides[name].reins.kill()
+        self.runners[name].control.kill()
 
 
-def _hear(side: Side) -> None:
+def _hear(runner: Runner) -> None:
     deadline = time.monotonic() + LAST_WORD_SECONDS
-    reply = side.listen(deadline)
-    side.freeze(deadline)
+    reply = runner.listen(deadline)
+    runner.freeze(deadline)
     if "failure" in reply:
-        raise SideFailed("failure", bounded(reply["failure"]))
+        raise RunnerFailed("failure", bounded(reply["failure"]))
 
 
-def told(failure: SideFailed, seconds: float) -> str:
+def failure_reason(failure: RunnerFailed, seconds: float) -> str:
     """Why a compiled baseline cannot be used, as the end of a sentence about it."""
     if failure.kind == "timeout":
         return f"takes more than {seconds:g} s"

@@ -24,7 +24,7 @@ _MAX_DESCRIPTORS = 32
 Message = dict[str, Any]
 
 
-class Departed(Exception):
+class ChannelClosed(Exception):
     """The other side closed the channel: it ended or was killed."""
 
 
@@ -32,7 +32,7 @@ class DeadlinePassed(Exception):
     """No whole message came before the deadline."""
 
 
-class ProtocolBroken(Exception):
+class ProtocolError(Exception):
     """What came is not a message that this side was waiting for."""
 
 
@@ -63,31 +63,31 @@ class Channel:
             while frame:
                 try:
                     sent = self.socket.sendmsg([frame], rights, flags) if rights else self.socket.send(frame, flags)
-                    frame, rights = frame[sent:], []  # a player has no sendmsg
+                    frame, rights = frame[sent:], []  # a worker has no sendmsg
                 except BlockingIOError:
                     if deadline is None or not self._ready(select.POLLOUT, deadline - time.monotonic()):
                         raise DeadlinePassed from None
         except OSError as error:
-            raise Departed(str(error)) from None
+            raise ChannelClosed(str(error)) from None
 
     def receive(self, deadline: float | None = None) -> Message:
         """The next message, waiting until `deadline` on the monotonic clock."""
         length = self._take(_HEADER.size, deadline)
         (size,) = _HEADER.unpack(length)
         if size > MAX_FRAME_BYTES:
-            raise ProtocolBroken(f"a message of {size} bytes")
+            raise ProtocolError(f"a message of {size} bytes")
         body = self._take(size, deadline)
         try:
             message = json.loads(body)
         except (ValueError, RecursionError):
-            raise ProtocolBroken("a message that is not JSON") from None
+            raise ProtocolError("a message that is not JSON") from None
         if not isinstance(message, dict):
-            raise ProtocolBroken("a message that is not an object")
+            raise ProtocolError("a message that is not an object")
         return message
 
     def claim_descriptors(self, count: int) -> list[int]:
         if len(self.descriptors) < count:
-            raise ProtocolBroken(f"{count} descriptors expected, {len(self.descriptors)} came")
+            raise ProtocolError(f"{count} descriptors expected, {len(self.descriptors)} came")
         claimed, self.descriptors = self.descriptors[:count], self.descriptors[count:]
         return claimed
 
@@ -110,7 +110,7 @@ class Channel:
                     received.frombytes(payload[: len(payload) - len(payload) % 4])
                     self.descriptors.extend(received)
             if not data:
-                raise Departed("the channel was closed")
+                raise ChannelClosed("the channel was closed")
             self._pending += data
         taken = bytes(self._pending[:count])
         del self._pending[:count]
@@ -135,16 +135,11 @@ class Channel:
                     raise DeadlinePassed
             return self.socket.recvmsg(1 << 16, room)[:2]
         except OSError as error:
-            raise Departed(str(error)) from None
+            raise ChannelClosed(str(error)) from None
 
 
 SPINS = 20_000
 """About twenty milliseconds of looking."""
-
-
-def word(what: str, nonce: int) -> int:
-    """What a side's device writes when its call has `returned`, and when its delivery is `done`."""
-    return nonce if what == "returned" else -1 - nonce
 
 
 def channel_pair() -> tuple[socket.socket, socket.socket]:

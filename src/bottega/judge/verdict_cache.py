@@ -14,7 +14,7 @@ from bottega.core.verdict import Outcome, Verdict
 
 
 @dataclass
-class SameText:
+class VerdictCache:
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
     """By task and candidate. They took no time here, and say so."""
     _under_way: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import pytest
 
 from bottega.core.errors import JudgeError
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.known_verdicts import SameText
+from bottega.judge.verdict_cache import VerdictCache
 
 
 class Counting:
@@ -24,7 +24,7 @@ class Counting:
 
 
 def test_asked_side_by_side_the_judge_judges_once() -> None:
-    judge, same = Counting(), SameText()
+    judge, same = Counting(), VerdictCache()
 
     async def ask() -> list[Verdict]:
         return await asyncio.gather(*(same.judged("t", "c", judge) for _ in range(5)))
@@ -37,7 +37,7 @@ def test_asked_side_by_side_the_judge_judges_once() -> None:
 
 @pytest.mark.parametrize(("task", "candidate"), [("t", "other"), ("other", "c")])
 def test_another_text_or_task_is_judged(task: str, candidate: str) -> None:
-    judge, same = Counting(), SameText()
+    judge, same = Counting(), VerdictCache()
 
     async def ask() -> None:
         await same.judged("t", "c", judge)
@@ -48,7 +48,7 @@ def test_another_text_or_task_is_judged(task: str, candidate: str) -> None:
 
 
 def test_a_task_that_could_not_be_judged_is_asked_for_again() -> None:
-    judge, same = Counting(Outcome.INVALID_TASK), SameText()
+    judge, same = Counting(Outcome.INVALID_TASK), VerdictCache()
 
     async def ask() -> None:
         await same.judged("t", "c", judge)
@@ -59,7 +59,7 @@ def test_a_task_that_could_not_be_judged_is_asked_for_again() -> None:
 
 
 def test_a_lost_judge_is_no_verdict_for_whoever_waits() -> None:
-    judge, same = Counting(fails=1), SameText()
+    judge, same = Counting(fails=1), VerdictCache()
 
     async def ask() -> list[Verdict | BaseException]:
         return await asyncio.gather(*(same.judged("t", "c", judge) for _ in range(2)), return_exceptions=True)
