@@ -17,7 +17,7 @@ from bottega.compiler.callgraph import sketch_of
 from bottega.compiler.library.index import shelf_of
 from bottega.compiler.lowering.parts import PARTS
 from bottega.compiler.planner import SHELVED
-from bottega.compiler.source.check import faults
+from bottega.compiler.source.check import check
 from bottega.compiler.steps import Refusal
 from bottega.compiler.strip import shortened
 from bottega.core.task import Task
@@ -55,7 +55,7 @@ def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(lan
         return
     assert any(one.technique == SHELVED.name for one in steps) == (language == "triton")
     for one in steps:
-        assert faults(one.candidate.source, rounded.source, language) == ()
+        assert check(one.candidate.source, rounded.source, language) == ()
         assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != SHELVED.name)
 
 

@@ -14,7 +14,7 @@ from bottega.agents.history import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.builder import Builder
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
@@ -83,10 +83,10 @@ def test_every_step_becomes_shorter_and_comes_back(name: str, language: str) -> 
         short = shortened(source, task.source)
         assert len(short) < len(source) and "class ModelNew(Model):" in short
         assert "nn.Parameter" not in short and "class Gate" not in short
-        whole = completed(short, task.source)
+        whole = linked(short, task.source)
         defined = {node.name for node in ast.parse(whole).body if isinstance(node, ast.ClassDef)}
         assert {"Model", "ModelNew"} <= defined
-        assert shortened(whole, task.source) == short, "what was completed is shown as it was written"
+        assert shortened(whole, task.source) == short, "what was linked is shown as it was written"
         assert shortened(short, task.source) == short
 
 
@@ -94,8 +94,8 @@ def test_every_step_becomes_shorter_and_comes_back(name: str, language: str) -> 
 def test_the_completed_kernel_computes_the_same(name: str) -> None:
     task, sources = course(name, CPP)
     given = run(task.source)
-    arguments, inputs = given.get_init_inputs(), [value[:2] for value in given.get_inputs()]
-    kernels = [run(source) for source in (sources[-1], completed(shortened(sources[-1], task.source), task.source))]
+    arguments, inputs = given.get_init_inputs(), given.get_inputs()
+    kernels = [run(source) for source in (sources[-1], linked(shortened(sources[-1], task.source), task.source))]
     outputs = []
     for kernel in kernels:
         torch.manual_seed(5)
@@ -142,7 +142,7 @@ def test_more_at_the_end_of_the_constructor_is_all_that_is_left_of_it() -> None:
         "        # ready for replays\n        self.graph = None\n\n    def forward(self, x):\n"
         "        return torch.tanh(torch.relu(x * self.gate.gain)) * self.scale\n"
     )
-    model = run(completed(short, HELPED)).ModelNew(3.0)
+    model = run(linked(short, HELPED)).ModelNew(3.0)
     assert model.graph is None and model.scale == 3.0
 
 
@@ -169,7 +169,7 @@ def test_definitions_of_the_files_own_stay() -> None:
     source = MINE.replace("16", "WIDTH").replace("torch.rand(width) + 0.5", "torch.ones(width)")
     short = shortened(source, HELPED)
     assert "torch.ones(width)" in short and "class ModelNew(Model)" in short
-    assert run(completed(short, HELPED)).ModelNew().gate.gain.sum() == 16
+    assert run(linked(short, HELPED)).ModelNew().gate.gain.sum() == 16
 
 
 @pytest.mark.parametrize(

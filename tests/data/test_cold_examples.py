@@ -19,7 +19,7 @@ from told_material import BENCH, CARD, candidate_of, tell, timed
 from bottega.agents import selector, writer
 from bottega.agents.module_text import without_prose
 from bottega.agents.prompts import Prompts
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
@@ -88,7 +88,7 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
             source = writer.parse(answer["content"]).source
             assert source in sources[row["task_name"]]
             assert ("class ModelNew(Model):" in source) == ("self.scale = " not in source) == (style == "terse")
-            assert "self.scale = " in completed(source, task(row["task_name"]).source)
+            assert "self.scale = " in linked(source, task(row["task_name"]).source)
         elif row["role"] == "select":
             assert [choice.name for choice in selector.parse(answer["content"], 3)] == row["skills"]
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from episodes.decay import BROKEN, TASK, answer, asked, kernel, workshop
 
+from bottega.agents.answers.pipeline import DEPLOYMENT, TRAINING, AnswerPolicy
+from bottega.agents.answers.repairs import REPAIRS
 from bottega.backbone.chat import Message
-from bottega.core.errors import UsageError
 from bottega.core.event import Wrote, from_json, to_json
 from bottega.core.task import Task
 from bottega.core.turn import Turn
@@ -22,16 +23,16 @@ from bottega.episodes.budget import Caps
 from bottega.episodes.context import Workshop
 from bottega.episodes.episode import run_episode
 from bottega.episodes.request import differences
-from bottega.episodes.resampling import drawn
+from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
 
 FAULTY = answer(kernel("compile_error") + "\n\ndef f():\n    return nowhere\n")
 OTHER = FAULTY.replace("nowhere", "elsewhere")
 
 
-def run(folder: Path, answers: Any, caps: Caps | None = None, **settings: Any) -> tuple[Workshop, list[Turn]]:
-    shop = workshop(folder, answers, caps)
-    wanted = EpisodeSettings(**{"samples": 1, "turns": 1, "schemes": 0, "select": "none", "redraws": 3, **settings})
+def run(folder: Path, texts: Any, caps: Caps | None = None, **settings: Any) -> tuple[Workshop, list[Turn]]:
+    shop = workshop(folder, texts, caps)
+    wanted = EpisodeSettings(**{"samples": 1, "turns": 1, "schemes": 0, "select": "none", "answers": DEPLOYMENT, **settings})
     with shop.journal:
         asyncio.run(run_episode(shop, TASK, wanted))
     return shop, [event.turn for event in shop.journal.events if isinstance(event, Wrote)]
@@ -58,8 +59,8 @@ def test_where_every_draw_has_a_fault_the_first_is_judged(tmp_path: Path) -> Non
     assert shop.judge.judged == ["s0r0t0"]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("caps", "settings"), [(None, {"redraws": 0}), (Caps(tokens=10), {})])
-def test_nothing_is_drawn_again_unasked_or_unpaid(tmp_path: Path, caps: Caps | None, settings: dict[str, int]) -> None:
+@pytest.mark.parametrize(("caps", "settings"), [(None, {"answers": TRAINING}), (Caps(tokens=10), {})])
+def test_nothing_is_drawn_again_unasked_or_unpaid(tmp_path: Path, caps: Caps | None, settings: dict[str, AnswerPolicy]) -> None:
     shop, (turn,) = run(tmp_path, [FAULTY, answer(kernel(2.0))], caps, **settings)
     assert asked(shop) == 1 and turn.redrawn == 0 and "nowhere" in turn.source
 
@@ -84,11 +85,13 @@ def test_logs_and_settings_from_before_still_read(tmp_path: Path) -> None:
     shop, _ = run(tmp_path, [answer(kernel(2.0))])
     (wrote,) = [event for event in shop.journal.events if isinstance(event, Wrote)]
     old = to_json(wrote)
-    del old["turn"]["redrawn"]
+    del old["turn"]["redrawn"], old["turn"]["repairs"]
     assert from_json(old) == wrote
+    assert [EpisodeSettings(answers=policy).to_json()["redraws"] for policy in (TRAINING, DEPLOYMENT)] == [0, 3]
+    assert EpisodeSettings(answers=DEPLOYMENT).to_json()["answers"] is None, "it follows from the number of resamples"
+    kept = EpisodeSettings(answers=DEPLOYMENT.without("spelling")).to_json()["answers"]["repairs"]
+    assert kept == tuple(name for name in REPAIRS if name != "spelling")
     assert differences({"redraws": 0}, {"redraws": 3}) == ["redraws 0 then, 3 now"]
-    with pytest.raises(UsageError, match="redraws must be 0 or more"):
-        EpisodeSettings(redraws=-1)
 
 
 @pytest.mark.parametrize("strategy", ["parallel", "serial"])
@@ -102,9 +105,9 @@ def test_the_first_of_several_answers_can_be_the_likeliest_one(tmp_path: Path, s
     }
 
 
-@pytest.mark.parametrize("redraws", [3, 0])
-def test_what_is_sure_is_mended_where_answers_may_be_drawn_again(tmp_path: Path, redraws: int) -> None:
-    """A misspelt name, and a row that is too long for one program; training, which draws nothing again, sees its own faults."""
+@pytest.mark.parametrize(("policy", "repairs"), [(DEPLOYMENT, ("spelling", "long_rows")), (TRAINING, ())])
+def test_repairs_stand_in_the_turn(tmp_path: Path, policy: AnswerPolicy, repairs: tuple[str, ...]) -> None:
+    """A misspelt name, and a row that is too long for one program; training sees its own mistakes."""
     written = """import torch
 import triton
 import triton.language as tl
@@ -132,10 +135,10 @@ def t1_kernel(energies_ptr, t1_ptr, columns, BLOCK: tl.constexpr):
         "total",
     )
     sketch = "forward(energies)\nenergies 8x256x256\nt1 = sum(energies, dim=(1, 2)) 8\nreturn t1"
-    settings = EpisodeSettings(style="terse", language="triton", redraws=redraws)
+    settings = EpisodeSettings(style="terse", language="triton", answers=policy)
     shop = workshop(tmp_path, [answer(written)])
     with shop.journal:
-        turn = asyncio.run(drawn(shop, task, settings, "s0r0t0", [Message("user", "a task")], sketch))
-    mended = redraws > 0
-    assert ("energy.device" in turn.source, "t1_kernel_in_pieces" in turn.source) == (not mended, mended)
+        turn = asyncio.run(sampled(shop, task, settings, "s0r0t0", [Message("user", "a task")], sketch))
+    assert turn.repairs == repairs and turn.redrawn == 0
+    assert ("energy.device" in turn.source, "t1_kernel_in_pieces" in turn.source) == (not repairs, bool(repairs))
     assert "energy.device" in turn.text  # what the model said stays

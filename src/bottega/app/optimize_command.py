@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from bottega.agents.answers.pipeline import policy_for
 from bottega.app.configured import Given, configured
 from bottega.app.display import Display, display_for
 from bottega.app.optimize_display import OptimizeProgress
@@ -125,7 +126,7 @@ def request_for(settings: OptimizeSettings, module: str) -> Commission:
             max_tokens=answer_tokens(backbone, settings.max_tokens),
             style=style,
             drafts=draft_count(backbone, settings.kernels, settings.drafts),
-            redraws=resample_count(style, settings.resamples),
+            answers=policy_for(resample_count(style, settings.resamples)),
             summaries=settings.summaries if skills else 0,
             seed=settings.seed,
             stopping=Stopping(target=settings.target, patience=settings.patience),

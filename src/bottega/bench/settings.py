@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from bottega.agents.answers.pipeline import policy_for
 from bottega.agents.prompts import Style
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.files import encoded, json_text
@@ -118,7 +119,7 @@ class Writing:
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             style=self.style,
-            redraws=self.redraws,
+            answers=policy_for(self.redraws),
             seed=self.seed,
             stopping=Stopping(roofline=0.0),
         )

@@ -14,7 +14,7 @@ from bottega.compiler.kernel import Call
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.layers.techniques import CAPTURED, LAYERS
 from bottega.compiler.library.index import FOR_KERNELS
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
 from bottega.compiler.lowering.parts import PARTS
 from bottega.compiler.module_frame import Frame, frame_of
@@ -22,7 +22,7 @@ from bottega.compiler.plan import Cuts, Plan
 from bottega.compiler.planner import OWN_PRODUCT, OWN_TECHNIQUES, SHELVED, TECHNIQUES, make_plan
 from bottega.compiler.product_rule import products_pay
 from bottega.compiler.sharing import shared
-from bottega.compiler.source.check import faults
+from bottega.compiler.source.check import check
 from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
 from bottega.compiler.technique import Technique
 from bottega.compiler.trace import Graph, Ref, trace
@@ -299,9 +299,9 @@ class Bench:
             return None
         if source is None or SHELVED.name not in on:
             return source
-        whole = completed(source, self.understood.task.source)
+        whole = linked(source, self.understood.task.source)
         # A call in the sketch's words reads the sketch's names, which a decomposed operator's results need not have.
-        return None if faults(whole, self.understood.task.source, self.writer.language.name) else whole
+        return None if check(whole, self.understood.task.source, self.writer.language.name) else whole
 
 
 def cards_of(technique: Technique, language: str) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.agents import writer
-from bottega.agents.answers.answer import AnswerError
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import ADMISSION, read
 from bottega.agents.budget import Budget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Answer, Speaker
 from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_sketcher
-from bottega.compiler.link import completed
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
@@ -76,11 +76,10 @@ class Apprentice:
         """The same seed draws the same noise with and without the card. An answer without a kernel is worth nothing, and no error."""
         with self.phases.generating():
             answer = self._answer(task, skills, seed)
-        try:
-            source = completed(writer.parse(answer.text).source, task.source)
-        except AnswerError as error:
-            return Verdict(Outcome.COMPILE_ERROR, diagnosis=str(error), task_id=task.id)
-        candidate = candidate_from(source)
+        read_answer = read(answer.text, AnswerContext(task.source, self.language, self.prompts.style), ADMISSION)
+        if read_answer.fault:
+            return Verdict(Outcome.COMPILE_ERROR, diagnosis=read_answer.fault, task_id=task.id)
+        candidate = candidate_from(read_answer.source)
         self._keep(candidate)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)

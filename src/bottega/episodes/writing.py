@@ -20,7 +20,7 @@ from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import Workshop
 from bottega.episodes.node import Node, best_of
-from bottega.episodes.resampling import drawn
+from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import past_of
 from bottega.languages import candidate_from
@@ -114,7 +114,7 @@ class Bench:
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
-        turn = await drawn(workshop, self.task, asking, key, messages, asked.sketch)
+        turn = await sampled(workshop, self.task, asking, key, messages, asked.sketch)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[Node]) -> Sequence[Node]:

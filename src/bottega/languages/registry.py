@@ -66,7 +66,10 @@ def kernel_languages() -> tuple[Language, ...]:
 def default_language(device: str) -> Language:
     """What kernels for a device are written in when no language is asked for."""
     kind = device.partition(":")[0]
-    return next(language for language in every_language() if language.is_default and kind in language.devices)
+    found = [language for language in every_language() if language.is_default and kind in language.devices]
+    if not found:
+        raise UsageError(f"unknown device {device!r}; use cpu, cuda or cuda:N")
+    return found[0]
 
 
 def library_language() -> Language:

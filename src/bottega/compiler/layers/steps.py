@@ -13,7 +13,7 @@ from bottega.compiler.layers.observe import Call, Observed, applies, observe
 from bottega.compiler.layers.rewrite import Network, read
 from bottega.compiler.layers.techniques import CAPTURED, LAYERS
 from bottega.compiler.layers.whole import written
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.steps import Refusal, Step
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
@@ -75,4 +75,4 @@ class _Steps:
         return tuple(kind for kind in kinds if any(call.kind == kind for call in mine) and kind not in self.network.names)
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
-        return Candidate(completed(source, self.task.source), library_language().name, self.task.name, parent)
+        return Candidate(linked(source, self.task.source), library_language().name, self.task.name, parent)

@@ -17,7 +17,7 @@ LAUNCH = frozenset(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def misfits(tree: ast.Module, scopes: Scopes, language: str) -> Iterator[str]:
+def calls_that_do_not_fit(tree: ast.Module, scopes: Scopes, language: str) -> Iterator[str]:
     """Calls of functions of the file whose signature is plain, and whose name stands for nothing else."""
     plain = {
         one.name: one
