@@ -12,7 +12,7 @@ from bottega.core import plugins
 from bottega.core.errors import UsageError
 from bottega.core.plugins import Plugins
 
-TABLE = Plugins("colours", {"path": "os.path:join"})
+TABLE = Plugins("colours", "colour", {"path": "os.path:join"})
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def test_by_table_by_entry_point_and_by_module(installed: None) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("red", r"colours: 'red' is unknown; use path, bad, good, or module:Name"),
-        ("bad", "is installed as one of bottega.colours, but fails: ModuleNotFoundError"),
+        ("red", "unknown colour 'red'; use path, bad, good, or module:Name"),
+        ("bad", "the colour bad .* is installed, but fails: ModuleNotFoundError"),
         ("json:nothing", "the module json has no nothing"),
-        ("not a module:x", "is unknown"),
-        ("", "is unknown"),
+        ("not a module:x", "unknown colour"),
+        ("", "unknown colour"),
     ],
 )
 def test_what_cannot_be_had_is_wrong_usage(installed: None, name: str, said: str) -> None:

@@ -23,6 +23,7 @@ from bottega.languages import (
     language_named,
     registry,
     snippet_language,
+    use_language,
 )
 
 
@@ -75,16 +76,15 @@ def test_bits_of_the_search_index_stay_as_they_are_on_disk() -> None:
 def test_one_named_by_its_module_is_recognised_from_then_on(module: str) -> None:
     text = "import tile\ndef doubled(x): pass"
     assert detect_language(text) == "torch"
-    assert language_named(f"{module}:Tile").title == "Tile"
-    assert candidate_from(text).language == "tile"
-    assert claimed_kernels(text, "tile") == ("doubled",)
-    assert choose_language(f"{module}:Tile", "cuda") == f"{module}:Tile"
+    assert use_language(f"{module}:Tile").title == "Tile"
+    assert candidate_from(text).language == choose_language(f"{module}:Tile", "cuda") == f"{module}:Tile"
+    assert claimed_kernels(text, f"{module}:Tile") == ("doubled",)
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("mojo", "'mojo' is unknown; use cpp, triton, cuda, gluon, torch, or module:Name"),
+        ("mojo", "unknown language 'mojo'; use cpp, triton, cuda, gluon, torch, or module:Name"),
         ("made_up_languages:Else", "has no Else"),
         ("made_up_languages:nothing", "is no Language"),
         ("no_such_module_at_all:Name", "cannot be imported: ModuleNotFoundError"),
@@ -92,7 +92,14 @@ def test_one_named_by_its_module_is_recognised_from_then_on(module: str) -> None
 )
 def test_what_is_no_language_is_refused(module: str, name: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        language_named(name)
+        use_language(name)
+
+
+def test_a_record_has_no_module_imported(module: str) -> None:
+    with pytest.raises(UsageError, match=f"name it with --language {module}:Tile"):
+        language_named(f"{module}:Tile")
+    with pytest.raises(UsageError, match="unknown language"):
+        language_named("mojo")
 
 
 @pytest.mark.parametrize(

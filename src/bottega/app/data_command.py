@@ -38,7 +38,7 @@ from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.languages import default_language, language_named
+from bottega.languages import default_language, use_language
 
 CALLGRAPHS_EVERY_S = 10.0
 
@@ -227,7 +227,7 @@ def card_command(folder: Folder, as_json: Annotated[bool, typer.Option("--json",
 def languages_of(names: Sequence[str], device: str) -> tuple[str, ...]:
     chosen = list(names) or [default_language(device).name]
     for word in chosen:
-        if not language_named(word).has_kernels:
+        if not use_language(word).has_kernels:
             raise UsageError(f"{word}: no kernels are written in it; use {LANGUAGE_NAMES}")
     return tuple(dict.fromkeys(chosen))
 

@@ -44,6 +44,12 @@ def judge_command(
         float | None,
         typer.Option("--require-kernel", metavar="SHARE", help="Reject when own kernels do less than this share of the work."),
     ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="NAME", help="A rule of your own, module:function, that may reject; several are allowed."
+        ),
+    ] = None,
     mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
     timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
     require_sandbox: Annotated[
@@ -67,6 +73,7 @@ def judge_command(
         quick=quick,
         precision=precision,
         require_kernel=require_kernel,
+        checks=tuple(check or ()),
         timeout=timeout,
         training={"train": True, "eval": False}.get(mode),
     ) as judge:

@@ -34,6 +34,7 @@ Options of local and vllm may follow a question mark: local:PATH?device=cpu&slot
 
 BACKBONES = Plugins(
     "backbones",
+    "backbone",
     {
         "local": "bottega.backbone.choose:_local",
         "vllm": "bottega.backbone.choose:_vllm",

@@ -23,6 +23,8 @@ from bottega.core.errors import UsageError
 class Plugins:
     kind: str
     """In the plural, as the entry point group has it: `bottega.rewards`."""
+    noun: str
+    """One of them, in messages: `reward`."""
     builtin: Mapping[str, str]
     """Name to `module:Name`."""
 
@@ -40,9 +42,7 @@ class Plugins:
                 return _installed(self.kind)[name].load()
             except Exception as error:
                 value = _installed(self.kind)[name].value
-                raise UsageError(
-                    f"{name} ({value}) is installed as one of bottega.{self.kind}, but fails: {_told(error)}"
-                ) from None
+                raise UsageError(f"the {self.noun} {name} ({value}) is installed, but fails: {_told(error)}") from None
         self.check(name)
         return resolve(name)
 
@@ -72,7 +72,8 @@ class Plugins:
         """The name itself, where it can be one. `module:Name` is not imported for this."""
         if name in self.names or _is_reference(name):
             return name
-        raise UsageError(f"{self.kind}: {name!r} is unknown; use {', '.join(self.names)}, or module:Name")
+        known = f"{', '.join(self.names)}, or module:Name" if self.names else "module:Name"
+        raise UsageError(f"unknown {self.noun} {name!r}; use {known}")
 
 
 def resolve(reference: str) -> Any:

@@ -27,6 +27,7 @@ from bottega.core.task import Task
 from bottega.data.material import Lecture
 from bottega.data.reaping import ended, start
 from bottega.data.teachers import TEACHERS
+from bottega.languages import use_language
 
 COURSES_EACH = 200
 """A process is replaced after so many: what foreign code leaves behind does not pile up."""
@@ -264,6 +265,7 @@ def leave_with(parent: int) -> None:
 
 async def _taught(teacher: Any, task: Task, language: str, seed: int, without: frozenset[str]) -> Course | Refusal | _Trouble:
     try:
+        use_language(language)
         if without:
             if not hasattr(teacher, "build"):
                 return Refusal(f"{teacher.name} cannot leave out {', '.join(sorted(without))}")

@@ -18,12 +18,14 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
 from bottega.episodes.writing import Bench
+from bottega.languages import use_language
 from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use
 
 
 async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
     """What a run that is resumed has done already is taken from its log; the rest is done now."""
+    use_language(settings.language)
     episode = name or task.id
     started = await workshop.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(workshop, episode, task, settings))
     offered = _offered(workshop, started)

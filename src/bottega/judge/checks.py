@@ -16,7 +16,7 @@ from bottega.core.verdict import Verdict, Violation
 
 Check = Callable[[Task, Candidate, Verdict], str | None]
 
-CHECKS = Plugins("checks", {})
+CHECKS = Plugins("checks", "check", {})
 
 
 def check_violations(names: Sequence[str], task: Task, candidate: Candidate, verdict: Verdict) -> list[Violation]:

@@ -16,6 +16,7 @@ from bottega.languages.registry import (
     language_named,
     library_language,
     snippet_language,
+    use_language,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "language_named",
     "library_language",
     "snippet_language",
+    "use_language",
 ]

@@ -14,6 +14,7 @@ from bottega.languages.language import Language
 
 LANGUAGES = Plugins(
     "languages",
+    "language",
     {
         "cpp": "bottega.languages.cpp:Cpp",
         "triton": "bottega.languages.triton:Triton",
@@ -23,12 +24,28 @@ LANGUAGES = Plugins(
     },
 )
 _NAMED: dict[str, Language] = {}
-"""Those that were asked for as `module:Name`, by their own names: texts are recognised as theirs too."""
+"""Those that were asked for as `module:Name`, which is their name then: texts are recognised as theirs too."""
 
 
 def language_named(name: str) -> Language:
-    """By its name or as `module:Name`. Raises `UsageError` where there is none."""
-    return _NAMED.get(name) or _loaded(name)
+    """By the name that records have. Raises `UsageError` where there is none.
+
+    A `module:Name` is found only after `use_language`: records, results and cards may be a stranger's, and must not have modules imported.
+    """
+    if name in _NAMED:
+        return _NAMED[name]
+    if name not in LANGUAGES.names and ":" in name:
+        raise UsageError(f"the language {name} is a module's that was not asked for here; name it with --language {name}")
+    return _loaded(name)
+
+
+def use_language(name: str) -> Language:
+    """What the user has named, also as `module:Name`, which is imported."""
+    if name not in LANGUAGES.names and name not in _NAMED:
+        language = _loaded(name)
+        language.name = name  # records must name it so that any process finds it again
+        _NAMED[name] = language
+    return language_named(name)
 
 
 @cache
@@ -37,8 +54,6 @@ def _loaded(name: str) -> Language:
     language = made() if isinstance(made, type) else made
     if not isinstance(language, Language):
         raise UsageError(f"{name}: is no Language; subclass bottega.languages.Language")
-    if name not in LANGUAGES.names:
-        _NAMED[language.name] = language
     return language
 
 
@@ -81,7 +96,7 @@ def choose_language(name: str | None, device: str) -> str:
     """What a user asked for, or the device's default. Raises `UsageError` where its kernels cannot be timed on that device."""
     if name is None:
         return default_language(device).name
-    language, kind = language_named(name), device.partition(":")[0]
+    language, kind = use_language(name), device.partition(":")[0]
     if not language.has_kernels:
         raise UsageError(f"{name}: no kernels are written in it; use {', '.join(known.name for known in kernel_languages())}")
     if kind not in language.devices:

@@ -18,7 +18,9 @@ from bottega.tasks.builtin import BUILTIN, SIZES, builtin_files, load_builtin
 from bottega.tasks.dataset import KERNELBENCH, Selector, is_dataset, local_rows, parse_selector, remote_rows, task_of_row
 from bottega.tasks.files import level_of_folder, load_file, task_files
 
-SOURCES = Plugins("tasks", {BUILTIN: "bottega.tasks.load:builtin_tasks", KERNELBENCH: "bottega.tasks.load:kernelbench_tasks"})
+SOURCES = Plugins(
+    "tasks", "task source", {BUILTIN: "bottega.tasks.load:builtin_tasks", KERNELBENCH: "bottega.tasks.load:kernelbench_tasks"}
+)
 """A source is a function `(selector, size, levels)` that yields tasks, and a `Problem` for each that cannot be used. `selector` is what
 stands behind `NAME:` or `module:Name:` in a reference; a source may ignore `size` and `levels`."""
 

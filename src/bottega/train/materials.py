@@ -18,7 +18,7 @@ from bottega.core.task import Task
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
-from bottega.languages import default_language, language_named
+from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
@@ -49,7 +49,7 @@ class Materials:
 def open_materials(config: Config) -> Iterator[Materials]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    language = language_named(rollout.language) if rollout.language else default_language(model_device)
+    language = use_language(rollout.language) if rollout.language else default_language(model_device)
     judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
     found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
     if not found.tasks:

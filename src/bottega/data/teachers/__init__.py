@@ -7,6 +7,7 @@ from bottega.core.plugins import Plugins
 
 TEACHERS = Plugins(
     "teachers",
+    "teacher",
     {
         "builder": "bottega.compiler.builder:Builder",
         "parts": "bottega.compiler.library_builder:PartsBuilder",

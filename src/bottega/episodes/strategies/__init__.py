@@ -9,6 +9,7 @@ from bottega.core.plugins import Plugins
 
 STRATEGIES = Plugins(
     "strategies",
+    "strategy",
     {
         "serial": "bottega.episodes.strategies.serial:serial",
         "parallel": "bottega.episodes.strategies.parallel:parallel",

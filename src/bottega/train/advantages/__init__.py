@@ -11,6 +11,7 @@ from bottega.train.advantages.group import Advantage
 
 ADVANTAGES = Plugins(
     "advantages",
+    "advantage",
     {
         "trloo": "bottega.train.advantages.trloo:trloo",
         "grpo": "bottega.train.advantages.grpo:grpo",

@@ -14,6 +14,7 @@ from bottega.train.rewards.reward import Reward
 
 REWARDS = Plugins(
     "rewards",
+    "reward",
     {
         "davinci": "bottega.train.rewards.davinci:DaVinci",
         "drkernel": "bottega.train.rewards.davinci:dr_kernel",
