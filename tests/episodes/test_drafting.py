@@ -70,7 +70,7 @@ def test_a_run_that_goes_on_draws_and_judges_no_draft_again(tmp_path: Path) -> N
     run(tmp_path, [answer(kernel(1.5))], rule, Caps(kernels=3))
     shop, _ = run(tmp_path, [answer(kernel(1.6))], rule, drafts=0)
     assert rule.calls == 1 and shop.judge.judged == ["s0r0t1"]  # type: ignore[attr-defined]
-    assert shop.budget.kernels == 4, "drafts of an earlier sitting count too"
+    assert shop.budget.kernels == 4, "drafts of an earlier session count too"
 
 
 def test_drafts_count_against_the_budget_of_kernels(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from bottega.episodes.delivery.result import Result
 from bottega.episodes.delivery.story import story_of
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import Journal, Listener
-from bottega.episodes.request import Commission
+from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
 from bottega.judge.device_facts import device_facts
@@ -63,7 +63,7 @@ class Stop:
 
 
 async def optimise(
-    commission: Commission,
+    request: OptimizeRequest,
     journal: Journal,
     open_speaker: Callable[[], Speaker],
     library: Library | None,
@@ -72,18 +72,18 @@ async def optimise(
     draft_source: DraftSource | None = None,
 ) -> Finished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
-    settings, subject = commission.settings, commission.subject
+    settings, subject = request.settings, request.subject
     episode = subject.task.id
-    prompts = Prompts(settings.style, commission.prompts)
+    prompts = Prompts(settings.style, request.prompts)
     speaker: Speaker | None = None
-    options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **commission.judging}
+    options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
-        with RunJudge(settings.device, workers=commission.workers, **options) as judge:
+        with RunJudge(settings.device, workers=request.workers, **options) as judge:
             speaker = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
-            started = await _unless_stopped(stop, asyncio.to_thread(_started, commission, journal, judge))
-            commission = _as_it_can_be_judged(commission, started)
-            settings = commission.settings
-            budget = Budget(commission.caps, earlier_seconds=seconds_of(journal.events))
+            started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge))
+            request = _as_it_can_be_judged(request, started)
+            settings = request.settings
+            budget = Budget(request.caps, earlier_seconds=seconds_of(journal.events))
             if listener is not None:
                 for event in journal.events:
                     listener(event)
@@ -104,7 +104,7 @@ async def optimise(
             raise error
         if stop.rings:
             return None
-    result = await _delivered(commission, journal, stop, ended, str(error or ""))
+    result = await _delivered(request, journal, stop, ended, str(error or ""))
     if result is None:
         return None
     _ended(journal, ended, error, trace, result)
@@ -128,14 +128,14 @@ async def _unless_stopped(stop: Stop, work: Any) -> Any:
         ring.cancel()
 
 
-def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStarted:
+def _started(request: OptimizeRequest, journal: Journal, judge: Judge) -> RunStarted:
     """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
-    device = commission.settings.device
+    device = request.settings.device
     earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
     if earlier is not None:
-        return RunStarted(commission.command, commission.terms(), earlier.fingerprint)
+        return RunStarted(request.command, request.terms(), earlier.fingerprint)
     try:
-        report = judge.fitness(commission.subject.task)
+        report = judge.fitness(request.subject.task)
     except TaskError as error:
         if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
             raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
@@ -143,16 +143,16 @@ def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStart
     unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
     found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}
     found["unavailable"] = report["unavailable"]
-    return RunStarted(commission.command, commission.terms(), found)
+    return RunStarted(request.command, request.terms(), found)
 
 
-def _as_it_can_be_judged(commission: Commission, started: RunStarted) -> Commission:
+def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> OptimizeRequest:
     """Where what was to be beaten cannot be run, the user would run the module as it is: then that is to be beaten, and the run says so."""
-    settings = commission.settings
+    settings = request.settings
     if settings.baseline not in started.fingerprint.get("unavailable", {}):
-        return commission
+        return request
     others = tuple(name for name in settings.baselines if name != "eager")
-    return replace(commission, settings=replace(settings, baselines=("eager", *others)))
+    return replace(request, settings=replace(settings, baselines=("eager", *others)))
 
 
 async def _search(
@@ -191,11 +191,11 @@ def _remember(workshop: Workshop, episode: Episode, settings: EpisodeSettings) -
         )
 
 
-async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:
-    settings, subject = commission.settings, commission.subject
+async def _delivered(request: OptimizeRequest, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:
+    settings, subject = request.settings, request.subject
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
-    with FinalJudge(settings.device, baselines=settings.judged_against, **commission.judging) as judge:
+    with FinalJudge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
         work = asyncio.ensure_future(settle(judge, journal, episode, subject, attempts, settings))
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)
@@ -205,7 +205,7 @@ async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended
         settled = work.result()
     check = f"bottega check {shlex.quote(str(journal.folder.resolve()))}"
     story = story_of(journal.events, episode, subject, settings, settled, ended, error, check)
-    return hand_over(journal.folder, journal.events, episode, subject, settings, commission.training, settled, story)
+    return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, story)
 
 
 def _ended(journal: Journal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a user wants of one module, and the folder that keeps the run: the same wish goes on where it stopped, another is refused."""
+"""What a user wants of one module, and the folder that keeps the run: the same request goes on where it stopped, another is refused."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from bottega.tasks.module import Subject
 
 
 @dataclass(frozen=True)
-class Commission:
+class OptimizeRequest:
     subject: Subject
     settings: EpisodeSettings
     backbone: str
     """As the user named it."""
     caps: Caps = field(default_factory=Caps)
-    """Not part of the wish: a run may be resumed with more to spend."""
+    """Not part of the request: a run may be resumed with more to spend."""
     training: bool | None = None
     prompts: Path | None = None
     library: str = ""
@@ -55,7 +55,7 @@ class Commission:
 
 
 @contextlib.contextmanager
-def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[Journal]:
+def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator[Journal]:
     """The run's log, locked for us. A run that never began leaves no folder behind."""
     try:
         made, there = not folder.exists(), (folder / FILE).exists()
@@ -71,7 +71,7 @@ def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[J
     with Journal(folder) as journal:
         try:
             started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
-            terms = commission.terms()
+            terms = request.terms()
             before = {"redraws": 0, "likeliest_first": terms["likeliest_first"]}  # of runs from when there was no such setting
             differing = differences({**before, **started.settings}, terms) if started else []
             if differing:
