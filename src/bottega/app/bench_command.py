@@ -17,14 +17,14 @@ from bottega.app.bench_display import BenchProgress, checked_line, show, show_ve
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import chosen_language, chosen_prices
 from bottega.app.terminal import json_line, say
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.bench.attempt import Attempt
 from bottega.bench.session import STARTER, Finished, Wish, next_folder, sit
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.files import strict
 from bottega.episodes.settings import StrategyName
 from bottega.judge.baselines import parse_baselines
@@ -277,16 +277,16 @@ def bench_command(
         tuple(tasks), judging, writing, name, _levels(levels), only, limit, "" if candidates is None else str(candidates)
     )
     prices = chosen_prices(backbone, price_prompt, price_output, money) if backbone is not None else None
-    caps = Caps(tokens=tokens, money=money)
+    caps = BudgetCaps(tokens=tokens, money=money)
     command = shlex.join(["bottega", *sys.argv[1:]])
     folder = out if out is not None else next_folder(Path())
     wish = Wish(settings, folder, devices, places, at_once, caps, command, tuple(known or ()))
     display = display_for(BenchProgress(baselines[0]), f"bench on {device}", quiet)
 
-    def speaker(spent: Sequence[Attempt]) -> Speaker:
+    def client(spent: Sequence[Attempt]) -> Client:
         return speaker_for(str(backbone), prices, context, caps, spent)
 
-    finished = asyncio.run(_interruptible(sit(wish, speaker, display.say, display.hear), display))
+    finished = asyncio.run(_interruptible(sit(wish, client, display.say, display.hear), display))
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(wish.folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -349,15 +349,15 @@ def _verified(
 
 
 def speaker_for(
-    backbone: str, prices: tuple[float, float] | None, context: int | None, caps: Caps, spent: Sequence[Attempt]
-) -> Speaker:
+    backbone: str, prices: tuple[float, float] | None, context: int | None, caps: BudgetCaps, spent: Sequence[Attempt]
+) -> Client:
     """What earlier sittings spent counts against the caps."""
     from bottega.backbone.choose import open_backbone
 
     if not backbone.startswith("server:"):
-        speaker = open_backbone(backbone)
-        speaker.context = min(speaker.context, context or speaker.context)
-        return speaker
+        client = open_backbone(backbone)
+        client.context = min(client.context, context or client.context)
+        return client
     from bottega.backbone.chat import Usage
     from bottega.backbone.ledger import Ledger, Spent
     from bottega.backbone.pricing import Prices

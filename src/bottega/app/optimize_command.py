@@ -29,9 +29,9 @@ from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.core.verdict import BEST
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.result import Interval
-from bottega.episodes.request import Commission, next_folder, opened_run
+from bottega.episodes.request import OptimizeRequest, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
@@ -185,7 +185,7 @@ def optimize_command(
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}; use {', '.join(MODES)}")
     subject = open_module(module, Wanted(class_name, inputs, init), size="cpu" if device == "cpu" else "gpu")
-    commission = Commission(
+    request = OptimizeRequest(
         subject=subject,
         settings=EpisodeSettings(
             device=device,
@@ -209,7 +209,7 @@ def optimize_command(
             stopping=Stopping(target=target, patience=patience),
         ),
         backbone=backbone,
-        caps=Caps(kernels, tokens, money, None if minutes is None else minutes * 60),
+        caps=BudgetCaps(kernels, tokens, money, None if minutes is None else minutes * 60),
         training=MODES[mode],
         prompts=prompts,
         library="" if no_skills else str(library_folder(library)),
@@ -218,13 +218,13 @@ def optimize_command(
     )
     prices = chosen_prices(backbone, price_prompt, price_output, money)
     folder = out if out is not None else next_folder(subject.task.name, Path(), resume)
-    display = display_for(commission.caps, commission.settings.baseline, f"optimizing {subject.title}", quiet)
-    code = asyncio.run(_run(commission, folder, resume, library, prices, context, display, as_json))
+    display = display_for(request.caps, request.settings.baseline, f"optimizing {subject.title}", quiet)
+    code = asyncio.run(_run(request, folder, resume, library, prices, context, display, as_json))
     raise typer.Exit(code)
 
 
 async def _run(
-    commission: Commission,
+    request: OptimizeRequest,
     folder: Path,
     resume: bool,
     library: Path | None,
@@ -250,20 +250,20 @@ async def _run(
         )
 
     with contextlib.ExitStack() as stack:
-        cards = stack.enter_context(open_library(library)) if commission.library else None
-        journal = stack.enter_context(opened_run(folder, commission, resume))
+        cards = stack.enter_context(open_library(library)) if request.library else None
+        journal = stack.enter_context(opened_run(folder, request, resume))
         stack.enter_context(display)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, ring)
         display.say(f"run in {folder}")
         finished = await optimise(
-            commission,
+            request,
             journal,
-            lambda: speaker_for(commission, prices, context, journal.events),
+            lambda: speaker_for(request, prices, context, journal.events),
             cards,
             stop,
             display.hear,
-            CompilerDrafts(drafting_seconds(commission.caps.seconds)),
+            CompilerDrafts(drafting_seconds(request.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

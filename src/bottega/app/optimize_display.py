@@ -18,7 +18,7 @@ from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted,
 from bottega.core.foreign_text import one_line
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 LINES = 6
 SEARCHING = "searching"
@@ -37,7 +37,7 @@ class Display(Protocol):
 class Progress:
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: Caps, baseline: str) -> None:
+    def __init__(self, caps: BudgetCaps, baseline: str) -> None:
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0
@@ -189,7 +189,7 @@ class Panelled(Quiet):
         return Panel(grid, title=Text(one_line(f"{self.title}: {progress.stage}")), title_align="left")
 
 
-def display_for(caps: Caps, baseline: str, title: str, quiet: bool) -> Display:
+def display_for(caps: BudgetCaps, baseline: str, title: str, quiet: bool) -> Display:
     console = Terminal(stderr=True)
     if quiet:
         return Quiet()
