@@ -32,6 +32,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.data.pool import Appointment, Classrooms
+from bottega.languages import candidate_from
 from bottega.tasks.load import load_tasks
 
 BUILDER = "bottega.compiler.builder:Builder"
@@ -118,7 +119,7 @@ def _read(folder: Path) -> list[Kernel]:
     kernels = []
     for file in sorted((folder / "kernels").glob("*.py")):
         name, _, sample = file.stem.rpartition(".")
-        kernels.append(Kernel(tasks[name], int(sample), Candidate.from_source(file.read_text(encoding="utf-8"))))
+        kernels.append(Kernel(tasks[name], int(sample), candidate_from(file.read_text(encoding="utf-8"))))
     return kernels
 
 

@@ -91,7 +91,7 @@ def both(first: Clock, second: Clock) -> float:
 
 
 class Generator:
-    """A `Speaker` whose answers take the time of a real generator and hold prepared kernels, each told apart by a number."""
+    """A `Client` whose answers take the time of a real generator and hold prepared kernels, each told apart by a number."""
 
     name, context = "prepared", 8192
 

@@ -13,12 +13,12 @@ import pytest
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.fences import fenced
 from bottega.agents.history import EarlierTurn
-from bottega.agents.prompts import Prompts
+from bottega.agents.prompts import Prompts, guide_names
 from bottega.agents.writer import WriterInput, messages, parse
-from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
-from bottega.core.skill import LANGUAGES, Skill
+from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 
 CODE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 OTHER = CODE.replace("return x", "return -x")
@@ -114,7 +114,7 @@ RULES = ("loaded after construction", "new contents", "fresh memory", "torch.com
     ],
 )
 def test_the_full_prompt_has_the_rules(task: Task, device: DeviceFacts, precision: str, rule: str) -> None:
-    for language in LANGUAGES:
+    for language in guide_names():
         given = WriterInput(task, language, device, precision=precision, baseline="compile")
         told = "".join(message.content for message in messages(given, Prompts("full")))
         assert [wanted for wanted in (*RULES, rule) if wanted not in told] == []
@@ -325,5 +325,5 @@ def test_the_cuda_example_has_a_signature_that_its_launch_fits() -> None:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 def test_examples_are_accepted_by_the_judge(judge: object, task: Task, language: str, tmp_path: Path) -> None:
     source = parse(Prompts("full").guide(language)).source  # type: ignore[arg-type]
-    verdict = judge.judge(task, Candidate.from_source(source))  # type: ignore[attr-defined]
+    verdict = judge.judge(task, candidate_from(source))  # type: ignore[attr-defined]
     assert verdict.outcome.accepted and verdict.correct, verdict.diagnosis

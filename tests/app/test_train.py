@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +12,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers", reason="a model in this process needs transformers")
-sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from rich.console import Console
 from tiny import saved_tiny

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from modules_in_cpp import QUICK, module
 
-from bottega.compiler.backends.cuda import TECHNIQUES, write
+from bottega.compiler.backends.cuda.techniques import TECHNIQUES
+from bottega.compiler.backends.cuda.writer import write
 from bottega.compiler.builder import understand
 from bottega.compiler.steps import Refusal
 from bottega.core.task import Task

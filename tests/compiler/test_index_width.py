@@ -18,7 +18,6 @@ from bottega.compiler.backends.triton.width import INT32, in_64_bits, is_large
 from bottega.compiler.builder import Builder
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import Buffer
-from bottega.core.candidate import Language
 from bottega.core.task import Task
 
 CAST = ".to(tl.int64)"
@@ -119,7 +118,7 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("language", ["cpp", "cuda"])
 @pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
-def test_c_kernels_count_in_64_bits(task: Task, language: Language) -> None:
+def test_c_kernels_count_in_64_bits(task: Task, language: str) -> None:
     """What is an `int` counts lanes, warps, taps of a window and what of them lies inside."""
     try:
         steps = Builder().build(task, language).steps

@@ -20,7 +20,6 @@ from bottega.compiler.planner import SHELVED
 from bottega.compiler.source.check import check
 from bottega.compiler.steps import Refusal
 from bottega.compiler.strip import shortened
-from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.data import drafts, unjudged
 
@@ -47,7 +46,7 @@ def test_one_name_for_the_step_everywhere() -> None:
 
 
 @pytest.mark.parametrize("language", ["triton", "cpp"])
-def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: Language) -> None:
+def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: str) -> None:
     rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
     try:
         steps = Builder().build(rounded, language).steps

@@ -16,7 +16,8 @@ import pytest
 from small_tasks import SMALL
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import TECHNIQUES, write
+from bottega.compiler.backends.triton.techniques import TECHNIQUES
+from bottega.compiler.backends.triton.write import write
 from bottega.compiler.builder import Builder, Understood, understand
 from bottega.compiler.expression import Apply, Constant
 from bottega.compiler.steps import Refusal

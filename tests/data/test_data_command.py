@@ -119,7 +119,7 @@ def test_seeds_and_languages() -> None:
 
 
 def test_columns_of_a_data_set_go_along(tmp_path: Path) -> None:
-    source = (Path(__file__).parents[3] / "src/bottega/app/demo/task.py").read_text()
+    source = (Path(__file__).parents[2] / "src/bottega/app/demo/task.py").read_text()
     rows = [
         {"code": source, "name": "one", "level": 2, "ops": ["silu", "mul"], "families": ["activations"], "structure": "chain"}
     ]

@@ -12,7 +12,6 @@ from typing import Any
 
 from episodes.decay import TASK, answer, asked, episode_context, kernel
 
-from bottega.core.candidate import Language
 from bottega.core.draft import Draft, Drafts
 from bottega.core.episode import Episode
 from bottega.core.event import Drafted, Wrote
@@ -31,7 +30,7 @@ class Rule:
     def __init__(self, *sources: str, error: Exception | None = None) -> None:
         self.sources, self.error, self.calls = sources, error, 0
 
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         self.calls += 1
         if self.error is not None:
             raise self.error

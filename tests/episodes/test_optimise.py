@@ -18,7 +18,7 @@ from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
 
 from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft, Drafts, DraftSource
 from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunEnded, RunStarted
@@ -150,7 +150,7 @@ def test_the_best_is_judged_again_and_handed_over(tmp_path: Path, benches: type[
 
 
 class Rule:
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         return Drafts("rule 1", (Draft(kernel(2.5, "by rule"), "fused", "One pass."),))
 
 

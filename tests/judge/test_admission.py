@@ -21,6 +21,7 @@ from bottega.judge.judge import Judge
 from bottega.judge.memory_ledger import MemoryLedger
 from bottega.judge.memory_need import CONTEXT_BYTES, FIXED_BYTES, MemoryEstimate
 from bottega.judge.memory_rules import RESERVE_BYTES
+from bottega.languages import candidate_from
 
 GIB = 1 << 30
 TOTAL = 24 * GIB + RESERVE_BYTES
@@ -49,7 +50,7 @@ def task(factor: int = 2, body: str = "pass", shape: str = "64, 64") -> Task:
 
 
 def candidate(factor: int = 2, body: str = "pass") -> Candidate:
-    return Candidate.from_source(task(factor, body).source.replace("class Model(", "class ModelNew("))
+    return candidate_from(task(factor, body).source.replace("class Model(", "class ModelNew("))
 
 
 @pytest.fixture

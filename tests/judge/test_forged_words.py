@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 SOURCE = """
 import torch
@@ -28,7 +28,7 @@ HONEST = SOURCE.replace("class Model(", "class ModelNew(")
 
 
 def judged(judge: Judge, source: str, timed: bool = False) -> Verdict:
-    return judge.judge(TASK, Candidate.from_source(source), quick=True, timed=timed)
+    return judge.judge(TASK, candidate_from(source), quick=True, timed=timed)
 
 
 FAILURES = {
@@ -138,7 +138,7 @@ def test_a_single_integer_is_looked_at_in_timed_calls_too(judge: Judge) -> None:
         "return x.argmax()",
         "self.calls = getattr(self, 'calls', 0) + 1\n        return x.argmax() if self.calls <= 4 else torch.tensor(7)",
     )
-    verdict = judge.judge(Task(ARGMAX, name="argmax"), Candidate.from_source(lazy), quick=True)
+    verdict = judge.judge(Task(ARGMAX, name="argmax"), candidate_from(lazy), quick=True)
     assert not verdict.outcome.accepted, verdict.diagnosis
     assert not verdict.correct
 

@@ -72,7 +72,7 @@ def test_a_file_lies_over_a_preset_and_overrides_over_both(tmp_path: Path) -> No
         ("loss.colour=1", "loss has clip_high, clip_low"),
         ("optimiser.lr=-1", "optimiser.lr = -1: .*greater than 0"),
         ("optimiser.lr=fast", "optimiser.lr = 'fast'"),
-        ("reward.name=davinchi", "'davinci', 'drkernel'"),
+        ("reward.name=davinchi", "unknown reward 'davinchi'; use davinci, drkernel"),
         ("data.longest=99999", "must fit into pack_tokens"),
         ("optimiser.lr", "section.key=value"),
         ("optimiser.clip=nan", "finite"),

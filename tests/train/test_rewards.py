@@ -54,7 +54,7 @@ def test_five_per_cent_less_time_is_a_little_more_than_a_speedup_of_five_per_cen
     assert reward(verdict(1 / 0.95 - 1e-6)) == 1.0
 
 
-@pytest.mark.parametrize("name", REWARDS)
+@pytest.mark.parametrize("name", REWARDS.names)
 @pytest.mark.parametrize("outcome", ["incorrect", "compile_error", "runtime_error", "timeout", "rejected"])
 def test_what_the_judge_did_not_accept_earns_the_least_whatever_its_speed(name: str, outcome: str) -> None:
     reward = reward_named(name)

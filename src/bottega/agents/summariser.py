@@ -16,13 +16,13 @@ from bottega.agents.budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
 from bottega.agents.history import EarlierTurn, turn_values
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import device_text, header_values, language_name
+from bottega.agents.wording import device_text, header_values
 from bottega.backbone.chat import Message
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import language_named
 from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
@@ -36,7 +36,7 @@ _NONE = ("none", "no cards", "no card", "no skills", "nothing", "[]", "null")
 @dataclass(frozen=True)
 class SummariserInput:
     task: Task
-    language: Language
+    language: str
     device: DeviceFacts
     first: EarlierTurn
     best: EarlierTurn
@@ -85,7 +85,7 @@ def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Messag
     best = turn_values(given.best, "Best attempt", True, plan.longest)
     values = {
         "task": fenced(given.task.source, "python"),
-        "language": language_name(given.language),
+        "language": language_named(given.language).title,
         "language_key": given.language,
         "device": device_text(given.device),
         "device_kind": given.device.kind,

@@ -17,16 +17,16 @@ from bottega.agents.budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.history import EarlierTurn, turn_values
 from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
+from bottega.agents.wording import device_text, goal, precision_rule, skill_values
 from bottega.backbone.chat import Message
 from bottega.compiler.library.index import shelf_of
 from bottega.compiler.networks import is_read_as_text
 from bottega.compiler.source.text import parsed
 from bottega.compiler.strip import shortened
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import language_named
 
 __all__ = ["EarlierTurn", "WriterAnswer", "WriterInput", "messages", "parse"]
 
@@ -38,7 +38,7 @@ _SUMMARY = re.compile(r"^[#*_ \t]*summary[*_ \t]*:[*_ \t]*", re.I | re.M)
 @dataclass(frozen=True)
 class WriterInput:
     task: Task
-    language: Language
+    language: str
     device: DeviceFacts
     skills: tuple[Skill, ...] = ()
     past: tuple[EarlierTurn, ...] = ()
@@ -79,7 +79,7 @@ def messages(given: WriterInput, prompts: Prompts, budget: PromptBudget | None =
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
         given = _as_written(given)
-        if given.language == "triton" and is_read_as_text(given.sketch):
+        if language_named(given.language).kernel_library and is_read_as_text(given.sketch):
             given = replace(given, sketch="")
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
 
@@ -152,9 +152,9 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
     values = {
         "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
         "sketch": fenced(given.sketch, "") if given.sketch else "",
-        "language": language_name(given.language),
+        "language": language_named(given.language).title,
         "guide": prompts.guide(given.language),
-        "parts": ", ".join(shelf_of().own()) if given.language == "triton" else "",
+        "parts": ", ".join(shelf_of().own()) if language_named(given.language).kernel_library else "",
         "device": device_text(given.device),
         "precision": precision_rule(given.precision),
         "goal": goal(given.baseline, given.target),

@@ -10,7 +10,6 @@ from typing import cast
 
 from bottega.agents.prompts import Style
 from bottega.backbone.loading import trained_style
-from bottega.episodes.settings import StrategyName
 
 SEVERAL = 0.8
 """The temperature of a trained model's answers where several are drawn."""
@@ -37,9 +36,9 @@ def temperature_for(backbone: str, answers: int, chosen: float | None = None) ->
     return SEVERAL if answers > 1 else 0.0
 
 
-def strategy_for(backbone: str, chosen: str | None = None) -> StrategyName:
+def strategy_for(backbone: str, chosen: str | None = None) -> str:
     """A trained small model was shown first answers and hardly a repair: several of its first answers beat a line of turns (docs/results.md)."""
-    return cast(StrategyName, chosen or ("parallel" if trained_style(backbone) else "serial"))
+    return chosen or ("parallel" if trained_style(backbone) else "serial")
 
 
 def likeliest_first(backbone: str, chosen: float | None = None) -> bool:

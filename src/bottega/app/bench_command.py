@@ -14,8 +14,9 @@ import typer
 
 from bottega.app.asking import answer_tokens, prompt_style, redraw_count, temperature_for
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
+from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.learning_display import Quiet, display_for
-from bottega.app.optimize_command import chosen_language, chosen_prices
+from bottega.app.optimize_command import chosen_prices
 from bottega.app.terminal import json_line, say
 from bottega.backbone.client import Client
 from bottega.bench.attempt import Attempt
@@ -26,9 +27,9 @@ from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.files import strict
-from bottega.episodes.settings import StrategyName
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.languages import choose_language
 
 WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
 WHAT, WRITING, MODEL, FOREIGN, JUDGING, RECORD, OUTPUT = (
@@ -150,7 +151,7 @@ def bench_command(
             help="Kernels built and tried side by side on each device; auto: what cores carry.",
         ),
     ] = "auto",
-    language: Annotated[str | None, _in(JUDGING, "--language", help="To write in: cpp, triton or cuda; by the device.")] = None,
+    language: Annotated[str | None, _in(JUDGING, "--language", help=f"To write in: {LANGUAGE_HELP}")] = None,
     baseline: Annotated[
         str,
         _in(
@@ -256,9 +257,9 @@ def bench_command(
     if backbone is not None:
         writing = Writing(
             backbone=backbone,
-            language=chosen_language(language, kind_of(devices[0])),
+            language=choose_language(language, kind_of(devices[0])),
             samples=samples,
-            strategy=cast(StrategyName, strategy),
+            strategy=strategy,
             generations=turns,
             width=width,
             branch=branch,

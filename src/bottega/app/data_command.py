@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,10 +18,10 @@ from rich.table import Table
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.data_teachers import TEACHERS, builder_for, classroom_for, family_of
+from bottega.app.data_teachers import builder_for, classroom_for, family_of
 from bottega.app.judging import strict
+from bottega.app.language_option import LANGUAGE_HELP, LANGUAGE_NAMES
 from bottega.app.terminal import Terminal, say
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.data.build import Judged, examples_stage, judge_stage, teach_stage
 from bottega.data.callgraphs import Tell
@@ -30,10 +30,12 @@ from bottega.data.data_files import read_rows
 from bottega.data.judge_stage import Progress
 from bottega.data.settings import Caps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_subjects
+from bottega.data.teachers import TEACHERS
 from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.languages import default_language, use_language
 
 SKETCHES_EVERY_S = 10.0
 STAGES = ("teach", "judge", "examples", "all")
@@ -70,9 +72,7 @@ def build_command(
     backbone: Annotated[
         str, _in(WHAT, "--backbone", metavar="SPEC", help="Who answers for the llm teacher: local:PATH, server:MODEL@URL …")
     ] = "",
-    languages: Annotated[
-        str, _in(WHAT, "--languages", help="cpp, triton, cuda, with commas; cpp on a CPU, triton on a GPU.")
-    ] = "",
+    languages: Annotated[str, _in(WHAT, "--languages", help=f"With commas: {LANGUAGE_HELP}")] = "",
     level: Annotated[list[int] | None, _in(WHAT, "--level", help="Only tasks of this level; may be given often.")] = None,
     limit: Annotated[int, _in(WHAT, "--limit", help="At most this many tasks, the first; 0 for all.")] = 0,
     seeds: Annotated[
@@ -168,8 +168,7 @@ def build_command(
     if stage not in STAGES:
         raise UsageError(f"unknown stage {stage!r}; use {', '.join(STAGES)}")
     baselines = parse_baselines(baseline)
-    if teacher not in TEACHERS and ":" not in teacher:
-        raise UsageError(f"unknown teacher {teacher!r}; use {', '.join(TEACHERS)}, or module:Class for one of your own")
+    TEACHERS.check(teacher)
     if trust_teacher:
         must_be_trusted(family_of(teacher))
     if stage == "teach" and teacher == "llm":
@@ -307,26 +306,26 @@ def card_command(folder: Folder, as_json: Annotated[bool, typer.Option("--json",
     raise typer.Exit(1 if changed else 0)
 
 
-def languages_of(text: str, device: str) -> tuple[Language, ...]:
-    chosen = [word.strip() for word in text.split(",") if word.strip()] or ["cpp" if device == "cpu" else "triton"]
+def languages_of(text: str, device: str) -> tuple[str, ...]:
+    chosen = [word.strip() for word in text.split(",") if word.strip()] or [default_language(device).name]
     for word in chosen:
-        if word not in get_args(Language) or word == "torch":
-            raise UsageError(f"unknown language {word!r}; use cpp, triton or cuda")
-    return tuple(cast(list[Language], list(dict.fromkeys(chosen))))
+        if not use_language(word).has_kernels:
+            raise UsageError(f"{word}: no kernels are written in it; use {LANGUAGE_NAMES}")
+    return tuple(dict.fromkeys(chosen))
 
 
 @app.command("techniques")
 def techniques_command(
-    language: Annotated[str, typer.Argument(help="cpp, triton or cuda; all of them if left out.")] = "",
+    language: Annotated[str, typer.Argument(help="One that the builder writes; all of them if left out.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
     """List what the builder can do to a kernel, in the order in which a course does it, and when each is sound."""
-    from bottega.compiler.builder import LANGUAGES, techniques_of
+    from bottega.compiler.builder import techniques_of, written_languages
 
-    chosen = [language] if language else list(LANGUAGES)
-    if any(name not in LANGUAGES for name in chosen):
-        raise UsageError(f"the builder writes {', '.join(LANGUAGES)}, not {language}")
-    rows = [(name, technique) for name in chosen for technique in techniques_of(cast(Language, name))]
+    chosen = [language] if language else list(written_languages())
+    if any(name not in written_languages() for name in chosen):
+        raise UsageError(f"the builder writes {', '.join(written_languages())}, not {language}")
+    rows = [(name, technique) for name in chosen for technique in techniques_of(name)]
     if as_json:
         found = [
             {"language": name, "name": t.name, "when": t.when, "summary": t.summary, "cards": list(t.cards)} for name, t in rows

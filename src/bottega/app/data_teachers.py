@@ -13,13 +13,7 @@ from bottega.data.stored_verdicts import KeepingJudge
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
-BUILDER = "bottega.compiler.builder:Builder"
-PARTS_BUILDER = "bottega.compiler.library_builder:PartsBuilder"
-BUILDERS = {
-    "builder": Appointment(BUILDER),
-    "parts": Appointment(PARTS_BUILDER),
-}
-TEACHERS = (*BUILDERS, "llm")
+BUILDERS = {"builder": Appointment("builder"), "parts": Appointment("parts")}
 EPISODES = "episodes"
 
 
@@ -34,7 +28,7 @@ def family_of(teacher: str) -> str:
 
 
 def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:
-    """Also `module:Class`, a teacher of one's own that takes no arguments."""
+    """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
         return builder_for(teacher, stage)
     if not backbone:

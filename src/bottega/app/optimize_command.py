@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +24,9 @@ from bottega.app.asking import (
     strategy_for,
     temperature_for,
 )
+from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.optimize_display import Display, display_for
 from bottega.app.terminal import Terminal, json_line, say
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.core.verdict import BEST
 from bottega.episodes.budget import BudgetCaps
@@ -36,6 +36,7 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.languages import choose_language
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, UNUSABLE, NONE_FOUND, INTERRUPTED = 0, 2, 3, 130
@@ -62,7 +63,7 @@ def optimize_command(
     ] = None,
     init: Annotated[str | None, _in(WHAT, "--init", metavar="EXPR", help="Constructor arguments, in the same way.")] = None,
     device: Annotated[str, _in(WHAT, "--device", help="cpu, cuda or cuda:N.")] = "cpu",
-    language: Annotated[str | None, _in(WHAT, "--language", help="cpp, triton or cuda; cpp on a CPU, triton on a GPU.")] = None,
+    language: Annotated[str | None, _in(WHAT, "--language", help=LANGUAGE_HELP)] = None,
     baseline: Annotated[
         str,
         _in(
@@ -189,7 +190,7 @@ def optimize_command(
         subject=subject,
         settings=EpisodeSettings(
             device=device,
-            language=chosen_language(language, device),
+            language=choose_language(language, device),
             baselines=baselines,
             precision=precision,
             strategy=strategy_for(backbone, strategy),
@@ -319,16 +320,6 @@ def _show(finished: Any) -> None:
 def speed_line(name: str, claim: Interval, fastest: str) -> str:
     which = f"{name}, which is {fastest} here" if name == BEST and fastest else name
     return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
-
-
-def chosen_language(language: str | None, device: str) -> Language:
-    if language is None:
-        return "cpp" if device == "cpu" else "triton"
-    if language not in ("cpp", "triton", "cuda"):
-        raise UsageError(f"unknown language {language!r}; use cpp, triton or cuda")
-    if device == "cpu" and language != "cpp":
-        raise UsageError(f"{language} kernels cannot be timed on a CPU; use --language cpp, or --device cuda")
-    return cast(Language, language)
 
 
 def chosen_prices(backbone: str, prompt: float | None, output: float | None, money: float | None) -> tuple[float, float] | None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_changes, skills_tables
+from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
@@ -32,7 +33,7 @@ AsOf = Annotated[int | None, typer.Option("--at", metavar="VERSION", help="Read 
 def list_command(
     library: Place = None,
     state: Annotated[str | None, typer.Option(help="proposed, admitted or retired; all but retired ones if left out.")] = None,
-    language: Annotated[str | None, typer.Option(help="cpp, triton or cuda.")] = None,
+    language: Annotated[str | None, typer.Option(help=f"{LANGUAGE_NAMES}.")] = None,
     at: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +79,7 @@ def search_command(
     library: Place = None,
     count: Annotated[int, typer.Option("--count", "-k", help="How many cards.")] = 20,
     state: Annotated[str, typer.Option(help="proposed, admitted, retired or all.")] = "admitted",
-    language: Annotated[str | None, typer.Option(help="cpp, triton or cuda.")] = None,
+    language: Annotated[str | None, typer.Option(help=f"{LANGUAGE_NAMES}.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     scope: Annotated[
         str | None, typer.Option(help="general, or family/NAME for a family's cards and the general ones.")

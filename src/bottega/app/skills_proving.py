@@ -20,7 +20,6 @@ from bottega.app import skills_tables
 from bottega.app.asking import prompt_style
 from bottega.app.terminal import say
 from bottega.backbone.choose import open_backbone
-from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, LibraryError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
@@ -30,6 +29,7 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
+from bottega.languages import candidate_from
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.home import open_library
 from bottega.skills.library import Library
@@ -128,7 +128,7 @@ class Workbench:
     def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         wanted = {"task": task.source, "name": task.name, "skills": [skill.to_json() for skill in skills], "seed": seed}
         answer = self._written(json.dumps({**wanted, "language": self.language, "device": self.device}))
-        candidate = Candidate.from_source(answer)
+        candidate = candidate_from(answer)
         place = self.kernels / f"{candidate.id}.py"
         temporary = place.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         try:
@@ -150,7 +150,7 @@ class Workbench:
             raise LibraryError(
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card anew with another --seed"
             ) from None
-        return self.judge.judge(task, Candidate.from_source(source), quick=False)
+        return self.judge.judge(task, candidate_from(source), quick=False)
 
     def _written(self, question: str) -> str:
         try:

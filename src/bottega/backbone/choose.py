@@ -19,6 +19,7 @@ from bottega.backbone.retry import Patience
 from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
+from bottega.core.plugins import Plugins
 
 FORMS = """\
   embedded                     the small model that comes along, in this process, with the training that comes along
@@ -27,21 +28,37 @@ FORMS = """\
   vllm:PATH_OR_HUB_NAME        the same with vLLM's engine, on a GPU
   server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
   scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`
+  NAME:… or module:Name:…      one of an installed package, or of a module of yours
 Options of local and vllm may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192"""
+
+
+BACKBONES = Plugins(
+    "backbones",
+    "backbone",
+    {
+        "local": "bottega.backbone.choose:_local",
+        "vllm": "bottega.backbone.choose:_vllm",
+        "server": "bottega.backbone.choose:_server",
+        "scripted": "bottega.backbone.choose:_scripted",
+    },
+)
+"""A backbone is a function or class that is called with what stands behind its name, and with its options by keyword, and gives a
+client: `NAME:rest?option=value`, or `module:Name:rest`."""
 
 
 def open_backbone(spec: str, **options: Any) -> Client:
     """The client that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
-    form, _, rest = spec.strip().partition(":")
-    openers: dict[str, Callable[..., Client]] = {"local": _local, "vllm": _vllm, "server": _server, "scripted": _scripted}
     name = spec.strip().partition("?")[0]
     if is_embedded(name):
         return _called(_local, "embedded", name, {**_asked(spec, _local), **options})
-    if form in ("local", "vllm"):
-        rest, options = rest.partition("?")[0], {**_asked(rest, openers[form]), **options}
-    if form not in openers or not rest:
-        raise UsageError(f"no backbone is called {form!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
-    return _called(openers[form], form, rest, options)
+    form, rest = BACKBONES.split(spec.strip())
+    if not form or (form in BACKBONES.builtin and not rest):
+        unknown = spec.strip().partition(":")[0]
+        raise UsageError(f"no backbone is called {unknown!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
+    opener = BACKBONES.load(form)
+    if form not in ("server", "scripted"):  # a server's address may have a question mark of its own
+        rest, options = rest.partition("?")[0], {**_asked(rest, opener), **options}
+    return _called(opener, form, rest, options)
 
 
 def _asked(rest: str, opener: Callable[..., Client]) -> dict[str, Any]:

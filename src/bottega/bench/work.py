@@ -15,7 +15,7 @@ from bottega.bench.attempt import Attempt
 from bottega.bench.run_directory import SAMPLES
 from bottega.bench.settings import Judging, Writing
 from bottega.bench.shard import Shard
-from bottega.core.candidate import Candidate, detect_language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BudgetError
 from bottega.core.event import Event, Judged, Selected, Wrote
@@ -27,6 +27,7 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import FILE, EpisodeJournal, read_events
 from bottega.episodes.phases import Phases
+from bottega.languages import candidate_from, detect_language
 from bottega.skills.library import Library
 
 Sample = list[tuple[Attempt, str]]
@@ -161,7 +162,7 @@ def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) 
             sample=sample,
             turn=turn,
             verdict=None if verdict is None else verdict.verdict,
-            candidate="" if verdict is None else Candidate.from_source(answer.source).id,
+            candidate="" if verdict is None else candidate_from(answer.source).id,
             language=language if verdict is None else detect_language(answer.source),
             prompt_tokens=sum(one.prompt_tokens for one in (answer, *beside)),
             output_tokens=sum(one.output_tokens for one in (answer, *beside)),

@@ -17,24 +17,24 @@ from bottega.compiler.layers.techniques import CAPTURED
 from bottega.compiler.networks import is_network
 from bottega.compiler.planner import OWN_TECHNIQUES, SHELVED, TECHNIQUES
 from bottega.compiler.steps import Course, Refusal
-from bottega.core.candidate import Language
 from bottega.core.task import Task
+from bottega.languages import language_named
 
 
 class PartsBuilder:
-    """In Triton; another language has no such step, and is taught as the builder does."""
+    """In a language of the kernel library; another one has no such step, and is taught as the builder does."""
 
     def __init__(self) -> None:
         self.name = f"builder {VERSION} parts"
         self._courses = Builder()
 
-    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
-    def build(self, task: Task, language: Language, without: Iterable[str] = (), seed: int = 0) -> Course:
+    def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> Course:
         """Raises `Refusal`."""
         barred = frozenset(without)
-        if language != "triton":
+        if not language_named(language).kernel_library:
             return self._courses.build(task, language, barred, seed)
         calls = told(sketch_lines(task.source)).values()
         if is_network(calls):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, get_args
-
-from bottega.core.candidate import Language
+from typing import Any
 
 CARD_SCHEMA = 1
 """Raised when a card gains or changes a field. A card of a higher schema is refused, not guessed at."""
@@ -65,7 +63,7 @@ class Skill:
     scope: str
     """`general`, or `family/NAME` with an operator family."""
     tags: tuple[str, ...]
-    languages: tuple[Language, ...]
+    languages: tuple[str, ...]
     devices: tuple[str, ...]
     """Kinds of device: `cpu`, `cuda`."""
     conditions: Conditions
@@ -143,5 +141,4 @@ class Skill:
         )
 
 
-LANGUAGES: tuple[Language, ...] = tuple(language for language in get_args(Language) if language != "torch")
 DEVICES = ("cpu", "cuda")

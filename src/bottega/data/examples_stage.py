@@ -28,6 +28,7 @@ from bottega.data.splits import Split, splits_of
 from bottega.data.store import Bench, Store
 from bottega.data.tokens import Count, sizes_of
 from bottega.data.unjudged import Endings, unjudged
+from bottega.languages import language_named
 
 UNJUDGED = AnswerPolicy(link=False, lint=("out_of_bounds", "incomplete_write", "incomplete_read", "block_shapes"))
 """For examples that no judge has seen."""
@@ -171,7 +172,7 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
 
 def _within_reach(examples: Iterator[Example], lesson: Lesson, desk: Desk, made: _Made) -> Iterator[Example]:
     """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
-    sketch = desk.sketches.get(lesson.task.id, "") if lesson.language == "triton" else ""
+    sketch = desk.sketches.get(lesson.task.id, "") if language_named(lesson.language).kernel_library else ""
     for example in examples:
         context = AnswerContext(lesson.task.source, lesson.language, "terse", sketch)
         if sketch and read(example.messages[-1].content, context, UNJUDGED).findings:

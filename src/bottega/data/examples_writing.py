@@ -20,6 +20,7 @@ from bottega.data.cards import Shelf
 from bottega.data.example import Example, Kind, with_answer
 from bottega.data.material import Attempt, Lesson, apart, best_of, gain_over, worth_learning
 from bottega.data.settings import ExampleStage
+from bottega.languages import language_named
 
 NEARLY_BEST = 0.9
 """A course whose best is at least this share of the best of all courses is worth showing too: styles differ."""
@@ -167,8 +168,8 @@ def _write(
 
 
 def _walk(lesson: Lesson, given: writer.WriterInput) -> str:
-    """The sketch that an answer walks along: a Triton kernel's, where the prompt has it."""
-    return given.sketch if lesson.language == "triton" else ""
+    """The sketch that an answer walks along, in a language of the kernel library, where the prompt has it."""
+    return given.sketch if language_named(lesson.language).kernel_library else ""
 
 
 def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, CardError, JudgeError
 from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
@@ -46,7 +46,7 @@ class Claim:
     card: str
     """The library's card that it comes from."""
     technique: str
-    language: Language
+    language: str
     task_id: str
     before: str
     """Candidates without and with it."""
@@ -154,7 +154,7 @@ class Gate:
         self.store.note(f"{FACT}{card.name}", told)
         return decision
 
-    def _kernel(self, task: Task, language: Language, seed: int, without: frozenset[str]) -> Candidate:
+    def _kernel(self, task: Task, language: str, seed: int, without: frozenset[str]) -> Candidate:
         """The last kernel of a course: what the teacher thinks best."""
         key = (task.id, language, self.classroom.teacher, seed, ",".join(sorted(without)))
         lecture = self.store.lecture(key)

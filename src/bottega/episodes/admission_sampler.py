@@ -22,7 +22,7 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_sketcher
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
@@ -30,6 +30,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.context import PROMPT_SHARE, seed_of
 from bottega.episodes.phases import Phases, share_device
+from bottega.languages import candidate_from
 
 
 class BlockingJudge(Protocol):
@@ -45,7 +46,7 @@ class AdmissionSampler:
         judge: BlockingJudge,
         prompts: Prompts,
         device: DeviceFacts,
-        language: Language,
+        language: str,
         kernels: Path,
         *,
         temperature: float = 1.0,
@@ -78,7 +79,7 @@ class AdmissionSampler:
         read_answer = read(answer.text, AnswerContext(task.source, self.language, self.prompts.style), ADMISSION)
         if read_answer.fault:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=read_answer.fault, task_id=task.id)
-        candidate = Candidate.from_source(read_answer.source)
+        candidate = candidate_from(read_answer.source)
         self._keep(candidate)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)
@@ -100,7 +101,7 @@ class AdmissionSampler:
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
             ) from None
         with self.phases.judging(self.judged_on):
-            return self.judge.judge(task, Candidate.from_source(source), quick=False)
+            return self.judge.judge(task, candidate_from(source), quick=False)
 
     def _keep(self, candidate: Candidate) -> None:
         place = self.kernels / f"{candidate.id}.py"

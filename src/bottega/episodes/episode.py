@@ -18,12 +18,14 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
 from bottega.episodes.writing import EpisodeSearch
+from bottega.languages import use_language
 from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use
 
 
 async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
     """What a run that is resumed has done already is taken from its log; the rest is done now."""
+    use_language(settings.language)
     episode = name or task.id
     started = await context.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(context, episode, task, settings))
     offered = _offered(context, started)
@@ -32,7 +34,7 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
     selections: list[Trace] = []
     if not (search.nodes and search.finished()):  # a draft that is all one can wish for needs no skills
         search.schemes, selections = await select(context, episode, task, offered, settings)
-    await STRATEGIES[settings.strategy](search)
+    await STRATEGIES.load(settings.strategy)(search)
     own = [node for node in search.nodes if not node.author]  # skills and training learn from the model's kernels
     proposals, summaries = await summarise(context, episode, task, own, settings)
     _end(context, search)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bottega.core.candidate import Candidate
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.languages import candidate_from
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class SearchNode:
 
     @property
     def candidate(self) -> Candidate:
-        return Candidate.from_source(self.turn.source, name=self.id, parent=self.parent)
+        return candidate_from(self.turn.source, name=self.id, parent=self.parent)
 
     def speedup(self, baseline: str) -> Speedup | None:
         """Nothing unless the kernel is right, honest and timed."""

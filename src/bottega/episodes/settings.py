@@ -7,24 +7,22 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from bottega.agents.answers.pipeline import TRAINING, AnswerPolicy, policy_for
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.stopping import Stopping
+from bottega.episodes.strategies import STRATEGIES
 from bottega.judge.baselines import with_eager
-
-StrategyName = Literal["serial", "parallel", "beam", "evolve"]
-STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
+from bottega.languages import LANGUAGES, default_language
 
 
 @dataclass(frozen=True)
 class EpisodeSettings:
     device: str = "cpu"
-    language: Language = "cpp"
+    language: str = field(default_factory=lambda: default_language("cpu").name)
     baselines: tuple[str, ...] = ("eager",)
     """The first is the one that counts."""
     precision: str = "fp32"
     quick: bool = True
-    strategy: StrategyName = "serial"
+    strategy: str = "serial"
     turns: int = 4
     samples: int = 2
     """Rollouts of each scheme; width in a beam; islands in evolution."""
@@ -59,8 +57,8 @@ class EpisodeSettings:
     stopping: Stopping = field(default_factory=Stopping)
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGY_NAMES:
-            raise UsageError(f"unknown strategy {self.strategy!r}; use {', '.join(STRATEGY_NAMES)}")
+        STRATEGIES.check(self.strategy)
+        LANGUAGES.check(self.language)
         for name in ("turns", "samples", "branch", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bottega.agents import writer
-from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
@@ -24,6 +23,7 @@ from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import earlier_turn_of
+from bottega.languages import candidate_from
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
@@ -134,7 +134,7 @@ class EpisodeSearch:
 
     def _remember(self, name: str, source: str, known: Judged) -> None:
         """A verdict from the log stands for the same text when it comes again."""
-        candidate = Candidate.from_source(source, name=name)
+        candidate = candidate_from(source, name=name)
         if candidate.id not in self._judging:
             future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
             future.set_result((known.same_as or name, known.verdict))
@@ -142,7 +142,7 @@ class EpisodeSearch:
 
     async def _judge(self, key: str, name: str, source: str) -> Judged:
         """The same text is judged once in an episode: models repeat themselves, and a verdict is dear."""
-        candidate = Candidate.from_source(source, name=name)
+        candidate = candidate_from(source, name=name)
         under_way = self._judging.get(candidate.id)
         if under_way is not None:
             first, verdict = await asyncio.shield(under_way)

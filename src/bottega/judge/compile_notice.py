@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bottega.languages import every_language
+
 
 class CompileNotice:
     """Tells about what is compiled by this thread between `begin` and `end`."""
@@ -43,19 +45,7 @@ class CompileNotice:
             self.hear()  # the device is ours again
             self._nonce = nonce
 
-    def watch_triton(self) -> None:
-        """Have Triton's compiler tell. What builds the launcher of a kernel, which takes as long, is done with it."""
-        try:
-            from triton import compiler
-        except ImportError:
-            return
-        compile_kernel = compiler.compile
-
-        def compile_told(*arguments: Any, **options: Any) -> Any:
-            with self.told():
-                kernel = compile_kernel(*arguments, **options)
-                with contextlib.suppress(Exception):  # whoever launches it meets the same
-                    kernel._init_handles()
-            return kernel
-
-        compiler.compile = compile_told
+    def watch(self) -> None:
+        """Have the compilers of all languages tell."""
+        for language in every_language():
+            language.watch_compiler(self.told)

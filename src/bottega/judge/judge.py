@@ -31,6 +31,7 @@ from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.memory_rules import AGEING_SECONDS
 from bottega.judge.session import ENDING_SECONDS, Session, WorkerProcess, session_key
 from bottega.judge.settings import Settings
+from bottega.languages import language_named
 
 _LOG = logging.getLogger(__name__)
 SPARE_SESSIONS = 4
@@ -215,7 +216,7 @@ class Judge:
             settings = replace(self.settings, **options)
         except TypeError as error:
             raise UsageError(f"unknown option for a verdict: {error}") from None
-        if candidate is not None and candidate.language == "triton" and settings.device == "cpu":
+        if candidate is not None and not language_named(candidate.language).is_timed_on(settings.device):
             settings = replace(settings, timed=False)
         return settings
 

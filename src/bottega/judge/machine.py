@@ -14,8 +14,9 @@ from bottega.core.errors import UsageError
 from bottega.judge.estimator import Estimator
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
+from bottega.languages import every_language
 from bottega.sandbox.compilers import COMPILES
-from bottega.sandbox.fork_server import ForkServer, Sandbox
+from bottega.sandbox.fork_server import PRELOAD, ForkServer, Sandbox
 from bottega.sandbox.free_cores import KEPT
 from bottega.sandbox.limits import Limits
 
@@ -49,6 +50,9 @@ def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: i
     if count < 1:
         raise UsageError(f"--workers {count}: at least one worker is needed; give a number, or auto")
     return count
+
+
+WORKER_MODULES = ("bottega.judge.worker", "bottega.judge.controller")
 
 
 @dataclass
@@ -87,7 +91,16 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
             server_environment["CUDA_DEVICE_MAX_CONNECTIONS"] = QUICK_CONNECTIONS
     if settings.compiled:
         server_environment |= {COMPILES: "1", COMPILE_THREADS: environment[COMPILE_THREADS]}
-    server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
+    languages = every_language()
+    server = ForkServer(
+        device=kind,
+        require_sandbox=require_sandbox,
+        environment=server_environment,
+        extra_readonly=[folder for language in languages for folder in language.folders],
+        preload=(*PRELOAD, *(name for language in languages for name in language.modules), *WORKER_MODULES),
+        warm="bottega.languages.registry:warm_compilers",
+        variables=[name for language in languages for name in language.variables],
+    )
     server.start()
     memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()
     limits = Limits(memory_bytes=memory, scratch_bytes=2 << 30, processes=1024)

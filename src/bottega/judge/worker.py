@@ -144,7 +144,7 @@ class Worker:
         """Make the device's context: apart from everything else, before the clock of any stage runs."""
         initialise_device(self.device)
         if self.device != "cpu":
-            self.compiling.watch_triton()
+            self.compiling.watch()
         return {"ready": True}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:

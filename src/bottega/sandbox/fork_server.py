@@ -28,6 +28,7 @@ from bottega.sandbox.request import MODES, Mode, SpawnRequest
 
 __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
+PRELOAD = ("numpy", "torch")
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
@@ -43,16 +44,21 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         modes: Sequence[Mode] = MODES,
         freezer: bool = True,
+        preload: Sequence[str] = PRELOAD,
+        warm: str = "",
+        variables: Sequence[str] = (),
     ) -> None:
-        """`environment` is added to what is passed on of our own. `modes` are tried in this order; the first complete one is used.
-        Without `freezer`, sandboxes are stopped by signals as on a machine that has none."""
+        """`environment` is added to what is passed on of our own, which includes names that begin with one of `variables`. `modes` are
+        tried in this order; the first complete one is used. Without `freezer`, sandboxes are stopped by signals as on a machine that has
+        none. `preload`: modules that every child finds imported. `warm`: `module:function`, called once on a machine with a GPU."""
         self.device = device
         self.require_sandbox = require_sandbox
         self.report = SandboxReport({})
         """What every sandbox gets on this machine; known after `start`."""
         self._extra_readonly = tuple(extra_readonly)
-        self._environment = scrubbed(os.environ, environment or {})
+        self._environment = scrubbed(os.environ, environment or {}, tuple(variables))
         self._modes = tuple(modes)
+        self._preload, self._warm = tuple(preload), warm
         self._freezer = freezer
         self._mode: Mode = "bare"
         self._refused = ""
@@ -138,8 +144,9 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the server)
         with theirs:
+            arguments = (str(theirs.fileno()), str(os.getpid()), json.dumps(self._preload), self._warm)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -249,7 +256,7 @@ class ForkServer:
 def main() -> None:
     from bottega.sandbox.server import serve
 
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4])
 
 
 if __name__ == "__main__":

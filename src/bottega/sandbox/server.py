@@ -16,24 +16,25 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from bottega.sandbox import free_cores, linux, messages, tree
 from bottega.sandbox.child import close_all_but
-from bottega.sandbox.compilers import COMPILES, load_torch_compiler, warm_compilers
+from bottega.sandbox.compilers import COMPILES, load_torch_compiler
 from bottega.sandbox.freezer import Freezer, remove_leftovers
 from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.supervisor import run_supervisor
 
-PRELOADED = ("numpy", "torch", "triton", "triton.language", "bottega.judge.worker", "bottega.judge.controller")
 MOST_DESCRIPTORS = 250
 """What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
-def serve(requests: socket.socket, judge: int) -> None:
-    """Fork sandboxes until the judge closes its end or dies.
+def serve(requests: socket.socket, judge: int, preload: Sequence[str], warm: str) -> None:
+    """Fork sandboxes until the judge closes its end or dies. `preload`: modules to import first. `warm`: `module:function` to call then, on
+    a machine with a GPU.
 
     The judge's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
     """
@@ -46,13 +47,14 @@ def serve(requests: socket.socket, judge: int) -> None:
         poll.register(os.pidfd_open(judge), select.POLLIN)
     if os.getppid() != judge:
         return
-    absent = [name for name in PRELOADED if not _importable(name)]
+    absent = [name for name in preload if not _importable(name)]
     if os.environ.get(COMPILES) and not os.path.exists(
         "/dev/nvidiactl"
     ):  # there it asks for devices: no fork could use them then
         load_torch_compiler()
-    if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
-        warm_compilers()
+    if warm and os.path.exists("/dev/nvidiactl"):
+        module, _, function = warm.partition(":")
+        getattr(importlib.import_module(module), function)()
     remove_leftovers()
     gc.collect()
     gc.freeze()

@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 import tantivy
 
 from bottega.core.errors import LibraryError
-from bottega.core.skill import DEVICES, LANGUAGES, SkillState
+from bottega.core.skill import DEVICES, SkillState
+from bottega.languages import index_bit
 from bottega.skills.index_files import Pointer, check_sum, last_row, read_pointer, segment_files, write_pointer
 from bottega.skills.query import Query
 from bottega.skills.store import Store, to_do
@@ -40,7 +41,6 @@ PATIENCE_S = 2.0
 
 Progress = Callable[[int, int], None]
 _STATE_BITS = {SkillState.PROPOSED: 1, SkillState.ADMITTED: 2, SkillState.RETIRED: 4}
-_LANGUAGE_BITS = {language: 8 << place for place, language in enumerate(LANGUAGES)}
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
 
 
@@ -293,7 +293,7 @@ def analyser() -> tantivy.TextAnalyzer:
 def bits_of(state: SkillState | None = None, language: str | None = None, device: str | None = None) -> int:
     return (
         (_STATE_BITS[state] if state else 0)
-        | (_LANGUAGE_BITS[language] if language else 0)  # type: ignore[index]
+        | (index_bit(language) if language else 0)
         | (_DEVICE_BITS[device] if device else 0)
     )
 

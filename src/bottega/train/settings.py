@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from bottega.judge.settings import LONGEST_TIMEOUT
+from bottega.languages import LANGUAGES
+from bottega.train.advantages import ADVANTAGES
+from bottega.train.rewards import REWARDS
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
 
@@ -92,7 +96,7 @@ class RolloutSettings(Section):
     """A later turn must beat the first by this factor before there is something to summarise."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
     max_tokens: Positive = 2048
-    language: Literal["cpp", "triton", "cuda"] | None = None
+    language: LanguageName | None = None
     style: Literal["terse", "compact", "full"] = "compact"
     judge_workers: Positive | Literal["auto"] = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
@@ -134,7 +138,7 @@ class SkillSettings(Section):
 
 
 class RewardSettings(Section):
-    name: Literal["davinci", "drkernel", "kevin", "milestones"] = "davinci"
+    name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     cap: Annotated[float, Field(gt=0)] | None = None
     """Speedups count up to here; none takes what comes with the name."""
     bound: Literal["point", "low"] = "point"
@@ -153,7 +157,7 @@ class RoleWeights(Section):
 
 
 class AdvantageSettings(Section):
-    name: Literal["trloo", "grpo", "rloo"] = "trloo"
+    name: Annotated[str, AfterValidator(ADVANTAGES.validate)] = "trloo"
     alone: bool = False
     """A group of one gets its return as advantage, as in the published code, and not 0."""
     even: bool = False

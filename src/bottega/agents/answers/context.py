@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bottega.core.candidate import Language
+from bottega.languages import language_named
 
 
 @dataclass(frozen=True)
 class AnswerContext:
     task_source: str
-    language: Language
+    language: str
     style: str = "compact"
     """Of the prompt. Only models that are asked in the terse style were trained to write along a call graph."""
     callgraph: str = ""
@@ -19,4 +19,4 @@ class AnswerContext:
     @property
     def follows_callgraph(self) -> bool:
         """Whether the answer uses the call graph's names and conventions. Most rules read those, and say nothing about other answers."""
-        return self.style == "terse" and self.language == "triton"
+        return self.style == "terse" and language_named(self.language).kernel_library

@@ -17,6 +17,7 @@ from bottega.compiler.link import linked
 from bottega.compiler.steps import Refusal, Step
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import library_language
 
 FEWEST_LAUNCHES = 8
 FEWEST_CALLS = 2
@@ -74,4 +75,4 @@ class _Steps:
         return tuple(kind for kind in kinds if any(call.kind == kind for call in mine) and kind not in self.network.names)
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
-        return Candidate(linked(source, self.task.source), "triton", self.task.name, parent)
+        return Candidate(linked(source, self.task.source), library_language().name, self.task.name, parent)

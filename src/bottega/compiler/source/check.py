@@ -18,7 +18,6 @@ from bottega.compiler.source.names import BUILTIN
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
 from bottega.compiler.source.signatures import Function, calls_that_do_not_fit, is_kernel, methods_that_differ
 from bottega.compiler.source.text import LONGEST, model_class, parsed
-from bottega.core.candidate import Language
 from bottega.core.errors import TaskError
 from bottega.core.task import normalised
 
@@ -27,7 +26,7 @@ _GIVES_ATTRIBUTES_UNSEEN = ("setattr", "__setattr__", "__getattr__", "__getattri
 _WORD = re.compile(r"\w+")
 
 
-def check(source: str, task_source: str, language: Language) -> tuple[Finding, ...]:
+def check(source: str, task_source: str, language: str) -> tuple[Finding, ...]:
     """The findings in a linked candidate's file, all of them certain; none where nothing is certain."""
     try:
         tree = _compiled(source)
@@ -57,7 +56,7 @@ def _empty_library_functions(tree: ast.Module, source: str) -> None:
             node.body = [ast.Pass()]
 
 
-def _found(tree: ast.Module, task_source: str, language: Language) -> tuple[Finding, ...]:
+def _found(tree: ast.Module, task_source: str, language: str) -> tuple[Finding, ...]:
     scopes = Scopes(tree)
     unknown = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
     found = [

@@ -15,7 +15,7 @@ from types import TracebackType
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BudgetError
@@ -78,7 +78,7 @@ class LlmTeacher:
     def close(self) -> None:
         self.journal.__exit__(None, None, None)
 
-    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         self._can_spend()
         settings = replace(self.model.settings, language=language, seed=seed)
         name = f"{task.id}/{language}/{seed}"
@@ -108,9 +108,7 @@ class LlmTeacher:
         ]
 
 
-def course_of(
-    task: Task, language: Language, teacher: str, nodes: Sequence[SearchNode], episode: Episode, baseline: str
-) -> Course:
+def course_of(task: Task, language: str, teacher: str, nodes: Sequence[SearchNode], episode: Episode, baseline: str) -> Course:
     """Right kernels by rising speed, each once. A step grew from the nearest right kernel before it in its line."""
     by_id = {node.id: node for node in nodes}
     right = [node for node in nodes if node.verdict is not None and node.verdict.outcome.accepted]
@@ -127,7 +125,7 @@ def course_of(
     return Course(task.id, language, teacher, tuple(steps.values()))
 
 
-def slips_among(task: Task, language: Language, nodes: Sequence[SearchNode]) -> list[Slip]:
+def slips_among(task: Task, language: str, nodes: Sequence[SearchNode]) -> list[Slip]:
     """Kernels that were wrong, with the right one that was written from them at once."""
     by_id = {node.id: node for node in nodes}
     found = []

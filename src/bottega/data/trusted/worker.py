@@ -45,6 +45,7 @@ from bottega.judge.machine import QUICK_CONNECTIONS
 from bottega.judge.reference import one_line, release
 from bottega.judge.settings import Settings
 from bottega.judge.worker import warm_libraries
+from bottega.languages import every_language, language_named
 
 NAME_BYTES = 16
 HEAP_BYTES = 128 << 20
@@ -63,8 +64,9 @@ def work(pipe: Connection, parent: int, orders: Orders, name: str) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _environment(orders, folder)
-    with suppress(ImportError):
-        import_module("triton.language")
+    for module in (module for language in every_language() for module in language.modules):
+        with suppress(ImportError):
+            import_module(module)
     try:
         worker = Worker(pipe, orders, lease, folder, log)
     except Exception as error:
@@ -105,7 +107,7 @@ class Worker:
     def __init__(self, pipe: Connection, orders: Orders, lease: Lease, folder: Path, log: int) -> None:
         self.pipe, self.settings, self.lease, self.folder, self.log = pipe, orders.settings, lease, folder, log
         self.sharing = Apart(lease, self._waits)
-        self.sharing.watch_triton()
+        self.sharing.watch()
         self.device = orders.settings.device.partition(":")[0]
         self.room: TaskRoom | None = None
         self._stage = "opening"
@@ -264,8 +266,8 @@ class Worker:
         return self._settings_of(candidate).timed
 
     def _settings_of(self, candidate: Candidate) -> Settings:
-        interpreted = candidate.language == "triton" and self.device == "cpu"
-        return replace(self.settings, timed=False) if interpreted else self.settings
+        timed = language_named(candidate.language).is_timed_on(self.device)
+        return self.settings if timed else replace(self.settings, timed=False)
 
     def _say(self, stage: str) -> None:
         self._stage = stage

@@ -43,7 +43,7 @@ class Result(BaseModel):
     module: Module
     task_id: str
     device: str
-    language: Literal["cpp", "triton", "cuda", "torch"]
+    language: str
     precision: str
     training: bool | None = None
     baselines: list[str]

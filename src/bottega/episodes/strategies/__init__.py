@@ -5,18 +5,15 @@ A strategy is an async function `(search) -> None`: it asks the search to grow n
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from bottega.core.plugins import Plugins
 
-from bottega.episodes.settings import StrategyName
-from bottega.episodes.strategies.beam import beam
-from bottega.episodes.strategies.evolve import evolve
-from bottega.episodes.strategies.parallel import parallel
-from bottega.episodes.strategies.serial import serial
-from bottega.episodes.writing import EpisodeSearch
-
-STRATEGIES: dict[StrategyName, Callable[[EpisodeSearch], Awaitable[None]]] = {
-    "serial": serial,
-    "parallel": parallel,
-    "beam": beam,
-    "evolve": evolve,
-}
+STRATEGIES = Plugins(
+    "strategies",
+    "strategy",
+    {
+        "serial": "bottega.episodes.strategies.serial:serial",
+        "parallel": "bottega.episodes.strategies.parallel:parallel",
+        "beam": "bottega.episodes.strategies.beam:beam",
+        "evolve": "bottega.episodes.strategies.evolve:evolve",
+    },
+)

@@ -40,7 +40,7 @@ class Function:
     plan: Plan
     prelude: Prelude
     techniques: frozenset[str]
-    dialect: str = "cpp"
+    on_gpu: bool = False
     size_type: str = "int64_t"
     taken: set[str] = field(default_factory=set)
     pointers: dict[str, tuple[str, bool]] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Function:
 
     def called(self, name: str, kind: str) -> str:
         """A function of the mathematical library at a type."""
-        if self.dialect == "cpp":
+        if not self.on_gpu:
             return f"std::{name}"
         name = {"nearbyint": "rint"}.get(name, name)
         return f"{name}f" if kind == "float" else name
@@ -185,7 +185,7 @@ class Function:
     def head(self) -> str:
         """The declaration, up to its brace, folded at 120 columns."""
         parameters = []
-        device = self.dialect == "cuda"
+        device = self.on_gpu
         for buffer, (name, written) in self._in_order():
             kind = memory_type(self.buffer(buffer).dtype)
             kind = "__half" if device and kind == "_Float16" else kind

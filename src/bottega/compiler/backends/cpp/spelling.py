@@ -179,7 +179,7 @@ class Speller:
             self.function.prelude.use("widen")
             return f"widen({text})"
         if dtype == "float16":
-            return f"__half2float({text})" if self.function.dialect == "cuda" else f"float({text})"
+            return f"__half2float({text})" if self.function.on_gpu else f"float({text})"
         return text
 
     def stored(self, text: str, dtype: str) -> str:
@@ -187,7 +187,7 @@ class Speller:
         if dtype == "bfloat16":
             self.function.prelude.use("narrow")
             return f"narrow({text})"
-        if dtype == "float16" and self.function.dialect == "cuda":
+        if dtype == "float16" and self.function.on_gpu:
             return f"__float2half({text})"
         memory = memory_type(dtype)
         return f"{memory}({text})" if memory in ("_Float16", "int32_t", "int16_t", "int8_t", "uint8_t") else text
@@ -202,7 +202,7 @@ class Speller:
             self.function.prelude.use("narrow")
             return f"widen(narrow({text}))", PRIMARY
         if node.dtype == "float16" and source in ("float", "double"):
-            if self.function.dialect == "cuda":
+            if self.function.on_gpu:
                 return f"__half2float(__float2half({text}))", PRIMARY
             return f"float(_Float16({text}))", PRIMARY
         memory = memory_type(node.dtype)
@@ -238,7 +238,7 @@ class Speller:
             return self._power(node, kind, texts)
         if name in ("rsqrt", "reciprocal"):
             one = literal(1, kind)
-            if name == "rsqrt" and self.function.dialect == "cuda":
+            if name == "rsqrt" and self.function.on_gpu:
                 return f"{self.function.called('rsqrt', kind)}({first})", PRIMARY
             root = f"{one} / {self.function.called('sqrt', kind)}({first})"
             return (root if name == "rsqrt" else f"{one} / {_wrapped(first, level, UNARY)}"), 7

@@ -25,7 +25,7 @@ WRITERS: dict[type, Callable[[Function, Any], Launch]] = {Map: write_map, Rows: 
 
 def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for a kernel that is not written in CUDA: products and convolutions."""
-    prelude = Prelude("cuda")
+    prelude = Prelude(on_gpu=True)
     known = list(plan.inputs)
     forward = [f"{name} = {text}" for name, text in plan.prepared]
     imports: set[str] = set()
@@ -40,7 +40,7 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
         writer = WRITERS.get(type(kernel))
         if writer is None:
             raise Refusal(f"{type(kernel).__name__.lower()} is not written in CUDA")
-        function = Function(name_of(kernel, names), plan, prelude, techniques, "cuda")
+        function = Function(name_of(kernel, names), plan, prelude, techniques, on_gpu=True)
         function.taken |= {"lane", "threadIdx", "blockIdx", "blockDim", "gridDim"}
         launch = writer(function, kernel)
         functions.append("\n".join([function.head(), *(indent(line, 1) for line in braced(launch.lines)), "}"]))

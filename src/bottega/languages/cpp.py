@@ -1,3 +1,13 @@
+"""C++ with OpenMP, compiled by `bottega.runtime.cpp`: the language of kernels for a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bottega.languages.kernel_text import extern_c, imports_from_runtime, pairs
+from bottega.languages.language import Language
+
+RULES = r"""
 `from bottega.runtime import cpp`, then `library = cpp(source, flags=())` compiles a C++20 string with `-O3 -march=native -fopenmp` in a third of a second and loads it. Plain functions and plain pointers: no torch headers, no BLAS.
 
 - Every `extern "C"` function of the source is an attribute of the library. Write its signature out (no macros): it is read from the text, and calls are checked against it.
@@ -5,10 +15,9 @@
 - OpenMP is there: `#pragma omp parallel for`, `#pragma omp simd`. Intrinsics work with `#include <immintrin.h>`.
 - fp32 stays exact by default. `flags=("-ffast-math",)` lets reductions vectorise, but assumes that there is no NaN and no infinity; several accumulators do the same without it.
 - Compile at import, once, not in forward.
+""".strip()  # noqa: E501
 
-A complete file, for a `Model` that returns `torch.relu(x) * self.gain`:
-
-```python
+EXAMPLE = r'''
 import torch
 from torch import nn
 
@@ -38,4 +47,32 @@ class ModelNew(nn.Module):
         y = torch.empty_like(x)
         library.relu_gain(x, self.gain, y, x.shape[0], x.shape[1])
         return y
-```
+'''.lstrip()
+
+
+class Cpp(Language):
+    name = "cpp"
+    title = "C++"
+    fence = "cpp"
+    aliases = ("c++", "c")
+    precedence = 10
+    index_bit = 8
+    devices = ("cpu",)
+    is_default = True
+    embedded = True
+    needs = "g++"
+    summary = (
+        "cpp(source, flags=()) compiles C++20 with -O3 -march=native -fopenmp. "
+        'Its extern "C" functions take contiguous tensors as pointers, and numbers.'
+    )
+    rules = RULES
+    example = EXAMPLE
+    compiler = "bottega.compiler.backends.cpp:BACKEND"
+
+    def recognises(self, source: str) -> bool:
+        if "cpp_sources" in source or imports_from_runtime(source, self.name):
+            return True
+        return any(pair in (("extern", '"C"'), ("include", "<")) for pair in pairs(source))
+
+    def kernel_names(self, source: str) -> Iterator[str]:
+        return extern_c(source)

@@ -12,10 +12,10 @@ pytest.importorskip("triton")
 
 WARMING = """
 import os
-from bottega.sandbox import compilers
+from bottega.languages import triton
 try:
-    with compilers._cache_in(os.environ["FOLDER"]):
-        compilers._warm_triton()
+    with triton._cache_in(os.environ["FOLDER"]):
+        triton.compile_one_kernel()
 except AssertionError as error:
     assert "libcuda" in str(error), error  # without a driver, what compiles kernels is ready all the same
 import triton.compiler.compiler
