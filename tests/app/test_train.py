@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from bottega.app.report_command import app as report_app
 from bottega.app.report_curves import labels, smoothed
 from bottega.app.train_command import app as train_app
-from bottega.app.train_display import Training
+from bottega.app.train_display import TrainProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
@@ -148,14 +148,14 @@ def test_smoothing_keeps_a_constant_and_the_ends() -> None:
 
 
 def test_the_display_tells_steps_alarms_and_cards() -> None:
-    training = Training()
+    training = TrainProgress()
     assert "reward 0.500" in training.hear(Measured("train/1", 1, {"reward": 0.5}, ""))
     assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
     assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
     assert training.cards["admitted"] == 2
 
 
-def shown(training: Training, width: int) -> str:
+def shown(training: TrainProgress, width: int) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(training.render())
     return console.export_text()
@@ -163,7 +163,7 @@ def shown(training: Training, width: int) -> str:
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
-    training = Training()
+    training = TrainProgress()
     assert "reading the model" in shown(training, width)
     past = (
         *(
