@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
 
-from bottega.backbone.client import ChatSpeaker, Speaker
+from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft, Drafts, DraftSource
@@ -25,9 +25,9 @@ from bottega.core.event import Event, Judged, RunEnded, RunStarted
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes import optimise as optimising
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, read_events
-from bottega.episodes.optimise import Finished, Stop, optimise
+from bottega.episodes.optimise import OptimizeFinished, Stop, optimise
 from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Wanted, subject_of
@@ -104,9 +104,9 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> type[Bench]:
     return made
 
 
-def request(turns: int = 3, caps: Caps | None = None, **settings: Any) -> OptimizeRequest:
+def request(turns: int = 3, caps: BudgetCaps | None = None, **settings: Any) -> OptimizeRequest:
     wanted = EpisodeSettings(samples=1, turns=turns, schemes=0, select="none", **settings)
-    return OptimizeRequest(SUBJECT, wanted, "scripted:x", caps or Caps(), command="bottega optimize decay.py")
+    return OptimizeRequest(SUBJECT, wanted, "scripted:x", caps or BudgetCaps(), command="bottega optimize decay.py")
 
 
 def run(
@@ -114,20 +114,20 @@ def run(
     answers: Script,
     wanted: OptimizeRequest | None = None,
     resume: bool = False,
-    speaker: Callable[[], Speaker] | None = None,
+    client: Callable[[], Client] | None = None,
     listener: Callable[[Event], None] | None = None,
     bells: list[Stop] | None = None,
     draft_source: DraftSource | None = None,
-) -> Finished | None:
+) -> OptimizeFinished | None:
     """`bells` gets what a signal would ring."""
     wanted = wanted or request()
 
-    async def work() -> Finished | None:
+    async def work() -> OptimizeFinished | None:
         bell = Stop()
         bells.append(bell) if bells is not None else None
         with opened_run(folder, wanted, resume) as journal:
             return await optimise(
-                wanted, journal, speaker or (lambda: ChatSpeaker(ScriptedChat(answers))), None, bell, listener, draft_source
+                wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, bell, listener, draft_source
             )
 
     return asyncio.run(work())
@@ -255,11 +255,11 @@ def test_a_judge_that_fails_at_once_is_an_error(tmp_path: Path, benches: type[Be
 
 
 def test_no_backbone_leaves_no_folder(tmp_path: Path) -> None:
-    def missing() -> Speaker:
+    def missing() -> Client:
         raise BackboneError("no such model")
 
     with pytest.raises(BackboneError, match="no such model"):
-        run(tmp_path / "run", [], speaker=missing)
+        run(tmp_path / "run", [], client=missing)
     assert not (tmp_path / "run").exists()
 
 
@@ -304,10 +304,10 @@ def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> Non
         loop, wanted = asyncio.get_running_loop(), request()
         bells.append(Stop())
 
-        def opening() -> Speaker:
+        def opening() -> Client:
             loop.call_soon_threadsafe(bells[0].ring)
             time.sleep(0.3)
-            return ChatSpeaker(ScriptedChat([]))
+            return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
             assert await optimise(wanted, journal, opening, None, bells[0]) is None
@@ -333,13 +333,13 @@ def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: 
 
 def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]) -> None:
     slow = answer(kernel(1.5, "takes for ever"))
-    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=Caps(seconds=1.0)))
+    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=1.0)))
     assert finished is not None and finished.result.ended == "the budget of 1 seconds is spent"
     assert finished.attempts == 1 and finished.result.attempts == {"faster": 1, "not judged": 1}
 
 
 def test_a_budget_that_allows_no_answer_is_a_report_too(tmp_path: Path) -> None:
-    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 9, request(caps=Caps(tokens=1)))
+    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 9, request(caps=BudgetCaps(tokens=1)))
     assert finished is not None and finished.attempts == 1 and "1 tokens" in finished.result.ended
 
 
@@ -354,7 +354,7 @@ def test_a_finished_run_is_resumed_without_asking_or_judging_again(tmp_path: Pat
 
 
 def test_more_to_spend_is_no_other_setting_but_turns_are(tmp_path: Path) -> None:
-    short = run(tmp_path / "run", [answer(kernel(1.3))], request(caps=Caps(kernels=1)))
+    short = run(tmp_path / "run", [answer(kernel(1.3))], request(caps=BudgetCaps(kernels=1)))
     assert short is not None and "1 kernels" in short.result.ended
     longer = run(tmp_path / "run", [answer(kernel(1.6)), answer(kernel(1.7))], resume=True)
     assert longer is not None and longer.result.node == "s0r0t2"
@@ -413,5 +413,5 @@ def test_folders_are_numbered(tmp_path: Path) -> None:
 def test_terms_are_plain_and_complete() -> None:
     terms = request().terms()
     assert terms["turns"] == 3 and terms["mode"] == "as-built" and terms["target"] is None
-    assert not differences(terms, replace(request(), workers=4, caps=Caps(kernels=1)).terms())
+    assert not differences(terms, replace(request(), workers=4, caps=BudgetCaps(kernels=1)).terms())
     assert differences(terms, replace(request(), training=False).terms()) == ['mode "as-built" then, "eval" now']

@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.core.draft import DraftSource
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
-from bottega.episodes.budget import Budget
-from bottega.episodes.context import Workshop
-from bottega.episodes.delivery.final import settle
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.delivery.story import story_of
 from bottega.episodes.episode import run_episode, use_of
-from bottega.episodes.journal import Journal, Listener
+from bottega.episodes.journal import EpisodeJournal, Listener
 from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
@@ -42,7 +42,7 @@ from bottega.tasks.module import Subject
 
 
 @dataclass(frozen=True)
-class Finished:
+class OptimizeFinished:
     result: Result
     folder: Path
     attempts: int
@@ -64,39 +64,41 @@ class Stop:
 
 async def optimise(
     request: OptimizeRequest,
-    journal: Journal,
-    open_speaker: Callable[[], Speaker],
+    journal: EpisodeJournal,
+    open_speaker: Callable[[], Client],
     library: Library | None,
     stop: Stop,
     listener: Listener | None = None,
     draft_source: DraftSource | None = None,
-) -> Finished | None:
+) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
     settings, subject = request.settings, request.subject
     episode = subject.task.id
     prompts = Prompts(settings.style, request.prompts)
-    speaker: Speaker | None = None
+    client: Client | None = None
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
         with RunJudge(settings.device, workers=request.workers, **options) as judge:
-            speaker = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
+            client = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
             started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge))
             request = _as_it_can_be_judged(request, started)
             settings = request.settings
-            budget = Budget(request.caps, earlier_seconds=seconds_of(journal.events))
+            budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))
             if listener is not None:
                 for event in journal.events:
                     listener(event)
                 journal.listeners.append(listener)
             journal.write(started)
-            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source)
-            ended, error, trace = await _search(workshop, subject, settings, stop)
+            context = EpisodeContext(
+                client, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source
+            )
+            ended, error, trace = await _search(context, subject, settings, stop)
     except _Stopped:
         return None
     finally:
-        if speaker is not None:
+        if client is not None:
             with contextlib.suppress(Exception):
-                await speaker.close()
+                await client.close()
     attempts = [attempt for attempt in attempts_of(journal.events, episode) if attempt.outcome != NOT_JUDGED]
     if not attempts:
         if error is not None:
@@ -108,7 +110,7 @@ async def optimise(
     if result is None:
         return None
     _ended(journal, ended, error, trace, result)
-    return Finished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
+    return OptimizeFinished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
 
 
 class _Stopped(Exception):
@@ -128,7 +130,7 @@ async def _unless_stopped(stop: Stop, work: Any) -> Any:
         ring.cancel()
 
 
-def _started(request: OptimizeRequest, journal: Journal, judge: Judge) -> RunStarted:
+def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) -> RunStarted:
     """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
     device = request.settings.device
     earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
@@ -156,21 +158,21 @@ def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> Optim
 
 
 async def _search(
-    workshop: Workshop, subject: Subject, settings: EpisodeSettings, stop: Stop
+    context: EpisodeContext, subject: Subject, settings: EpisodeSettings, stop: Stop
 ) -> tuple[str, BottegaError | None, str]:
     """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
-    run = asyncio.ensure_future(run_episode(workshop, subject.task, settings))
+    run = asyncio.ensure_future(run_episode(context, subject.task, settings))
     ring = asyncio.ensure_future(stop.search.wait())
-    await asyncio.wait({run, ring}, timeout=workshop.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({run, ring}, timeout=context.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
     if not run.done():
         run.cancel()
         await asyncio.wait({run})
     ring.cancel()
     if run.cancelled():
-        return ("interrupted" if stop.rings else f"the budget of {workshop.budget.caps.seconds:g} seconds is spent"), None, ""
+        return ("interrupted" if stop.rings else f"the budget of {context.budget.caps.seconds:g} seconds is spent"), None, ""
     error = run.exception()
     if error is None:
-        _remember(workshop, run.result(), settings)
+        _remember(context, run.result(), settings)
         return run.result().ended, None, ""
     if isinstance(error, BudgetError):
         return str(error), None, ""
@@ -180,23 +182,23 @@ async def _search(
     return "an error", BottegaError(f"an error in Bottega itself, please report it: {type(error).__name__}: {error}"), trace
 
 
-def _remember(workshop: Workshop, episode: Episode, settings: EpisodeSettings) -> None:
+def _remember(context: EpisodeContext, episode: Episode, settings: EpisodeSettings) -> None:
     """Tell the library how its skills fared. A library that cannot be written spoils no run."""
-    if workshop.library is None:
+    if context.library is None:
         return
-    begun = next((event.at for event in workshop.journal.events if isinstance(event, RunStarted)), 0.0)
+    begun = next((event.at for event in context.journal.events if isinstance(event, RunStarted)), 0.0)
     with contextlib.suppress(LibraryError):
-        workshop.library.uses.record(
-            use_of(episode, f"{workshop.journal.folder.name}@{begun:.3f}", Rules(baseline=settings.baseline))
+        context.library.uses.record(
+            use_of(episode, f"{context.journal.folder.name}@{begun:.3f}", Rules(baseline=settings.baseline))
         )
 
 
-async def _delivered(request: OptimizeRequest, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:
+async def _delivered(request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str) -> Result | None:
     settings, subject = request.settings, request.subject
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
     with FinalJudge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
-        work = asyncio.ensure_future(settle(judge, journal, episode, subject, attempts, settings))
+        work = asyncio.ensure_future(choose_final(judge, journal, episode, subject, attempts, settings))
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)
             if stop.rings > 1:
@@ -208,7 +210,7 @@ async def _delivered(request: OptimizeRequest, journal: Journal, stop: Stop, end
     return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, story)
 
 
-def _ended(journal: Journal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:
+def _ended(journal: EpisodeJournal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:
     facts: dict[str, Any] = {"error": str(error), "trace": trace} if error is not None else {}
     if result is not None:
         facts |= {"outcome": result.outcome, "node": result.node, "claim": result.model_dump()["claim"]}
