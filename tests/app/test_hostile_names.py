@@ -32,7 +32,7 @@ from bottega.bench.running import Begun, Noted
 from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.skills.library import Entry
 from bottega.skills.retrieve import Hit
 from bottega.skills.uses import Tally
@@ -92,7 +92,7 @@ def panel_text(panel: Any) -> str:
 def test_a_search_is_shown_as_it_is() -> None:
     told = io.StringIO()
     console = Terminal(file=told, width=200)
-    progress = OptimizeProgress(Caps(kernels=4), "eager")
+    progress = OptimizeProgress(BudgetCaps(kernels=4), "eager")
     plain = LineDisplay(console, progress)
     plain.hear(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
     plain.hear(Selected("", "e", 1, (HOSTILE,)))

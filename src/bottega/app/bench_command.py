@@ -19,7 +19,7 @@ from bottega.app.settings.bench import BenchCommandSettings
 from bottega.app.terminal import json_line, say
 from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import Attempt
@@ -30,7 +30,7 @@ from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.core.json_text import strict
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
@@ -111,13 +111,13 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     prices = None
     if settings.backbone is not None:
         prices = chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
-    caps = Caps(tokens=settings.tokens, money=settings.money)
+    caps = BudgetCaps(tokens=settings.tokens, money=settings.money)
     command = shlex.join(["bottega", *sys.argv[1:]])
     folder = settings.out if settings.out is not None else next_folder(Path())
     request = Wish(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
     display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
 
-    def client(spent: Sequence[Attempt]) -> Speaker:
+    def client(spent: Sequence[Attempt]) -> Client:
         return _client(settings, prices, spent)
 
     finished = asyncio.run(_interruptible(sit(request, client, display.say, display.hear), display))
@@ -212,7 +212,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE
 
 
-def _client(settings: BenchCommandSettings, prices: Prices | None, earlier: Sequence[Attempt]) -> Speaker:
+def _client(settings: BenchCommandSettings, prices: Prices | None, earlier: Sequence[Attempt]) -> Client:
     usage = Usage(
         sum(attempt.prompt_tokens for attempt in earlier),
         sum(attempt.output_tokens for attempt in earlier),

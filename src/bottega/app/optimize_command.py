@@ -23,7 +23,7 @@ from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.core.errors import UsageError
 from bottega.core.event import Event
@@ -39,9 +39,9 @@ from bottega.episodes.backbone_defaults import (
     strategy_for,
     temperature_for,
 )
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.result import Interval
-from bottega.episodes.request import Commission, next_folder, opened_run
+from bottega.episodes.request import OptimizeRequest, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
@@ -103,12 +103,12 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     raise typer.Exit(asyncio.run(_run(request, folder, settings, display)))
 
 
-def request_for(settings: OptimizeSettings, module: str) -> Commission:
+def request_for(settings: OptimizeSettings, module: str) -> OptimizeRequest:
     """What the user did not say is chosen by the backbone and the device."""
     backbone, device, skills = settings.backbone, settings.device, settings.skills
     style = prompt_style(backbone, settings.style)
     wanted = Wanted(settings.class_name, settings.inputs, settings.init)
-    return Commission(
+    return OptimizeRequest(
         subject=open_module(module, wanted, size="cpu" if device == "cpu" else "gpu"),
         settings=EpisodeSettings(
             device=device,
@@ -132,7 +132,7 @@ def request_for(settings: OptimizeSettings, module: str) -> Commission:
             stopping=Stopping(target=settings.target, patience=settings.patience),
         ),
         backbone=backbone,
-        caps=Caps(settings.kernels, settings.tokens, settings.money, settings.minutes and settings.minutes * 60),
+        caps=BudgetCaps(settings.kernels, settings.tokens, settings.money, settings.minutes and settings.minutes * 60),
         training=MODES[settings.mode],
         prompts=settings.prompts,
         library=str(_library_folder(settings.library)) if skills else "",
@@ -141,7 +141,7 @@ def request_for(settings: OptimizeSettings, module: str) -> Commission:
     )
 
 
-async def _run(request: Commission, folder: Path, settings: OptimizeSettings, display: Display) -> int:
+async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display) -> int:
     from bottega.data.drafts import CompilerDrafts
     from bottega.episodes.optimise import Stop, optimise
     from bottega.skills.home import open_library
@@ -229,7 +229,7 @@ def speed_line(name: str, claim: Interval, fastest: str) -> str:
     return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
 
 
-def _client(request: Commission, settings: OptimizeSettings, events: Sequence[Event]) -> Speaker:
+def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
     earlier = totals_of(events)
     usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost)
     return open_budgeted(

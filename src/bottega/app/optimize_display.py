@@ -13,7 +13,7 @@ from bottega.app.display import clock
 from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 LINES = 6
 SEARCHING = "searching"
@@ -22,7 +22,7 @@ SEARCHING = "searching"
 class OptimizeProgress:
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: Caps, baseline: str) -> None:
+    def __init__(self, caps: BudgetCaps, baseline: str) -> None:
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0

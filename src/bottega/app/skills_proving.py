@@ -23,7 +23,7 @@ from bottega.core.errors import BackboneError, LibraryError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.episodes.admission_sampler import Apprentice
+from bottega.episodes.admission_sampler import AdmissionSampler
 from bottega.episodes.backbone_defaults import prompt_style
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
@@ -71,7 +71,7 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
         with ExitStack() as stack:
             judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
             pool = stack.enter_context(ThreadPoolExecutor(workers + 1))  # one is written while others are judged
-            bench: Workbench | Apprentice
+            bench: Workbench | AdmissionSampler
             if writer is not None:
                 bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])
             else:
@@ -89,12 +89,12 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
     raise typer.Exit(0 if decision.step == "admit" else 1)
 
 
-def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> Apprentice:
-    speaker = open_backbone(spec)
+def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> AdmissionSampler:
+    client = open_backbone(spec)
     prompts = Prompts(prompt_style(spec))
     kernels = library.folder / "kernels"
-    return Apprentice(
-        speaker, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline, judged_on=device
+    return AdmissionSampler(
+        client, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline, judged_on=device
     )
 
 

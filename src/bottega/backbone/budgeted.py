@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.backbone.choose import open_backbone
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.backbone.ledger import Ledger, Spent
 from bottega.backbone.pricing import Prices
 from bottega.core.errors import UsageError
@@ -22,7 +22,7 @@ def open_budgeted(
     money: float | None,
     spent: Spent,
     **of_server: Any,
-) -> Speaker:
+) -> Client:
     """Caps hold for a server alone: a model of our own costs nothing, and its tokens are counted by the run."""
     check_context(context)
     if not spec.startswith("server:"):

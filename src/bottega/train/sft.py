@@ -21,7 +21,7 @@ from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked, overrides_of
 from bottega.episodes.delivery.files import json_text, write
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.checkpoint import Checkpoints
 from bottega.train.config import refuse_without_effect
 from bottega.train.conversations import Lesson, Lessons, read_lessons
@@ -80,7 +80,7 @@ def sft(
     lessons = read_lessons(
         source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
     )  # fmt: skip
-    with Journal(folder) as journal:
+    with EpisodeJournal(folder) as journal:
         journal.listeners.append(hear)
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
         policy = policy_for(config, loaded)

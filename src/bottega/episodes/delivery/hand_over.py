@@ -12,7 +12,7 @@ from bottega.core.json_text import strict
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
 from bottega.episodes.delivery.files import digest, encoded, json_text, write
-from bottega.episodes.delivery.final import Settled, missed
+from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.report import markdown
 from bottega.episodes.delivery.result import (
@@ -40,7 +40,7 @@ def hand_over(
     subject: Subject,
     settings: EpisodeSettings,
     training: bool | None,
-    settled: Settled,
+    settled: FinalChoice,
     story: Story,
 ) -> Result:
     finding, second = settled.finding, settled.beats_eager
