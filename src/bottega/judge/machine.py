@@ -50,9 +50,9 @@ def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: i
     try:
         count = int(workers)
     except ValueError:
-        raise UsageError(f"--workers {workers}: give a number, or auto") from None
+        raise UsageError(f"workers={workers}: give a number, or auto") from None
     if count < 1:
-        raise UsageError(f"--workers {count}: at least one worker is needed; give a number, or auto")
+        raise UsageError(f"workers={count}: at least one worker is needed; give a number, or auto")
     return count
 
 
