@@ -31,9 +31,9 @@ from bottega.data.settings import JudgeStage
 from bottega.data.store import Store
 from bottega.data.stored_verdicts import bench_of
 from bottega.data.task_columns import load_subjects
-from bottega.data.trusted.bench import LIMIT_SECONDS
-from bottega.data.trusted.trust import trusted_bench_of
+from bottega.data.trust import trusted_bench_of
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 
 BUILDER = "bottega.compiler.builder:Builder"
 
@@ -73,7 +73,7 @@ def main(
         trusted=trust_teacher,
         seconds=seconds if trust_teacher else 0.0,
         audit=audit,
-        timeout=LIMIT_SECONDS if trust_teacher else 60.0,
+        timeout=TIMEOUT_SECONDS if trust_teacher else 60.0,
     )
     subjects, problems = load_subjects(tasks, device)
     subjects = subjects[: limit or len(subjects)]

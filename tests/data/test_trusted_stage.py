@@ -1,4 +1,4 @@
-"""Cold-start data on the trusting bench: who may use it, what is kept apart, how a run stops and goes on, and the judge's audit."""
+"""Cold-start data from the trusted judge: who may use it, what is kept apart, how a run stops and goes on, and the judge's audit."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.data import build
+from bottega.data.audit import Audit, drawn
 from bottega.data.build import examples_stage, judge_stage, teach_stage
 from bottega.data.chosen_steps import chosen_steps
 from bottega.data.material import subject_of
@@ -34,12 +35,11 @@ from bottega.data.pool import Appointment, Classrooms
 from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.store import Store
 from bottega.data.stored_verdicts import bench_of
-from bottega.data.trusted.audit import Audit, drawn
-from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.data.trust import is_trusted, must_be_trusted, trusted_bench_of
 from bottega.judge.device_facts import device_facts
 
 MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
-OURS = ("data/trusted/", "data/build.py", "app/data_command.py", "app/data_display.py")
+USERS = ("judge/trusted/", "data/build.py", "data/trust.py", "data/stored_verdicts.py", "app/data_command.py")
 
 
 class ShortBuilder(Builder):
@@ -107,7 +107,7 @@ def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> 
         assert len(judged) == progress.judged and set(store.judged(bench_of(stage))) == chosen and chosen
     assert progress.audit["audited"] == len(chosen) == progress.audit["same_class"]
     _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), bench=trusted_bench_of(stage))
-    assert card["audit"]["audited"] == len(chosen) and "by the trusting bench" in (tmp_path / "card.md").read_text()
+    assert card["audit"]["audited"] == len(chosen) and "by the trusted judge" in (tmp_path / "card.md").read_text()
 
 
 def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
@@ -135,12 +135,12 @@ def test_nothing_but_the_cold_start_can_reach_it() -> None:
     root = Path(bottega.__file__).parent
     for path in root.rglob("*.py"):
         name = path.relative_to(root).as_posix()
-        if name.startswith(OURS):
+        if name.startswith(USERS):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not any("cold_start.trusted" in module for module in modules), name
+            assert not any("judge.trusted" in module for module in modules), name
 
 
 def test_the_steps_of_a_course_that_are_judged() -> None:
@@ -188,7 +188,7 @@ def test_an_audit_counts_what_agrees() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_killed_run_on_the_trusting_bench_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_of_the_trusted_judge_goes_on(tmp_path: Path) -> None:
     sources = tmp_path / "tasks"
     sources.mkdir()
     for name in ("silu_chain", "silu_norm", "tanh_chain"):

@@ -15,6 +15,8 @@ from typing import Any
 from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
+from bottega.data.audit import FACT as AUDIT
+from bottega.data.audit import Audit, audited
 from bottega.data.callgraphs import Tell, sketches_of
 from bottega.data.cards import Shelf
 from bottega.data.data_card import card_of, write_card
@@ -28,23 +30,20 @@ from bottega.data.proofs import Gate, prove_all
 from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.splits import splits_of
 from bottega.data.store import Bench, Store
-from bottega.data.stored_verdicts import KeepingJudge, bench_of
+from bottega.data.stored_verdicts import KeepingJudge, KeepingTrustedJudge, bench_of
 from bottega.data.tokens import counter
-from bottega.data.trusted.audit import FACT as AUDIT
-from bottega.data.trusted.audit import Audit, audited
-from bottega.data.trusted.bench import TrustedBench
-from bottega.data.trusted.keeping import KeepingBench
-from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.data.trust import is_trusted, must_be_trusted, trusted_bench_of
 from bottega.judge.device_facts import device_facts, is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
+from bottega.judge.trusted.judge import TrustedJudge
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
 LIBRARY = "library"
 SHELF_VERSION = "shelf version"
 AUDITING = 8
-"""Workers of the judge that audit the trusting bench: more would wait for each other."""
+"""Workers of the judge that audit the trusted judge: more would wait for each other."""
 
 MakeClassroom = Callable[[KeepingJudge], Classroom]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
@@ -96,7 +95,7 @@ async def judge_stage(
         opened.callback(judge.close)
         judged.teacher = classroom.teacher
         bench, judging = keeping.bench, _chosen_bench(stage, classroom, keeping, trusted, store, judged.progress)
-        if isinstance(judging, KeepingBench):
+        if isinstance(judging, KeepingTrustedJudge):
             bench = judging.bench
         store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
         try:
@@ -104,8 +103,8 @@ async def judge_stage(
         finally:
             if trusted is not None:
                 trusted.close()
-                judged.progress.spent, judged.progress.replaced = trusted.spent, +trusted.replaced
-                judged.progress.faults = trusted.faults
+                judged.progress.spent, judged.progress.replaced = trusted.seconds, +trusted.replaced
+                judged.progress.faults = trusted.errors
         if trusted is not None and stage.audit:
             await _audit(stage, store, bench, keeping, judged.progress)
         if stage.proofs and classroom.varies and not judged.progress.time_up:
@@ -147,9 +146,9 @@ def _note_device(store: Store, device: str) -> None:
         store.note("device", DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0).to_json())
 
 
-def _trusted(stage: JudgeStage) -> TrustedBench:
-    return TrustedBench(
-        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, limit=stage.timeout
+def _trusted(stage: JudgeStage) -> TrustedJudge:
+    return TrustedJudge(
+        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, timeout=stage.timeout
     )
 
 
@@ -157,14 +156,14 @@ def _chosen_bench(
     stage: JudgeStage,
     classroom: Classroom,
     keeping: KeepingJudge,
-    trusted: TrustedBench | None,
+    trusted: TrustedJudge | None,
     store: Store,
     progress: Progress,
-) -> KeepingJudge | KeepingBench:
+) -> KeepingJudge | KeepingTrustedJudge:
     if trusted is None:
         return keeping
     must_be_trusted(classroom.teacher.partition(" ")[0])
-    return KeepingBench(trusted, store, trusted_bench_of(stage), progress.verdict)
+    return KeepingTrustedJudge(trusted, store, trusted_bench_of(stage), progress.verdict)
 
 
 async def _audit(stage: JudgeStage, store: Store, bench: Bench, keeping: KeepingJudge, progress: Progress) -> None:

@@ -1,4 +1,5 @@
-"""Compiling in the middle of a call: a Triton kernel is compiled when it is first launched, and others may have the device meanwhile."""
+"""A worker's share of the device's lease. It counts the seconds of waiting and compiling, and lets others have the device while a kernel is
+compiled in the middle of a call, as Triton does at the first launch."""
 
 from __future__ import annotations
 
@@ -11,14 +12,13 @@ from bottega.judge.lease import Lease
 from bottega.languages import every_language
 
 
-class Apart:
-    """The lease as a worker shares it. Knows how long was waited and compiled."""
-
-    def __init__(self, lease: Lease, waits: Callable[[bool], None]) -> None:
+class SharedDevice:
+    def __init__(self, lease: Lease, on_wait: Callable[[bool], None]) -> None:
         self.lease = lease
-        self.waits = waits
-        """Told when waiting in the middle of something begins and ends: it counts for no kernel."""
-        self.spent: Counter[str] = Counter()
+        self.on_wait = on_wait
+        """Called when a wait in the middle of something begins and ends: it counts against no candidate's time."""
+        self.seconds: Counter[str] = Counter()
+        """`waiting` and `compiling`, since somebody took them off."""
         self._sharing = False
 
     @contextlib.contextmanager
@@ -32,22 +32,25 @@ class Apart:
             finally:
                 self._sharing = False
 
-    def breathe(self) -> None:
-        """Let a timer in that waits."""
+    def yield_to_timer(self) -> None:
         if self._sharing:
             begun = time.monotonic()
-            self.waits(True)
+            self.on_wait(True)
             self.lease.yield_to_timer()
-            self.waits(False)
+            self.on_wait(False)
             self._add("waiting", begun)
 
-    def watch(self) -> None:
-        """Have the compilers of all languages run without the lease, unless the device is had alone: then nobody is let in."""
+    def take_seconds(self) -> dict[str, float]:
+        taken, self.seconds = self.seconds, Counter()
+        return dict(taken)
+
+    def watch_compilers(self) -> None:
+        """Have the compilers of all languages run without the lease, unless the device is held alone: then nobody is let in."""
         for language in every_language():
-            language.watch_compiler(self._apart)
+            language.watch_compiler(self._compiling)
 
     @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
+    def _compiling(self) -> Iterator[None]:
         sharing, self._sharing = self._sharing, False  # one kernel may compile another
         begun = time.monotonic()
         try:
@@ -57,11 +60,11 @@ class Apart:
                 finally:
                     self._add("compiling", begun)
                     begun = time.monotonic()
-                    self.waits(True)
+                    self.on_wait(True)
         finally:
-            self.waits(False)
+            self.on_wait(False)
             self._sharing = sharing
             self._add("waiting", begun)
 
     def _add(self, what: str, begun: float) -> None:
-        self.spent[what] += time.monotonic() - begun  # type: ignore[assignment]
+        self.seconds[what] += time.monotonic() - begun  # type: ignore[assignment]

@@ -1,11 +1,7 @@
-"""The trusting bench with real compilers and real processes: right, wrong, crashing and hanging kernels, and workers that are killed."""
+"""The trusted judge with real compilers and real processes: right, wrong, crashing and hanging kernels, and workers that are killed."""
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,13 +12,14 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.data.trusted.apart import Apart
-from bottega.data.trusted.bench import TrustedBench
-from bottega.data.trusted.room import TaskRoom, _sum
-from bottega.data.trusted.trust import NOTE
 from bottega.judge.device import DeviceControl
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
+from bottega.judge.trusted import NOTE, TRUSTED_VERSION
+from bottega.judge.trusted.evaluation import TrustedEvaluation
+from bottega.judge.trusted.judge import TrustedJudge
+from bottega.judge.trusted.shared_device import SharedDevice
+from bottega.judge.trusted.task import TrustedTask, sum_of_words
 
 TASK = task("silu_chain")
 SLOW, FAST, BOTH = (step.candidate for step in Hand().build(TASK, "cpp").steps)
@@ -34,20 +31,23 @@ def changed(old: str, new: str, name: str) -> Candidate:
     return Candidate(FAST.source.replace(old, new), "cpp", name, FAST.id)
 
 
-def judged(bench: TrustedBench, candidates: list[Candidate], of: Task = TASK) -> tuple[dict[str, Verdict], list[str]]:
-    found: dict[str, Verdict] = {}
-    troubles: list[str] = []
-    bench.judge(of, candidates, lambda candidate, verdict: found.update({candidate.name: verdict}), troubles.append)
-    return found, troubles
+def judged(judge: TrustedJudge, candidates: list[Candidate], of: Task = TASK) -> tuple[dict[str, Verdict], list[str]]:
+    reported: dict[str, Verdict] = {}
+    problems: list[str] = []
+    verdicts = judge.judge_many(
+        of, candidates, lambda candidate, verdict: reported.update({candidate.id: verdict}), problems.append
+    )
+    assert verdicts == [reported.get(candidate.id) for candidate in candidates]
+    return {one.name: reported[one.id] for one in candidates if one.id in reported}, problems
 
 
 @pytest.mark.parametrize("start", range(9))
 def test_what_lies_anywhere_in_a_storage_is_summed_up(start: int) -> None:
     kept = torch.arange(64, dtype=torch.uint8)
     part = kept[start : start + 21]
-    before = int(_sum(part))
+    before = int(sum_of_words(part))
     kept[start + 20] += 1
-    assert int(_sum(part)) != before
+    assert int(sum_of_words(part)) != before
 
 
 @pytest.mark.slow
@@ -58,12 +58,13 @@ def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
     mutates = changed("        return y", "        x.add_(1)\n        return y", "mutates")
     crashes = changed("x = x.contiguous()", "import ctypes; ctypes.string_at(0)", "crashes")
     broken = changed("const float v", "const flaot v", "broken")
-    renamed = Candidate(BOTH.source.replace("self.scale", "self.gain"), "cpp", "renamed")
-    with TrustedBench("cpu", workers=1, limit=60) as bench:
-        found, troubles = judged(bench, [SLOW, FAST, half, wrong, crashes, raises, mutates, broken, renamed, BOTH])
-        assert bench.replaced["died"] == 2 and bench.replaced["timeout"] == 0 and bench.faults == []
-        assert bench.spent["building"] > 0 and bench.spent["timing"] > 0
-    assert troubles == [] and len(found) == 10
+    other_names = BOTH.source.replace("self.scale = ", "self.more = nn.Parameter(torch.ones(3))\n        self.scale = ")
+    renamed = Candidate(other_names.replace("self.scale", "self.gain"), "cpp", "renamed")
+    with TrustedJudge("cpu", workers=1, timeout=60) as judge:
+        found, problems = judged(judge, [SLOW, FAST, half, wrong, crashes, raises, mutates, broken, renamed, BOTH])
+        assert judge.replaced["died"] == 2 and judge.replaced["timeout"] == 0 and judge.errors == []
+        assert judge.seconds["building"] > 0 and judge.seconds["timing"] > 0
+    assert problems == [] and len(found) == 10
     for name in ("slow", "fast", "both"):
         verdict = found[name]
         assert verdict.outcome.accepted and verdict.correct and "× the speed of eager" in verdict.diagnosis
@@ -76,6 +77,7 @@ def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
     assert found["broken"].outcome is Outcome.COMPILE_ERROR and "flaot" in found["broken"].diagnosis
     assert found["renamed"].outcome.accepted and any("secret seed" in note for note in found["renamed"].notes)
     assert all(verdict.fingerprint["settings"]["quick"] for verdict in found.values())
+    assert all(verdict.fingerprint["trusted"] == TRUSTED_VERSION for verdict in found.values())
     assert Verdict.from_json(found["fast"].to_json()) == found["fast"]
 
 
@@ -90,63 +92,81 @@ def test_a_kernel_that_hangs_is_ended_and_the_others_go_on() -> None:
     )
     hangs = Candidate(torch_only.format("while True: pass\n        return"), "torch", "hangs")
     right = Candidate(torch_only.format("return"), "torch", "right")
-    with TrustedBench("cpu", workers=1, limit=3) as bench:
-        found, troubles = judged(bench, [hangs, right], doubles)
-        assert bench.replaced["timeout"] >= 2
-    assert troubles == [] and found["right"].outcome.accepted
+    with TrustedJudge("cpu", workers=1, timeout=3) as judge:
+        found, problems = judged(judge, [hangs, right], doubles)
+        assert judge.replaced["timeout"] >= 2
+    assert problems == [] and found["right"].outcome.accepted
     assert found["hangs"].outcome is Outcome.TIMEOUT and "did not finish within 3 s" in found["hangs"].diagnosis
 
 
 @pytest.mark.slow
-def test_a_killed_worker_costs_no_kernel_its_verdict(tmp_path: Path) -> None:
-    marker = tmp_path / "began"
-    pause = f"import os, time; os.path.exists({str(marker)!r}) or (open({str(marker)!r}, 'w').close(), time.sleep(60))"
-    slow_once = changed("x = x.contiguous()", f"{pause}; x = x.contiguous()", "slow once")
-    with TrustedBench("cpu", workers=1) as bench:
-
-        def kill() -> None:
-            while not marker.exists():
-                time.sleep(0.02)
-            (seat,) = bench._alive
-            os.kill(seat.pid, signal.SIGKILL)
-
-        thread = threading.Thread(target=kill)
-        thread.start()
-        found, troubles = judged(bench, [FAST, slow_once, BOTH])
-        thread.join()
-        assert bench.replaced["died"] == 1
-    assert troubles == [] and len(found) == 3 and all(verdict.outcome.accepted for verdict in found.values())
+def test_a_killed_worker_costs_no_kernel_its_verdict() -> None:
+    marker = "os.path.join(os.environ['BOTTEGA_BUILD_DIR'], 'began')"  # the folder that workers share
+    dies = f"import os; os.path.exists({marker}) or (open({marker}, 'w').close(), os.kill(os.getpid(), 9))"
+    dies_once = changed("x = x.contiguous()", f"{dies}; x = x.contiguous()", "dies once")
+    with TrustedJudge("cpu", workers=1, timeout=60) as judge:
+        found, problems = judged(judge, [FAST, dies_once, BOTH])
+        assert judge.replaced["died"] == 1
+    assert problems == [] and len(found) == 3 and all(verdict.outcome.accepted for verdict in found.values())
 
 
 @pytest.mark.slow
-def test_a_task_that_cannot_be_judged_says_so_and_a_closed_bench_raises() -> None:
+def test_a_task_that_cannot_be_judged_says_so_and_a_closed_judge_raises() -> None:
     constant = Task(TASK.source.replace("torch.randn(rows, features)", "torch.ones(rows, features)"), "constant", "constant")
-    with TrustedBench("cpu", workers=1) as bench:
-        found, _ = judged(bench, [FAST, BOTH], constant)
+    with TrustedJudge("cpu", workers=1) as judge:
+        found, _ = judged(judge, [FAST, BOTH], constant)
         assert [verdict.outcome for verdict in found.values()] == [Outcome.INVALID_TASK]
         assert "same contents every time" in found["fast"].diagnosis
-        again, _ = judged(bench, [FAST])
+        again, _ = judged(judge, [FAST])
         assert again["fast"].outcome.accepted
     with pytest.raises(JudgeError, match="closed"):
-        judged(bench, [FAST])
+        judged(judge, [FAST])
     with pytest.raises(UsageError, match="at least one worker"):
-        TrustedBench("cpu", workers=0)
+        TrustedJudge("cpu", workers=0)
 
 
-def test_what_a_wrong_kernel_wrote_into_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrustedTask:
+    """A task that is open in this process."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    room = TaskRoom(TASK, Settings(), "cpu", DeviceControl("cpu"), Apart(Lease(open_lease("cpu")), lambda begins: None))
-    room.open()
-    before = room.draws("loaded")
-    assert room.look_again() and room.draws("loaded") is before
-    for damaged in (before[1].outputs[0], before[0].pieces[0].outputs[0], before[2].drawn.tensors[0], room.eager.module.scale):
-        kept = room.draws("loaded")
+    sharing = SharedDevice(Lease(open_lease("cpu")), lambda begins: None)
+    made = TrustedTask(TASK, Settings(), "cpu", DeviceControl("cpu"), sharing)
+    made.open()
+    return made
+
+
+def test_what_a_wrong_kernel_wrote_into_is_made_again(opened: TrustedTask) -> None:
+    before = opened.reference_calls("loaded")
+    assert not opened.discard_overwritten() and opened.reference_calls("loaded") is before
+    scale = opened.eager.module.scale
+    for place in range(4):
+        calls = opened.reference_calls("loaded")
+        tensors = (calls[1].outputs[0], calls[0].slices[0].outputs[0], calls[2].inputs.tensors[0], scale)
         with torch.no_grad():
-            damaged.view(-1)[5] += 1
-        if damaged is room.eager.module.scale:
-            assert not room.look_again() and torch.equal(damaged.detach(), room.reference.random_state["scale"])
-        elif any(damaged is tensor for one in kept for tensor in one.tensors()):
-            assert not room.look_again() and room.draws("loaded") is not kept
+            tensors[place].view(-1)[5] += 1
+        assert opened.discard_overwritten() and opened.reference_calls("loaded") is not calls
+    assert torch.equal(scale.detach(), opened.reference.random_state["scale"])
+
+
+def test_an_evaluation_in_this_process(opened: TrustedTask, tmp_path: Path) -> None:
+    def evaluated(body: str) -> tuple[TrustedEvaluation, list[str]]:
+        source = TASK.source.replace("class Model(", "class ModelNew(")
+        stages: list[str] = []
+        evaluation = TrustedEvaluation(opened, Candidate(source + body, "torch", "own"), tmp_path / "own", stages.append)
+        evaluation.run(profiled=True)
+        return evaluation, stages
+
+    right, stages = evaluated("")
+    assert right.correct and right.report["parameters"] == "loaded" and stages == ["waiting", "building", "waiting", "trying"]
+    assert [trial["variant"] for trial in right.report["trials"]] == ["plain", "spiked", "plain"]
+    wrong, _ = evaluated("\nModelNew.forward = lambda self, x: x\n")
+    assert not wrong.correct and "the output is wrong" in wrong.report["problem"]
+    unwritten, _ = evaluated("\nModelNew.forward = lambda self, x: torch.empty_like(x)\n")
+    assert "never written" in unwritten.report["problem"] or "nan" in unwritten.report["problem"]
+    raises, _ = evaluated("\nModelNew.forward = lambda self, x: 1 / 0\n")
+    assert raises.report["failure"]["type"] == "ZeroDivisionError" and raises.report["failure"]["stage"] == "forward"
+    nothing, _ = evaluated("\ndel ModelNew\n")
+    assert "defines no ModelNew" in nothing.report["failure"]["text"]
 
 
 @pytest.mark.gpu
@@ -180,10 +200,10 @@ class ModelNew(nn.Module):
     wrong = Candidate(source.replace("FAR", "0").replace("2 * tl", "3 * tl"), "triton", "wrong")
     illegal = Candidate(source.replace("FAR", "1 << 40"), "triton", "illegal")
     after = Candidate(right.source + "\n# again\n", "triton", "after")
-    with TrustedBench("cuda", workers=2) as bench:
-        found, troubles = judged(bench, [right, wrong, illegal, after], of)
-        assert bench.faults == [] and bench.replaced["poisoned"] == 2
-    assert troubles == []
+    with TrustedJudge("cuda", workers=2) as judge:
+        found, problems = judged(judge, [right, wrong, illegal, after], of)
+        assert judge.errors == [] and judge.replaced["device broken"] == 2
+    assert problems == []
     assert found["right"].outcome.accepted and found["after"].outcome.accepted
     assert found["wrong"].outcome is Outcome.INCORRECT and "times 1.5" in found["wrong"].diagnosis
     assert found["illegal"].outcome is Outcome.RUNTIME_ERROR and "illegal memory access" in found["illegal"].diagnosis

@@ -1,4 +1,4 @@
-"""The control on our own trust: a share of the kernels that the trusting bench judged is judged again by the judge, and the two compared.
+"""The control on our own trust: a share of the kernels that the trusted judge judged is judged again by the judge, and the two compared.
 
 Which kernels these are is drawn by a hash of task and kernel: nobody chooses them, and a run that goes on audits the same ones.
 """

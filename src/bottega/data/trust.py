@@ -1,4 +1,4 @@
-"""Whose kernels the trusting bench takes, and the name under which its verdicts are kept: never that of the judge's own."""
+"""Whose kernels the trusted judge takes, and the name under which its verdicts are stored: never that of the judge's own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from bottega.core.errors import UsageError
 from bottega.data.settings import JudgeStage
 from bottega.data.store import Bench
 from bottega.data.stored_verdicts import bench_of
+from bottega.judge.trusted import TRUSTED_VERSION
 
 TRUSTED_TEACHERS = ("builder",)
 """Programs of ours that write kernels. What a model wrote is foreign code, whoever trained it."""
-VERSION = "1"
-"""Raised whenever the same kernel could get another verdict here than before."""
-MARK = f"trusted {VERSION}"
-NOTE = "trusted bench: not isolated"
 
 
 def must_be_trusted(teacher: str) -> None:
@@ -28,7 +25,7 @@ def must_be_trusted(teacher: str) -> None:
 def trusted_bench_of(stage: JudgeStage) -> Bench:
     """The judge's bench on this machine under another name."""
     bench = bench_of(stage)
-    return replace(bench, device=bench.device.replace("; quick; ", f"; {MARK}; "))
+    return replace(bench, device=bench.device.replace("; quick; ", f"; trusted {TRUSTED_VERSION}; "))
 
 
 def is_trusted(bench: Bench) -> bool:
