@@ -23,7 +23,7 @@ from bottega.judge.budget import StageTimes, TimeBudget
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.clocks import TimedPair, combine, is_shared
-from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
+from bottega.judge.coverage import Coverage, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.device import DeviceControl
 from bottega.judge.inputs import InputSet
 from bottega.judge.lease import Lease
@@ -73,11 +73,12 @@ class TaskContext(Protocol):
 
 
 class Evaluation:
-    def __init__(self, context: TaskContext, runner: Runner, source: str, language: str, settings: Settings):
+    def __init__(self, context: TaskContext, runner: Runner, source: str, claimed: tuple[str, ...], settings: Settings):
         self.context = context
         self.runner = runner
         self.source = source
-        self.language = language
+        self.claimed = claimed
+        """Names of the kernels that the text defines."""
         self.settings = settings
         self.budget = TimeBudget(settings.timeout)
         self.found: dict[str, Any] = {
@@ -310,7 +311,7 @@ class Evaluation:
         return found
 
     def _coverage(self) -> Coverage:
-        claimed = claimed_kernels(self.source, self.language)
+        claimed = self.claimed
         options = self._options(timed=self.context.device == "cpu")
         if self.context.device != "cpu":
             self.runner.run_call(self.context.draw(), options)
