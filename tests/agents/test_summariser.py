@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottega.agents.answers.answer import AnswerError
-from bottega.agents.history import Past
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
 from bottega.core.device import DeviceFacts
@@ -65,7 +65,7 @@ CARD: dict[str, Any] = {
 
 
 @pytest.fixture
-def given(task: Task, device: DeviceFacts, turn: Callable[..., Past], card: Callable[..., Skill]) -> SummariserInput:
+def given(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn], card: Callable[..., Skill]) -> SummariserInput:
     return SummariserInput(task, "cpp", device, turn(1), turn(2, "faster", 1.3), 1.444, (card("known_card").header,), 2)
 
 

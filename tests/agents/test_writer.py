@@ -12,7 +12,7 @@ import pytest
 
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.fences import fenced
-from bottega.agents.history import Past
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts, guide_names
 from bottega.agents.writer import WriterInput, messages, parse
 from bottega.core.device import DeviceFacts
@@ -30,9 +30,11 @@ def block(code: str, info: str = "python") -> str:
     return f"{FENCE}{info}\n{code}{FENCE}"
 
 
-def test_the_compact_prompt(task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., Past]) -> None:
+def test_the_compact_prompt(
+    task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., EarlierTurn]
+) -> None:
     first = turn(1, "compile_error", None)
-    best = Past("class ModelNew: ...", "Fused.", "Fine.", "faster", 1.324, (1.28, 1.36))
+    best = EarlierTurn("class ModelNew: ...", "Fused.", "Fine.", "faster", 1.324, (1.28, 1.36))
     given = WriterInput(task, "cpp", device, (card(),), (first, best), best, target=1.5)
     system, user = messages(given, Prompts("compact"))
     assert system.content.startswith(
@@ -93,7 +95,7 @@ def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(
         assert messages(replace(given, sketch=sketch), Prompts(style)) == messages(given, Prompts(style))
 
 
-def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., Past]) -> None:
+def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]) -> None:
     given = WriterInput(task, "cpp", device, past=(turn(1),))
     before = messages(given, Prompts("compact"))
     after = messages(replace(given, past=(turn(1), turn(2)), best=turn(2)), Prompts("compact"))
@@ -120,7 +122,7 @@ def test_the_full_prompt_has_the_rules(task: Task, device: DeviceFacts, precisio
 
 
 def test_a_kernel_with_fences_in_it_is_shown_in_a_longer_fence(
-    task: Task, device: DeviceFacts, turn: Callable[..., Past]
+    task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]
 ) -> None:
     shown = messages(WriterInput(task, "cpp", device, past=(turn(source=DOCUMENTED),)), Prompts("compact"))[1].content
     assert f"````python\n{DOCUMENTED}````" in shown

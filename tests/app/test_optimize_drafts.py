@@ -1,4 +1,4 @@
-"""`bottega optimize --drafts` and `bottega data drafts` as processes, with the real builder, the real judge and a real compiler.
+"""`bottega optimize drafts=N` and `bottega data drafts` as processes, with the real builder, the real judge and a real compiler.
 
 The module is a chain of elementwise operators. That a draft wins is tested without a clock, in tests/episodes/test_optimise.py.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from episodes.decay import BROKEN, script
 
-from bottega.app.asking import DRAFTS, draft_count, drafting_seconds
 from bottega.core.event import Drafted, Judged, Wrote
+from bottega.episodes.backbone_defaults import DRAFTS, draft_count, drafting_seconds
 from bottega.episodes.journal import read_events
 
 CHAIN = """import torch
@@ -36,7 +36,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-USED = ["--no-skills", "--samples", "1", "--turns", "1", "--drafts", "1"]
+USED = ["skills=false", "samples=1", "turns=1", "drafts=1"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:

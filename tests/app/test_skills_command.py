@@ -374,11 +374,11 @@ def test_verify_refuses_what_cannot_be_proved_before_it_starts_a_judge(place: tu
     task = ("--task", f"builtin:{one}", "--sibling", f"builtin:{two}")
     writer = ("--writer", "cat")
     fails("verify", "nobody", *task, *writer, *place, saying="no card is named")
-    fails("verify", NAME, *task, *writer, *place, "--beside", "nobody", saying="no card is named")
+    fails("verify", NAME, *task, *writer, *place, "beside=nobody", saying="no card is named")
     fails("verify", NAME, "--task", f"builtin:{one}", "--sibling", f"builtin:{one}", *writer, *place, saying="sibling")
-    fails("verify", NAME, *task, *writer, *place, "--threshold", "0.5", saying="threshold")
-    fails("verify", NAME, *task, *writer, *place, "--rounds", "0", saying="round")
-    fails("verify", NAME, *task, *writer, *place, "--workers", "0", saying="--workers")
+    fails("verify", NAME, *task, *writer, *place, "threshold=0.5", saying="threshold")
+    fails("verify", NAME, *task, *writer, *place, "rounds=0", saying="round")
+    fails("verify", NAME, *task, *writer, *place, "workers=0", saying="workers = 0")
 
 
 def test_json_is_printed_where_only_ascii_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,7 +462,7 @@ def test_verify_tries_a_card_with_a_real_writer_and_a_real_judge(
         writer = f"{sys.executable} {tmp_path / 'writer.py'} {log} {how}".strip()
         tasks = ["--task", str(tmp_path / "one.py"), "--sibling", str(tmp_path / "two.py")]
         command = [sys.executable, "-m", "bottega.app.cli", "skills", "verify", "gelu_erf_simd", *tasks, "--writer", writer]
-        return [*command, "--rounds", "5", *map(str, place), *more]
+        return [*command, "rounds=5", *map(str, place), *more]
 
     with subprocess.Popen(verify(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stopped:
         deadline = time.monotonic() + 120

@@ -1,4 +1,4 @@
-"""The same text on the same task is judged once: over samples, devices and sittings of a run, and over runs that were judged alike.
+"""The same text on the same task is judged once: over samples, devices and sessions of a run, and over runs that were judged alike.
 
 Judges are fakes here (see `small_bench.py`); the real one gives a verdict for a repeated text in test_bench_judged.py.
 """
@@ -23,7 +23,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict, Violation
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 FAST = {".": answer(kernel(2.0))}
 NOTE = "judged in base, the same text on the same task"
@@ -133,7 +133,7 @@ def test_that_a_task_could_not_be_judged_is_not_taken_over(tmp_path: Path, tasks
 def test_a_run_that_was_judged_otherwise_is_refused(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), *(FakeJudge() for _ in range(3)))
     run(tmp_path / "base", tasks, writing(), FAST)
-    told = r"base: was judged otherwise: quick false then, true now; timeout 120.0 then, 9.0 now\. .*leave out --known"
+    told = r"base: was judged otherwise: quick false then, true now; timeout 120.0 then, 9.0 now\. .*leave out known="
     with pytest.raises(UsageError, match=told):
         judging = {"quick": True, "timeout": 9.0}
         run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"], judging=judging)
@@ -165,6 +165,6 @@ def test_a_run_goes_on_with_its_own_verdicts_and_other_known_runs(tmp_path: Path
 
 def test_an_unfinished_run_is_known_as_far_as_it_came(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), arm := FakeJudge())
-    base = run(tmp_path / "base", tasks, writing(generations=2), FAST, caps=Caps(tokens=1))
+    base = run(tmp_path / "base", tasks, writing(generations=2), FAST, caps=BudgetCaps(tokens=1))
     assert not base.whole and not base.run.attempts
     assert run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"]).whole and len(arm.judged) == 3

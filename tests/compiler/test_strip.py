@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bottega.agents.history import Past
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.builder import Builder
@@ -182,7 +182,7 @@ def test_odd_files_never_raise(source: str, task: str) -> None:
 
 
 def test_terse_prompts_show_earlier_kernels_short() -> None:
-    past = Past(MINE.replace("16", "WIDTH"), "Change.", "Told.", "slower", 0.9)
+    past = EarlierTurn(MINE.replace("16", "WIDTH"), "Change.", "Told.", "slower", 0.9)
     given = WriterInput(Task(HELPED), "cpp", DeviceFacts("cpu", "a CPU", "x86_64", 2, 8.0), past=(past,), best=replace(past))
     terse, compact = (messages(given, Prompts(style))[-1].content for style in ("terse", "compact"))
     assert "class ModelNew(Model):" in terse and "class ModelNew(nn.Module):" not in terse and "attempt 1" in terse

@@ -311,7 +311,7 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
         examples_stage(tmp_path, OPEN)
     with Store(tmp_path) as store, opened_library(tmp_path, store):
         pass
-    with pytest.raises(UsageError, match=r"nothing is judged there yet.*--unjudged"):
+    with pytest.raises(UsageError, match=r"nothing is judged there yet.*unjudged=true"):
         examples_stage(tmp_path, OPEN)
     assert examples_stage(tmp_path, replace(OPEN, unjudged=True))[1]["examples"] == 0  # nothing was taught either
 

@@ -13,7 +13,7 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import Budget, fitting
+from bottega.agents.budget import PromptBudget, fitting
 from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import header_values
@@ -45,7 +45,7 @@ class SelectorInput:
     sketch: str = ""
 
 
-def messages(given: SelectorInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+def messages(given: SelectorInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
     """The prompt. Where it does not fit, the worst retrieved cards leave first."""
 
     def build(count: int) -> list[Message]:

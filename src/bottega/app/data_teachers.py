@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bottega.app.asking import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.data.pool import Appointment, Classroom, Classrooms, OwnClassroom
 from bottega.data.settings import JudgeStage
 from bottega.data.stored_verdicts import KeepingJudge
+from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
@@ -32,7 +32,7 @@ def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: Keeping
     if teacher != "llm":
         return builder_for(teacher, stage)
     if not backbone:
-        raise UsageError("the llm teacher needs --backbone SPEC: local:PATH, server:MODEL@URL, or embedded")
+        raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
     from bottega.data.teachers.llm import LlmTeacher, Model
 
     settings = EpisodeSettings(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.panel import Panel
@@ -17,6 +16,7 @@ from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import one_line, printable
+from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
@@ -119,17 +119,6 @@ def read_candidate(path: Path) -> Candidate:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as UTF-8 text: {error}") from None
     return candidate_from(source, name=path.stem)
-
-
-def strict(value: Any) -> Any:
-    """JSON as other parsers know it: no NaN, no infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
 
 
 def show(verdict: Verdict, title: str) -> None:

@@ -1,4 +1,4 @@
-"""How the commands explain `--language`."""
+"""How the commands explain the setting `language`."""
 
 from __future__ import annotations
 

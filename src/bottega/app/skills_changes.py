@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_tables
+from bottega.app.configured import configured
+from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.skills_proving import verify_command
 from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
@@ -209,7 +211,7 @@ def register(app: typer.Typer) -> None:
     app.command("add")(add_command)
     app.command("import")(import_command)
     app.command("export")(export_command)
-    app.command("verify")(verify_command)
+    configured(app, SkillsVerifySettings, "NAME", "The card to prove.")(verify_command)
     app.command("merge")(merge_command)
     app.command("retire")(retire_command)
     app.command("restore")(restore_command)

@@ -12,8 +12,8 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.judging import strict
 from bottega.app.terminal import Terminal, json_line
+from bottega.core.json_text import strict
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.skills.agent_skills import markdown

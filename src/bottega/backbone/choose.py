@@ -1,4 +1,4 @@
-"""From a word on the command line or in a configuration to a speaker. Each form imports only what it needs: no torch for a server."""
+"""From a word on the command line or in a configuration to a client. Each form imports only what it needs: no torch for a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from bottega.backbone.client import ChatSpeaker, Speaker, TokenSpeaker
+from bottega.backbone.client import ChatClient, Client, TokenClient
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
@@ -43,11 +43,11 @@ BACKBONES = Plugins(
     },
 )
 """A backbone is a function or class that is called with what stands behind its name, and with its options by keyword, and gives a
-speaker: `NAME:rest?option=value`, or `module:Name:rest`."""
+client: `NAME:rest?option=value`, or `module:Name:rest`."""
 
 
-def open_backbone(spec: str, **options: Any) -> Speaker:
-    """The speaker that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
+def open_backbone(spec: str, **options: Any) -> Client:
+    """The client that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
     name = spec.strip().partition("?")[0]
     if is_embedded(name):
         return _called(_local, "embedded", name, {**_asked(spec, _local), **options})
@@ -61,7 +61,7 @@ def open_backbone(spec: str, **options: Any) -> Speaker:
     return _called(opener, form, rest, options)
 
 
-def _asked(rest: str, opener: Callable[..., Speaker]) -> dict[str, Any]:
+def _asked(rest: str, opener: Callable[..., Client]) -> dict[str, Any]:
     """Options behind a question mark, each of the kind that the form takes: `?slots=8&graphs=no`."""
     kinds = {name: str(what.annotation) for name, what in inspect.signature(opener).parameters.items()}
     found: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def _truth(word: str) -> bool:
 READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float}
 
 
-def _called(opener: Callable[..., Speaker], form: str, rest: str, options: dict[str, Any]) -> Speaker:
+def _called(opener: Callable[..., Client], form: str, rest: str, options: dict[str, Any]) -> Client:
     known = [name for name, what in inspect.signature(opener).parameters.items() if what.kind is what.KEYWORD_ONLY]
     unknown = sorted(options.keys() - set(known))
     if unknown:
@@ -100,7 +100,7 @@ def _local(
     revision: str | None = None,
     slots: int | None = None,
     cache_tokens: int | None = None,
-) -> Speaker:
+) -> Client:
     """A model in this process. What the options mean, `loading.load` and `LocalBackbone` say."""
     try:
         from bottega.backbone.local import LocalBackbone
@@ -108,7 +108,7 @@ def _local(
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
     running = {"slots": slots, "cache_tokens": cache_tokens}
-    return TokenSpeaker(LocalBackbone.open(name, **loading, **running))
+    return TokenClient(LocalBackbone.open(name, **loading, **running))
 
 
 def _vllm(
@@ -121,14 +121,14 @@ def _vllm(
     memory: float | None = None,
     graphs: bool = True,
     attention: str | None = None,
-) -> Speaker:
+) -> Client:
     """vLLM's engine in this process; what the options mean, `VllmBackbone.open` says."""
     try:
         from bottega.backbone.vllm import VllmBackbone
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     sizes: dict[str, Any] = {"slots": slots, "memory": memory, "context": context}
-    return TokenSpeaker(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
+    return TokenClient(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
 
 
 def _server(
@@ -142,7 +142,7 @@ def _server(
     limit_field: LimitField = "max_tokens",
     extra: Mapping[str, object] | None = None,
     counter: Callable[[str], int] | None = None,
-) -> Speaker:
+) -> Client:
     parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
     if parts is None:
         raise UsageError(
@@ -158,15 +158,15 @@ def _server(
         extra=extra,
         counter=counter,
     )
-    return ChatSpeaker(backbone)
+    return ChatClient(backbone)
 
 
-def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Speaker:
+def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Client:
     """`tokens`: by the token protocol, with ids and log-probs. `repeat`: a list begins again when it ends."""
     script = read_script(Path(rest))
     if tokens:
-        return TokenSpeaker(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
-    return ChatSpeaker(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+        return TokenClient(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+    return ChatClient(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
 
 
 def read_script(path: Path) -> Script:

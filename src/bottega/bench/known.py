@@ -71,7 +71,7 @@ def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) ->
     differing += differences(run.fingerprint, {name: fingerprint.get(name) for name in ("judge", *MEASURED_ON)})
     if differing:
         raise UsageError(
-            f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out --known {run.folder}"
+            f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out known={run.folder}"
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.backbone.failures import ContextError, RefusedError
 from bottega.bench.attempt import Attempt
 from bottega.bench.run_directory import SAMPLES
@@ -22,10 +22,10 @@ from bottega.core.event import Event, Judged, Selected, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import Totals, totals_of
-from bottega.episodes.budget import Budget
-from bottega.episodes.context import Workshop
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import FILE, Journal, read_events
+from bottega.episodes.journal import FILE, EpisodeJournal, read_events
 from bottega.episodes.phases import Phases
 from bottega.languages import candidate_from, detect_language
 from bottega.skills.library import Library
@@ -66,10 +66,10 @@ class Writers:
     folder: Path
     writing: Writing
     judging: Judging
-    speaker: Speaker
+    client: Client
     library: Library | None
     prompts: Prompts
-    budget: Budget
+    budget: RunBudget
     at_once: int
     phases: Phases
     facts: dict[str, DeviceFacts]
@@ -84,12 +84,12 @@ class Writers:
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
         settings = self.writing.episode(shard.device, self.judging)
-        with Journal(self.folder / SAMPLES / task.id / str(number)) as journal:
+        with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
-            workshop = Workshop(self.speaker, shard, *given, shared=self.phases)
+            context = EpisodeContext(self.client, shard, *given, shared=self.phases)
             cut = ""
             try:
-                await run_episode(workshop, task, settings, f"{task.id}/sample{number}")
+                await run_episode(context, task, settings, f"{task.id}/sample{number}")
             except (
                 ContextError,
                 RefusedError,

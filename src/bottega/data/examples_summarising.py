@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from bottega.agents import summariser
-from bottega.agents.feedback import past_of_verdict
-from bottega.agents.writer import Written
+from bottega.agents.feedback import earlier_turn_of_verdict
+from bottega.agents.writer import WriterAnswer
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, SkillState
 from bottega.data.answers import summarised
@@ -92,4 +92,4 @@ def _example(lesson: Lesson, desk: Desk, first: Attempt, best: Attempt, card: Sk
 
 
 def _past(attempt: Attempt, baseline: str) -> Any:
-    return past_of_verdict(Written(attempt.source, attempt.step.summary), attempt.verdict, baseline)
+    return earlier_turn_of_verdict(WriterAnswer(attempt.source, attempt.step.summary), attempt.verdict, baseline)

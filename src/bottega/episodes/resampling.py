@@ -15,7 +15,7 @@ from bottega.backbone.chat import Message
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.core.turn import Turn
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
 
 RESAMPLING_TEMPERATURE = 0.7
@@ -23,26 +23,26 @@ RESAMPLING_TEMPERATURE = 0.7
 
 
 async def sampled(
-    workshop: Workshop, task: Task, settings: EpisodeSettings, key: str, messages: list[Message], sketch: str = ""
+    context: EpisodeContext, task: Task, settings: EpisodeSettings, key: str, messages: list[Message], sketch: str = ""
 ) -> Turn:
     """The first clean sample, else the first of the lowest rank. Its tokens and cost are those of all samples."""
     policy = settings.answers
-    context = AnswerContext(task.source, settings.language, settings.style, sketch)
+    answer_context = AnswerContext(task.source, settings.language, settings.style, sketch)
     answers: list[Answer] = []
 
     def fields(text: str) -> dict[str, Any]:
-        answers.append(answer := read(text, context, policy))
+        answers.append(answer := read(text, answer_context, policy))
         if answer.fault:
             return {"fault": answer.fault}
         return {"source": answer.source, "summary": answer.summary, "repairs": answer.repairs}
 
-    turns = [await workshop.say("write", messages, settings, key, fields)]
+    turns = [await context.generate("write", messages, settings, key, fields)]
     bolder = replace(settings, temperature=max(settings.temperature, RESAMPLING_TEMPERATURE))
     while len(turns) <= policy.resamples and answers[-1].rank != CLEAN:
-        if workshop.budget.reached(("tokens", "money", "seconds")):
+        if context.budget.reached(("tokens", "money", "seconds")):
             break
         try:
-            turns.append(await workshop.say("write", messages, bolder, f"{key}/again{len(turns)}", fields))
+            turns.append(await context.generate("write", messages, bolder, f"{key}/again{len(turns)}", fields))
         except BottegaError:  # what was sampled is not lost by it, and whoever asks next is told
             break
     ranks = [answer.rank for answer in answers]

@@ -81,7 +81,10 @@ def kernel_languages() -> tuple[Language, ...]:
 def default_language(device: str) -> Language:
     """What kernels for a device are written in when no language is asked for."""
     kind = device.partition(":")[0]
-    return next(language for language in every_language() if language.is_default and kind in language.devices)
+    found = [language for language in every_language() if language.is_default and kind in language.devices]
+    if not found:
+        raise UsageError(f"unknown device {device!r}; use cpu, cuda or cuda:N")
+    return found[0]
 
 
 def library_language() -> Language:
@@ -98,7 +101,7 @@ def choose_language(name: str | None, device: str) -> str:
         raise UsageError(f"{name}: no kernels are written in it; use {', '.join(known.name for known in kernel_languages())}")
     if kind not in language.devices:
         raise UsageError(
-            f"{name} kernels cannot be timed on {kind}; use --language {default_language(kind).name}, or --device {language.devices[0]}"
+            f"{name} kernels cannot be timed on {kind}; use language={default_language(kind).name}, or --device {language.devices[0]}"
         )
     return name
 

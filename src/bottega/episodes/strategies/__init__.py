@@ -1,6 +1,6 @@
-"""Search strategies over one episode, by name. Each spends kernels on the same bench and differs only in what a kernel sees.
+"""Search strategies over one episode, by name. Each spends kernels on the same search and differs only in what a kernel sees.
 
-A strategy is an async function `(bench) -> None`: it asks the bench to grow nodes until its plan is done or the bench is finished.
+A strategy is an async function `(search) -> None`: it asks the search to grow nodes until its plan is done or the search is finished.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from bottega.agents.answers.context import AnswerContext
-from bottega.agents.answers.lint.forward_values import Tensor, fills_storage, value_of
-from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, Pointer, Unknown
+from bottega.agents.answers.lint.forward_values import KnownTensor, fills_storage, value_of
+from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, PointerValue, Unknown
 from bottega.agents.answers.lint.kernels import is_kernel, is_launch, only_method
-from bottega.agents.answers.lint.programs import Program, Reached, programs_of
+from bottega.agents.answers.lint.programs import ProgramRun, Reached, programs_of
 from bottega.compiler.callgraph_text import Shape, Sketch, is_result, read_sketch
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import parsed
@@ -101,15 +101,17 @@ def _read_otherwise(forward: ast.FunctionDef, kernels: dict[str, ast.FunctionDef
 def _evaluate(
     forward: ast.FunctionDef, kernels: dict[str, ast.FunctionDef], shapes: dict[str, Shape], reached: Reached
 ) -> None:
-    known: dict[str, Any] = {name: Tensor(name, shape, in_order=False) for name, shape in shapes.items() if not is_result(name)}
+    known: dict[str, Any] = {
+        name: KnownTensor(name, shape, in_order=False) for name, shape in shapes.items() if not is_result(name)
+    }
     for statement in forward.body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name):
             name = statement.targets[0].id
             value = value_of(statement.value, known)
-            if isinstance(value, Tensor):
+            if isinstance(value, KnownTensor):
                 known[name] = replace(value, name=name)
             elif isinstance(value, Unknown) and is_result(name) and name in shapes and fills_storage(statement.value, known):
-                known[name] = Tensor(name, shapes[name], in_order=False)
+                known[name] = KnownTensor(name, shapes[name], in_order=False)
             else:
                 known[name] = value
         elif isinstance(statement, ast.Expr) and is_launch(statement.value, kernels):
@@ -140,12 +142,12 @@ def _launch(call: ast.expr, kernels: dict[str, ast.FunctionDef], known: dict[str
     seed: dict[str, Any] = {}
     for name in parameters:
         value = given.get(name, UNKNOWN)
-        seed[name] = Pointer(value) if isinstance(value, Tensor) else value
-    for tensor in (one.tensor for one in seed.values() if isinstance(one, Pointer)):
+        seed[name] = PointerValue(value) if isinstance(value, KnownTensor) else value
+    for tensor in (one.tensor for one in seed.values() if isinstance(one, PointerValue)):
         reached.add(tensor, kernel.name)
     try:
         for program in programs_of(kernel, grid):
-            Program(reached, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
+            ProgramRun(reached, (*program, 0, 0)[:3], (*grid, 1, 1)[:3]).run(kernel.body, dict(seed))
     except DoesNotFit as blocks:
         reached.apart.append(f"{kernel.name} brings together {blocks}")
 

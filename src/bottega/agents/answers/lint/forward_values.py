@@ -20,7 +20,7 @@ _SLICES = frozenset(
 
 
 @dataclass(frozen=True)
-class Tensor:
+class KnownTensor:
     name: str
     shape: Shape
     lies_whole: bool = True
@@ -37,7 +37,7 @@ def fills_storage(value: ast.expr, known: dict[str, Any]) -> bool:
                 return False
             place = ast.unparse(function.value)
             tensor = known.get(place)
-            return tensor.lies_whole if isinstance(tensor, Tensor) else place in ("torch", "torch.nn.functional", "F")
+            return tensor.lies_whole if isinstance(tensor, KnownTensor) else place in ("torch", "torch.nn.functional", "F")
         return isinstance(function, ast.Name)
     return False
 
@@ -59,7 +59,7 @@ def value_of(node: ast.expr, known: dict[str, Any]) -> Any:
             return -value if isinstance(value, int | float) else UNKNOWN
         case ast.Attribute(attr="shape"):
             tensor = value_of(node.value, known)
-            return tensor.shape if isinstance(tensor, Tensor) else UNKNOWN
+            return tensor.shape if isinstance(tensor, KnownTensor) else UNKNOWN
         case ast.Subscript():
             sizes, at = value_of(node.value, known), value_of(node.slice, known)
             if isinstance(sizes, tuple) and isinstance(at, int):
@@ -80,7 +80,7 @@ def _call_value(node: ast.Call, known: dict[str, Any]) -> Any:
     numbers = [one for one in given if type(one) is int]
     if isinstance(node.func, ast.Attribute):
         tensor = value_of(node.func.value, known)
-        if isinstance(tensor, Tensor):
+        if isinstance(tensor, KnownTensor):
             if node.func.attr == "numel":
                 return prod(tensor.shape)
             if node.func.attr in ("dim", "ndimension"):
@@ -92,8 +92,8 @@ def _call_value(node: ast.Call, known: dict[str, Any]) -> Any:
             return UNKNOWN
     if word in ("torch.empty", "torch.zeros") and given:
         sizes = given[0] if isinstance(given[0], tuple) else tuple(given)
-        return Tensor("", sizes) if sizes and all(type(size) is int for size in sizes) else UNKNOWN
-    if word == "torch.empty_like" and isinstance(given[0], Tensor):
+        return KnownTensor("", sizes) if sizes and all(type(size) is int for size in sizes) else UNKNOWN
+    if word == "torch.empty_like" and isinstance(given[0], KnownTensor):
         return replace(given[0], lies_whole=True)
     if len(numbers) < max(1, len(given)) or node.keywords:
         return UNKNOWN

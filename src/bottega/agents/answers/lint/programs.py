@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from bottega.agents.answers.lint.forward_values import Tensor
+from bottega.agents.answers.lint.forward_values import KnownTensor
 from bottega.agents.answers.lint.index_arithmetic import (
     LANES,
     UNKNOWN,
     DoesNotFit,
     GivesUp,
-    Pointer,
+    PointerValue,
     Unknown,
     are_numbers,
     binary,
@@ -85,11 +85,11 @@ class Reached:
     apart: list[str] = field(default_factory=list)
     """Of kernels whose blocks do not fit together."""
     reached: dict[tuple[str, int], Reach] = field(default_factory=dict)
-    tensors: dict[tuple[str, int], Tensor] = field(default_factory=dict)
+    tensors: dict[tuple[str, int], KnownTensor] = field(default_factory=dict)
     where: dict[tuple[str, int], str] = field(default_factory=dict)
     """The kernel that used the tensor last."""
 
-    def add(self, tensor: Tensor, kernel: str) -> None:
+    def add(self, tensor: KnownTensor, kernel: str) -> None:
         key = tensor.name, prod(tensor.shape)
         self.reached.setdefault(key, Reach())
         self.tensors.setdefault(key, tensor)
@@ -109,7 +109,7 @@ def programs_of(kernel: ast.FunctionDef, grid: Shape) -> Iterator[Shape]:
 
 
 @dataclass
-class Program:
+class ProgramRun:
     answer: Reached
     place: tuple[int, ...]
     grid: tuple[int, ...]
@@ -235,7 +235,7 @@ class Program:
         return UNKNOWN
 
     def _touch(self, place: Any, mask: Any, word: str) -> None:
-        pointer = place if isinstance(place, Pointer) else None
+        pointer = place if isinstance(place, PointerValue) else None
         if pointer is None or not pointer.tensor.lies_whole:
             if isinstance(place, Unknown):
                 for reach in self.answer.reached.values():

@@ -17,7 +17,7 @@ LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""
 DRAFTS = 2
 """A draft costs no tokens, only its judging. Two, because a course ends in two ways, and which is faster only the judge can say."""
-REDRAWS = 3
+RESAMPLES = 3
 """A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
 DRAFTING = 60.0
 """Seconds that tracing a module may take."""
@@ -61,11 +61,11 @@ def draft_count(backbone: str, kernels: int | None, chosen: int | None = None) -
     return DRAFTS if kernels is None else min(DRAFTS, kernels // 2)
 
 
-def redraw_count(style: Style, chosen: int | None = None) -> int:
+def resample_count(style: Style, chosen: int | None = None) -> int:
     """Who is asked in the terse style is a small model that was trained on it; others slip seldom, and their answers are dear."""
     if chosen is not None:
         return chosen
-    return REDRAWS if style == "terse" else 0
+    return RESAMPLES if style == "terse" else 0
 
 
 def drafting_seconds(seconds: float | None) -> float:

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from bottega.app import asking
-from bottega.app.asking import answer_tokens, likeliest_first, prompt_style, redraw_count, strategy_for, temperature_for
+from bottega.episodes import backbone_defaults
+from bottega.episodes.backbone_defaults import (
+    answer_tokens,
+    likeliest_first,
+    prompt_style,
+    resample_count,
+    strategy_for,
+    temperature_for,
+)
 
 
 @pytest.fixture
 def only_the_embedded_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "trained_style", lambda spec: "terse" if spec == "embedded" else None)
+    monkeypatch.setattr(backbone_defaults, "trained_style", lambda spec: "terse" if spec == "embedded" else None)
 
 
 @pytest.mark.usefixtures("only_the_embedded_is_trained")
@@ -39,12 +46,12 @@ def test_answers_may_be_as_long_as_the_model_learned_to_write() -> None:
 
 
 def test_a_small_model_is_asked_again_where_it_slips() -> None:
-    assert redraw_count("terse") > 0 == redraw_count("compact") == redraw_count("full")
-    assert redraw_count("terse", 0) == 0 and redraw_count("full", 2) == 2
+    assert resample_count("terse") > 0 == resample_count("compact") == resample_count("full")
+    assert resample_count("terse", 0) == 0 and resample_count("full", 2) == 2
 
 
 def test_the_model_that_comes_along_is_asked_as_it_was_trained() -> None:
-    shipped = Path(asking.__file__).parents[1] / "backbone" / "shipped" / "bottega.difference"
+    shipped = Path(backbone_defaults.__file__).parents[1] / "backbone" / "shipped" / "bottega.difference"
     assert prompt_style("embedded") == ("terse" if shipped.is_file() else "compact")
     assert prompt_style("embedded:base") == "compact"
 

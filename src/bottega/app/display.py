@@ -1,4 +1,4 @@
-"""How a learning run is shown: a panel on a terminal, a line now and then elsewhere, nothing when quiet. What is shown is the run's own."""
+"""How a run is shown while it goes on: a panel on a terminal, lines elsewhere, nothing when quiet. Each kind of run says what is shown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from bottega.core.foreign_text import one_line
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """The state of a run as its events tell it."""
+
+    stage: str
+    """What the run is doing, for the panel's title; empty where that never changes."""
 
     def hear(self, event: Any) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
@@ -28,8 +31,10 @@ class Progress(Protocol):
         ...
 
 
-class Quiet:
-    def __enter__(self) -> Quiet:
+class Display:
+    """Shows nothing."""
+
+    def __enter__(self) -> Display:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -42,8 +47,10 @@ class Quiet:
         pass
 
 
-class Plain(Quiet):
-    def __init__(self, console: Console, progress: Progress) -> None:
+class LineDisplay(Display):
+    """A line for each thing that is worth one."""
+
+    def __init__(self, console: Console, progress: RunProgress) -> None:
         self.console, self.progress = console, progress
 
     def hear(self, event: Any) -> None:
@@ -55,12 +62,14 @@ class Plain(Quiet):
         self.console.print(text, soft_wrap=True)
 
 
-class Panelled(Quiet):
-    def __init__(self, console: Console, progress: Progress, title: str) -> None:
+class PanelDisplay(Display):
+    """A panel that is drawn anew four times a second, so that its clock runs."""
+
+    def __init__(self, console: Console, progress: RunProgress, title: str) -> None:
         self.progress, self.title = progress, title
         self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, transient=True)
 
-    def __enter__(self) -> Panelled:
+    def __enter__(self) -> PanelDisplay:
         self.live.start()
         return self
 
@@ -74,15 +83,22 @@ class Panelled(Quiet):
         self.live.console.print(text)
 
     def render(self) -> RenderableType:
-        return Panel(self.progress.render(), title=Text(one_line(self.title)), title_align="left")
+        title = f"{self.title}: {self.progress.stage}" if self.progress.stage else self.title
+        return Panel(self.progress.render(), title=Text(one_line(title)), title_align="left")
 
 
-def display_for(progress: Progress, title: str, quiet: bool) -> Quiet:
+def display_for(progress: RunProgress, title: str, quiet: bool) -> Display:
     console = Terminal(stderr=True)
     if quiet:
-        return Quiet()
+        return Display()
     terminal = console.is_terminal and not console.is_dumb_terminal
-    return Panelled(console, progress, title) if terminal else Plain(console, progress)
+    return PanelDisplay(console, progress, title) if terminal else LineDisplay(console, progress)
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def spark(values: list[float], width: int) -> str:
