@@ -44,7 +44,7 @@ def test_words_are_toml_and_a_text_stays_a_text() -> None:
     found = read_settings(Outer, [Layer("arguments", overrides_of(Outer, words))])
     assert found == Outer(name="64", sizes=(1, 2), inner=Inner(depth=3), workers=4)
     assert overrides_of(Outer, ["name=none", "name=torch.randn(8, 512)"]) == {"name": "torch.randn(8, 512)"}
-    with pytest.raises(UsageError, match="write section.key=value"):
+    with pytest.raises(UsageError, match=r"write section\.key=value"):
         overrides_of(Outer, ["=1"])
 
 
@@ -65,7 +65,7 @@ def test_a_mistake_is_told_with_source_key_value_and_what_is_allowed(values: dic
 
 
 def test_the_source_of_a_wrong_value_is_the_one_that_said_it_last() -> None:
-    with pytest.raises(UsageError, match="^second: inner.depth = -1"):
+    with pytest.raises(UsageError, match=r"^second: inner\.depth = -1"):
         read_settings(
             Outer, [Layer("first", {"inner": {"depth": 0}}), Layer("second", {"inner": {"depth": -1}}), Layer("third", {})]
         )
