@@ -25,7 +25,7 @@ from figure import Device, launch, show, upper_bound, where
 
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.run_directory import read_kernel, read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import JudgingTerms
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
@@ -85,7 +85,7 @@ def unique(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 def judged_alone(run: BenchRun, asked: Sequence[Attempt], device: str, seconds: float) -> list[Again]:
     try:
-        terms = Judging.of(run.settings)
+        terms = JudgingTerms.of(run.settings)
     except (KeyError, TypeError):
         raise UsageError(
             f"{run.folder}: its bench.json does not say how kernels were judged; give the folder of a bench run"

@@ -18,7 +18,7 @@ from bottega.bench import session
 from bottega.bench.attempt import Attempt
 from bottega.bench.known import Known
 from bottega.bench.session import BenchRequest, Finished, run_session
-from bottega.bench.settings import BenchSettings, Judging, Writing
+from bottega.bench.settings import BenchSettings, JudgingTerms, Writing
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
@@ -116,7 +116,7 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     """One device for each judge."""
     waiting = list(judges)
 
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: JudgingTerms, workers: int, known: Known | None = None) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = waiting.pop(0)  # type: ignore[assignment]
@@ -146,7 +146,7 @@ def run(
     **settings: Any,
 ) -> Finished:
     """With a `backbone`, that one answers in place of a script."""
-    judging = Judging(**settings.pop("judging", {}))
+    judging = JudgingTerms(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
     request = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
 

@@ -17,7 +17,7 @@ from bottega.bench.known import Known
 from bottega.bench.run_directory import ATTEMPTS, BENCH, LEADERBOARD
 from bottega.bench.running import Kept
 from bottega.bench.session import Finished
-from bottega.bench.settings import Judging
+from bottega.bench.settings import JudgingTerms
 from bottega.bench.shard import Shard
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import UsageError
@@ -37,7 +37,7 @@ class Borrowed:
 
 @pytest.fixture(scope="module")
 def borrowed(judge: Judge) -> Any:
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: JudgingTerms, workers: int, known: Known | None = None) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = Borrowed(judge)  # type: ignore[assignment]
@@ -121,7 +121,7 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
     """With two judges of their own on this CPU; the first is closed under the run once it has given a verdict."""
     tasks, theirs, made = task_folder(tmp_path), tmp_path / "theirs", []
 
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: JudgingTerms, workers: int, known: Known | None = None) -> Shard:
         made.append(Shard(device, judging, workers, known))
         return made[-1]
 

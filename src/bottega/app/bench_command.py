@@ -24,7 +24,7 @@ from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import Attempt
 from bottega.bench.session import STARTER, BenchRequest, Finished, next_folder, run_session
-from bottega.bench.settings import BenchSettings, Judging, Writing
+from bottega.bench.settings import BenchSettings, JudgingTerms, Writing
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
@@ -100,7 +100,9 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     kind = kind_of(devices[0])
     wanted = BenchSettings(
         tuple(given.words),
-        Judging(kind, baselines, settings.precision, settings.mode, settings.quick, settings.timeout, settings.require_kernel),
+        JudgingTerms(
+            kind, baselines, settings.precision, settings.mode, settings.quick, settings.timeout, settings.require_kernel
+        ),
         None if settings.backbone is None else writing_for(settings, settings.backbone, kind),
         settings.name,
         tuple(sorted(set(settings.levels))),

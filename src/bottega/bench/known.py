@@ -15,7 +15,7 @@ from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.comparable import JUDGED_BY, MEASURED_ON
 from bottega.bench.rows import Say
 from bottega.bench.run_directory import read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import JudgingTerms
 from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Verdict
@@ -36,7 +36,7 @@ class Known(VerdictCache):
     """By task, why it cannot be judged fairly; empty where it can."""
 
 
-def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str, Any], say: Say | None = None) -> Known:
+def read_known(folders: Sequence[Path], judging: JudgingTerms, fingerprint: dict[str, Any], say: Say | None = None) -> Known:
     """Of these runs, the first that has a verdict is believed. Raises `UsageError` for one that was judged otherwise."""
     known = Known()
     for folder in folders:
@@ -64,7 +64,7 @@ def run_name(folder: Path) -> str:
     return folder.resolve().name
 
 
-def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) -> None:
+def _same_terms(run: BenchRun, judging: JudgingTerms, fingerprint: dict[str, Any]) -> None:
     asked = asdict(judging)
     now = {name: list(asked[name]) if isinstance(asked[name], tuple) else asked[name] for name in JUDGED_BY}
     differing = differences(run.settings, now)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import read_kernel, read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import JudgingTerms
 from bottega.bench.shard import Shard, fingerprint_of, kind_of, maker_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
@@ -94,7 +94,7 @@ async def verify(
     run = read_run(folder)
     reasons = disagreements(run, told)
     try:
-        judging = Judging.of(run.settings)
+        judging = JudgingTerms.of(run.settings)
     except (KeyError, TypeError, UsageError) as error:
         raise UsageError(f"{folder}: its settings do not say how it was judged ({error})") from None
     if kind_of(devices[0]) != judging.kind:
@@ -144,7 +144,7 @@ async def _checked(
     run: BenchRun,
     drawn: Sequence[Attempt],
     devices: Sequence[str],
-    judging: Judging,
+    judging: JudgingTerms,
     workers: Workers,
     same: bool,
     watch: Callable[[Checked], None],

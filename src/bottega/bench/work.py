@@ -13,7 +13,7 @@ from bottega.backbone.client import Client
 from bottega.backbone.failures import ContextError, RefusedError
 from bottega.bench.attempt import Attempt
 from bottega.bench.run_directory import SAMPLES
-from bottega.bench.settings import Judging, Writing
+from bottega.bench.settings import JudgingTerms, Writing
 from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
@@ -65,7 +65,7 @@ class Writers:
 
     folder: Path
     writing: Writing
-    judging: Judging
+    judging: JudgingTerms
     client: Client
     library: Library | None
     prompts: Prompts
