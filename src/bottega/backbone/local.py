@@ -17,7 +17,7 @@ from bottega.backbone.generation import draft
 from bottega.backbone.loading import EMBEDDED, Loaded, free_memory, load
 from bottega.backbone.paged import PagedRunner
 from bottega.backbone.plain import PlainRunner
-from bottega.backbone.runner import MemoryClaim, Runner
+from bottega.backbone.runner import BatchRunner, MemoryClaim
 from bottega.backbone.teacher import Row, teacher_forced
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.weights import Weights, bare, unfit
@@ -173,7 +173,9 @@ class LocalBackbone:
             torch.cuda.current_stream(device).synchronize()
 
 
-def _runner(loaded: Loaded, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool) -> Runner:
+def _runner(
+    loaded: Loaded, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool
+) -> BatchRunner:
     model, tokenizer = loaded.model, loaded.tokenizer
     device = next(model.parameters()).device
     slots = slots or SLOTS[device.type]
