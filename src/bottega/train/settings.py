@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
 from bottega.train.advantages import ADVANTAGES
@@ -22,7 +21,7 @@ LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
 
-class LoraSettings(Section):
+class LoraSettings(ConfigSection):
     rank: Positive = 16
     """Rank of the adapter's matrices."""
     alpha: Positive = 32
@@ -31,7 +30,7 @@ class LoraSettings(Section):
     """Share of the adapter's inputs that is dropped in training."""
 
 
-class ModelSettings(Section):
+class ModelSettings(ConfigSection):
     name: str = "embedded"
     """`embedded`, `embedded:base` without the training that comes along, `embedded:FILE.difference`, a folder, or a hub name."""
     device: str | None = None
@@ -52,7 +51,7 @@ class ModelSettings(Section):
     """Compute activations twice instead of keeping them: less memory, a third more time."""
 
 
-class DataSettings(Section):
+class DataSettings(ConfigSection):
     longest: Positive = 2048
     """Tokens of a row, at most; longer ones are left out and counted."""
     pack_tokens: Positive = 16384
@@ -81,7 +80,7 @@ class DataSettings(Section):
         return self
 
 
-class RolloutSettings(Section):
+class RolloutSettings(ConfigSection):
     tasks: Positive = 16
     """Of a step."""
     schemes: Count = 3
@@ -120,7 +119,7 @@ class RolloutSettings(Section):
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
 
 
-class SkillSettings(Section):
+class SkillSettings(ConfigSection):
     """The library of an RL run, and the gate that new cards must pass."""
 
     library: str = "starter"
@@ -147,7 +146,7 @@ class SkillSettings(Section):
         return self
 
 
-class RewardSettings(Section):
+class RewardSettings(ConfigSection):
     name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     """Which reward a verdict gives."""
     cap: Annotated[float, Field(gt=0)] | None = None
@@ -166,7 +165,7 @@ class RewardSettings(Section):
     """A card's gain counts up to this factor."""
 
 
-class RoleWeights(Section):
+class RoleWeights(ConfigSection):
     write: Annotated[float, Field(ge=0)] = 1.0
     """Weight of the writer's tokens in the loss."""
     select: Annotated[float, Field(ge=0)] = 0.3
@@ -175,7 +174,7 @@ class RoleWeights(Section):
     """Weight of the summariser's."""
 
 
-class AdvantageSettings(Section):
+class AdvantageSettings(ConfigSection):
     name: Annotated[str, AfterValidator(ADVANTAGES.validate)] = "trloo"
     """How returns of a group become advantages."""
     alone: bool = False
@@ -185,7 +184,7 @@ class AdvantageSettings(Section):
     weights: RoleWeights = Field(default_factory=RoleWeights)
 
 
-class CoverageSettings(Section):
+class CoverageSettings(ConfigSection):
     on: bool = True
     """Leave out kernels that do too little of the work themselves."""
     threshold: Share = 0.3
@@ -194,7 +193,7 @@ class CoverageSettings(Section):
     """How far above the threshold all are kept; between, by chance."""
 
 
-class MismatchSettings(Section):
+class MismatchSettings(ConfigSection):
     on: bool = True
     """Leave out traces of which decoder and trainer disagree."""
     low: Annotated[float, Field(gt=0, le=1)] = 0.999
@@ -205,14 +204,14 @@ class MismatchSettings(Section):
     """A trace with one token of a smaller ratio is left out."""
 
 
-class RejectionSettings(Section):
+class RejectionSettings(ConfigSection):
     coverage: CoverageSettings = Field(default_factory=CoverageSettings)
     mismatch: MismatchSettings = Field(default_factory=MismatchSettings)
     roles: tuple[RoleName, ...] = ("write",)
     """Whose traces the mismatch rule looks at."""
 
 
-class LossSettings(Section):
+class LossSettings(ConfigSection):
     clip_low: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """The ratio to the old policy is clipped below 1 minus this."""
     clip_high: Annotated[float, Field(ge=0)] = 0.28
@@ -227,7 +226,7 @@ class LossSettings(Section):
     """Tokens that an answer counts as, where the loss is divided by answers."""
 
 
-class OptimiserSettings(Section):
+class OptimiserSettings(ConfigSection):
     lr: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     """Learning rate of AdamW."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
@@ -248,7 +247,7 @@ class OptimiserSettings(Section):
     """So many steps in a row that are no number end the run."""
 
 
-class CheckpointSettings(Section):
+class CheckpointSettings(ConfigSection):
     every: Positive = 100
     """Steps."""
     keep: Positive = 2
@@ -259,7 +258,7 @@ class CheckpointSettings(Section):
     """How the finished model is written."""
 
 
-class LogSettings(Section):
+class LogSettings(ConfigSection):
     eval_every: Positive = 100
     """Steps of SFT after which held-out rows are looked at."""
     eval_rows: Positive = 256
@@ -272,7 +271,7 @@ class LogSettings(Section):
     """End the run with a checkpoint when an alarm for collapse is raised."""
 
 
-class Ablations(Section):
+class Ablations(ConfigSection):
     skills: bool = True
     """Whether skills are offered."""
     selector: Literal["backbone", "bm25"] = "backbone"
@@ -285,7 +284,7 @@ class Ablations(Section):
     """A control that must not learn."""
 
 
-class Config(Section):
+class Config(ConfigSection):
     model: ModelSettings = Field(default_factory=ModelSettings)
     data: DataSettings = Field(default_factory=DataSettings)
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)

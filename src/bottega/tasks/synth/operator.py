@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.value import Shape, Table, Value
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Operator:
     refuses: frozenset[str] = frozenset()
     weight: float = 1.0
     """Operations for each element, where `work` is not given."""
-    work: Callable[[Setting, Value], Work] | None = None
+    work: Callable[[Setting, Value], OperatorCost] | None = None
     dtypes: tuple[str, ...] = FLOATS
     result: str | None = None
     """Data type of the result where it is another."""

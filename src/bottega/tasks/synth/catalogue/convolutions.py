@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import Form, Operator, Setting, form, forms, roles
 from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed
 
@@ -57,7 +57,7 @@ def _law(s: Setting) -> Any:
     return mixed(s.table, _fan(s), s.draw.rng, bias=bool(s.p.get("bias", True)))
 
 
-def _work(s: Setting, out: Value) -> Work:
+def _work(s: Setting, out: Value) -> OperatorCost:
     if s.p.get("transposed"):
         taps = count(_each(s.p["kernel_size"], s.rank - 2))
         operations = 2.0 * s.x.numel * s.p["out_channels"] / s.p.get("groups", 1) * taps * 1.5
@@ -66,7 +66,7 @@ def _work(s: Setting, out: Value) -> Work:
     weights = _fan(s) * s.p["out_channels"] * BYTES[s.x.dtype]
     narrow = s.shape[1] // s.p.get("groups", 1) <= 2
     volume = 2.0 if s.rank == 5 else 1.0
-    return Work(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
+    return OperatorCost(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
 
 
 def _channels(low: int, high: int) -> Any:
@@ -430,7 +430,7 @@ CONVOLUTIONS = (
         shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]),
         layout="nchw",
         law=lambda s: mixed(mixed(s.table, 9, s.draw.rng), s.shape[1], s.draw.rng),
-        work=lambda s, out: Work(
+        work=lambda s, out: OperatorCost(
             3 * s.x.bytes + out.bytes, 2.0 * s.x.numel * s.p["kernel_size"] ** 2 * 4 + 2.0 * out.numel * s.shape[1], "conv", 2
         ),
         roles=HEAD,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
 from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged, count
@@ -48,8 +48,10 @@ def loss(
             values = pair(s.table, s.others[0].typical)
         return averaged(values, count(s.shape[1:]) if by_sample else count(s.shape), s.draw.rng)
 
-    def work(s: Setting, out: Value) -> Work:
-        return Work(launches * s.x.bytes + sum(other.bytes for other in s.others), weight * s.x.numel, launches=launches)
+    def work(s: Setting, out: Value) -> OperatorCost:
+        return OperatorCost(
+            launches * s.x.bytes + sum(other.bytes for other in s.others), weight * s.x.numel, launches=launches
+        )
 
     return Operator(
         name,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import BATCHED, IMAGES, Operator, Setting, form, forms, roles
 from bottega.tasks.synth.value import Table, Value, count
 
@@ -43,8 +43,8 @@ def _by_size(s: Setting, power: float, size: float) -> Table:
     return result
 
 
-def _work(s: Setting, out: Value) -> Work:
-    return Work(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
+def _work(s: Setting, out: Value) -> OperatorCost:
+    return OperatorCost(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
 
 
 def norm(

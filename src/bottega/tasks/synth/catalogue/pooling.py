@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import Operator, Setting, forms
 from bottega.tasks.synth.value import Shape, Table, Value, averaged, count, extreme
 
@@ -46,8 +46,8 @@ def _pool(
     shape: Any = _windows,
     **more: Any,
 ) -> Operator:
-    def work(s: Setting, out: Value) -> Work:
-        return Work(s.x.bytes + out.bytes, 9.0 * max(out.numel * s.p.get("kernel_size", 1) ** dims, s.x.numel))
+    def work(s: Setting, out: Value) -> OperatorCost:
+        return OperatorCost(s.x.bytes + out.bytes, 9.0 * max(out.numel * s.p.get("kernel_size", 1) ** dims, s.x.numel))
 
     return Operator(
         name,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bottega.tasks.synth.contents import CONTENTS
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
 from bottega.tasks.synth.operator import Operand, Operator, Setting
 from bottega.tasks.synth.value import Value, fault
@@ -26,30 +26,30 @@ _LIMITS = ("num_embeddings", "num_classes")
 """Parameters that bound the integers of an operator's first input."""
 
 
-NOTHING = Work(0.0, launches=0)
+NOTHING = OperatorCost(0.0, launches=0)
 
 
 @dataclass
-class Node:
+class OperatorNode:
     value: Value
     operator: Operator | None = None
     """None for an input."""
     operands: tuple[int, ...] = ()
     p: dict[str, Any] = field(default_factory=dict)
-    work: Work = NOTHING
+    work: OperatorCost = NOTHING
     name: str = ""
     contents: str = ""
     limit: int | None = None
 
 
-class Draft:
+class OperatorGraph:
     def __init__(self, draw: Draw):
         self.draw = draw
-        self.nodes: list[Node] = []
+        self.nodes: list[OperatorNode] = []
         self.structure = "chain"
 
     @property
-    def operators(self) -> list[Node]:
+    def operators(self) -> list[OperatorNode]:
         return [node for node in self.nodes if node.operator is not None]
 
     @property
@@ -77,7 +77,7 @@ class Draft:
         return self._input(name, replace(value, shape=shape, layout=layout), kind)
 
     def _input(self, name: str, value: Value, contents: str, limit: int | None = None) -> int:
-        self.nodes.append(Node(value, name=name, contents=contents, limit=limit))
+        self.nodes.append(OperatorNode(value, name=name, contents=contents, limit=limit))
         return len(self.nodes) - 1
 
     def apply(
@@ -125,7 +125,7 @@ class Draft:
         if self.nodes[x].contents in ("integers", "small_integers"):
             self.nodes[x].limit = next(int(s.p[name]) for name in _LIMITS if name in s.p)
         work = operator.work(s, out) if operator.work else self._plain_work(operator, s, out)
-        self.nodes.append(Node(out, operator, tuple(operands), s.p, work))
+        self.nodes.append(OperatorNode(out, operator, tuple(operands), s.p, work))
         return len(self.nodes) - 1
 
     def _settle(self, parameters: Any, s: Setting, fixed: dict[str, Any]) -> dict[str, Any]:
@@ -161,6 +161,6 @@ class Draft:
         return Value(shape, layout, operator.law(s), operator.result or s.x.dtype, sign, marks)
 
     @staticmethod
-    def _plain_work(operator: Operator, s: Setting, out: Value) -> Work:
+    def _plain_work(operator: Operator, s: Setting, out: Value) -> OperatorCost:
         moved = s.x.bytes + out.bytes + sum(other.bytes for other in s.others)
-        return Work(moved, operator.weight * max(s.x.numel, out.numel))
+        return OperatorCost(moved, operator.weight * max(s.x.numel, out.numel))
