@@ -17,8 +17,8 @@ from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.known_verdicts import KnownVerdicts
-from bottega.bench.session import BenchFinished, BenchRequest, run_session
-from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
+from bottega.bench.session import BenchRequest, BenchFinished, run_session
+from bottega.bench.settings import BenchSettings, BenchJudgeSettings, BenchWriterSettings
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
@@ -148,9 +148,9 @@ def run(
     """With a `backbone`, that one answers in place of a script."""
     judging = BenchJudgeSettings(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    wish = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
+    request = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
 
     def client(spent: Sequence[BenchAttempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(run_session(wish, client, (said if said is not None else []).append, watch))
+    return asyncio.run(run_session(request, client, (said if said is not None else []).append, watch))

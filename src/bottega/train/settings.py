@@ -21,7 +21,7 @@ LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
 
 
-class LoraSettings(ConfigSection):
+class LoraSettings(Section):
     rank: Positive = 16
     """Rank of the adapter's matrices."""
     alpha: Positive = 32
@@ -30,7 +30,7 @@ class LoraSettings(ConfigSection):
     """Share of the adapter's inputs that is dropped in training."""
 
 
-class ModelSettings(ConfigSection):
+class ModelSettings(Section):
     name: str = "embedded"
     """`embedded`, `embedded:base` without the training that comes along, `embedded:FILE.difference`, a folder, or a hub name."""
     device: str | None = None
@@ -51,7 +51,7 @@ class ModelSettings(ConfigSection):
     """Compute activations twice instead of keeping them: less memory, a third more time."""
 
 
-class DataSettings(ConfigSection):
+class DataSettings(Section):
     longest: Positive = 2048
     """Tokens of a row, at most; longer ones are left out and counted."""
     pack_tokens: Positive = 16384
@@ -80,7 +80,7 @@ class DataSettings(ConfigSection):
         return self
 
 
-class RolloutSettings(ConfigSection):
+class RolloutSettings(Section):
     tasks: Positive = 16
     """Of a step."""
     schemes: Count = 3
@@ -119,7 +119,7 @@ class RolloutSettings(ConfigSection):
     """Where kernels are judged; none is the CPU for C++, else the model's device. A GPU of its own measures more quietly."""
 
 
-class SkillSettings(ConfigSection):
+class SkillSettings(Section):
     """The library of an RL run, and the gate that new cards must pass."""
 
     library: str = "starter"
@@ -146,7 +146,7 @@ class SkillSettings(ConfigSection):
         return self
 
 
-class RewardSettings(ConfigSection):
+class RewardSettings(Section):
     name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
     """Which reward a verdict gives."""
     cap: Annotated[float, Field(gt=0)] | None = None
@@ -165,7 +165,7 @@ class RewardSettings(ConfigSection):
     """A card's gain counts up to this factor."""
 
 
-class RoleWeights(ConfigSection):
+class RoleWeights(Section):
     write: Annotated[float, Field(ge=0)] = 1.0
     """Weight of the writer's tokens in the loss."""
     select: Annotated[float, Field(ge=0)] = 0.3
@@ -174,7 +174,7 @@ class RoleWeights(ConfigSection):
     """Weight of the summariser's."""
 
 
-class AdvantageSettings(ConfigSection):
+class AdvantageSettings(Section):
     name: Annotated[str, AfterValidator(ADVANTAGES.validate)] = "trloo"
     """How returns of a group become advantages."""
     alone: bool = False
@@ -184,7 +184,7 @@ class AdvantageSettings(ConfigSection):
     weights: RoleWeights = Field(default_factory=RoleWeights)
 
 
-class CoverageSettings(ConfigSection):
+class CoverageSettings(Section):
     on: bool = True
     """Leave out kernels that do too little of the work themselves."""
     threshold: Share = 0.3
@@ -193,7 +193,7 @@ class CoverageSettings(ConfigSection):
     """How far above the threshold all are kept; between, by chance."""
 
 
-class MismatchSettings(ConfigSection):
+class MismatchSettings(Section):
     on: bool = True
     """Leave out traces of which decoder and trainer disagree."""
     low: Annotated[float, Field(gt=0, le=1)] = 0.999
@@ -204,14 +204,14 @@ class MismatchSettings(ConfigSection):
     """A trace with one token of a smaller ratio is left out."""
 
 
-class RejectionSettings(ConfigSection):
+class RejectionSettings(Section):
     coverage: CoverageSettings = Field(default_factory=CoverageSettings)
     mismatch: MismatchSettings = Field(default_factory=MismatchSettings)
     roles: tuple[RoleName, ...] = ("write",)
     """Whose traces the mismatch rule looks at."""
 
 
-class LossSettings(ConfigSection):
+class LossSettings(Section):
     clip_low: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """The ratio to the old policy is clipped below 1 minus this."""
     clip_high: Annotated[float, Field(ge=0)] = 0.28
@@ -226,7 +226,7 @@ class LossSettings(ConfigSection):
     """Tokens that an answer counts as, where the loss is divided by answers."""
 
 
-class OptimiserSettings(ConfigSection):
+class OptimiserSettings(Section):
     lr: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     """Learning rate of AdamW."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
@@ -247,7 +247,7 @@ class OptimiserSettings(ConfigSection):
     """So many steps in a row that are no number end the run."""
 
 
-class CheckpointSettings(ConfigSection):
+class CheckpointSettings(Section):
     every: Positive = 100
     """Steps."""
     keep: Positive = 2
@@ -258,7 +258,7 @@ class CheckpointSettings(ConfigSection):
     """How the finished model is written."""
 
 
-class LogSettings(ConfigSection):
+class LogSettings(Section):
     eval_every: Positive = 100
     """Steps of SFT after which held-out rows are looked at."""
     eval_rows: Positive = 256
@@ -271,7 +271,7 @@ class LogSettings(ConfigSection):
     """End the run with a checkpoint when an alarm for collapse is raised."""
 
 
-class Ablations(ConfigSection):
+class Ablations(Section):
     skills: bool = True
     """Whether skills are offered."""
     selector: Literal["backbone", "bm25"] = "backbone"
@@ -284,7 +284,7 @@ class Ablations(ConfigSection):
     """A control that must not learn."""
 
 
-class Config(ConfigSection):
+class Config(Section):
     model: ModelSettings = Field(default_factory=ModelSettings)
     data: DataSettings = Field(default_factory=DataSettings)
     rollout: RolloutSettings = Field(default_factory=RolloutSettings)
