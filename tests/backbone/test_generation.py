@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bottega.backbone.generation import Generation, generation_of
+from bottega.backbone.generation import ActiveGeneration, generation_of
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.tokens import TokenRequest
 from bottega.core.errors import BackboneError, UsageError
@@ -17,8 +17,8 @@ def decode(ids: Sequence[int]) -> str:
     return "".join(WORDS[i] for i in ids)
 
 
-def new(limit: int = 100, stop: tuple[str, ...] = ()) -> Generation:
-    return Generation((1,), limit, 1.0, 1.0, 0, stop)
+def new(limit: int = 100, stop: tuple[str, ...] = ()) -> ActiveGeneration:
+    return ActiveGeneration((1,), limit, 1.0, 1.0, 0, stop)
 
 
 def test_an_end_token_ends_and_is_kept() -> None:

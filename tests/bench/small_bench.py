@@ -17,8 +17,8 @@ from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.known_verdicts import KnownVerdicts
-from bottega.bench.session import BenchRequest, BenchFinished, run_session
-from bottega.bench.settings import BenchSettings, BenchJudgeSettings, BenchWriterSettings
+from bottega.bench.session import BenchFinished, BenchRequest, run_session
+from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError

@@ -23,8 +23,8 @@ from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import BenchAttempt
-from bottega.bench.session import STARTER, BenchRequest, BenchFinished, next_folder, run_session
-from bottega.bench.settings import BenchSettings, BenchJudgeSettings, BenchWriterSettings
+from bottega.bench.session import STARTER, BenchFinished, BenchRequest, next_folder, run_session
+from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.pages import PAGE, Held
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)
@@ -56,7 +56,7 @@ class DecodeBatch:
             "cursor": self.cursor,
         }
 
-    def put(self, rows: Sequence[int], generations: Sequence[Generation], held: Sequence[Held]) -> None:
+    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[Held]) -> None:
         """New generations, as they are before their first draw."""
         at = self.upload(np.array(rows))
         whole = [(generation.prompt[-1], len(generation.prompt) - 1, 1, generation.limit) for generation in generations]

@@ -14,7 +14,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from bottega.backbone.generation import Decode, Generation
+from bottega.backbone.generation import ActiveGeneration, Decode
 from bottega.backbone.runner import ModelRunner, Sampled, StepWindow
 from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
@@ -67,10 +67,10 @@ class Engine:
         self._changed = (
             threading.Condition()
         )  # reentrant: a backbone that is thrown away closes its engine wherever that happens
-        self._waiting: deque[Generation] = deque()
+        self._waiting: deque[ActiveGeneration] = deque()
         self._actions: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._closing = False
-        self._running: dict[Generation, None] = {}  # in the order in which they came
+        self._running: dict[ActiveGeneration, None] = {}  # in the order in which they came
         self._windows: deque[StepWindow] = deque()
         self._lock: DeviceLock | None = None
         self._acquired = False
@@ -82,14 +82,14 @@ class Engine:
 
     # called from any thread
 
-    def submit(self, generations: Sequence[Generation]) -> None:
+    def submit(self, generations: Sequence[ActiveGeneration]) -> None:
         with self._changed:
             if self._closing:
                 raise BackboneError("the backbone is closed")
             self._waiting.extend(generations)
             self._changed.notify()
 
-    def cancel(self, generations: Sequence[Generation]) -> None:
+    def cancel(self, generations: Sequence[ActiveGeneration]) -> None:
         """Their slots are free after the window that is under way."""
         for generation in generations:
             generation.cancelled = True
@@ -232,7 +232,7 @@ class Engine:
 
     def _admit(self) -> None:
         """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
-        taken: list[Generation] = []
+        taken: list[ActiveGeneration] = []
         if self._waiting:
             lengths = [generation.length for generation in (*self._waiting.copy(), *self._running)]
             expected = self._lock.expected() if self._lock is not None else 0
@@ -267,13 +267,13 @@ class Engine:
         if reason is not None:
             self._finish(generation, reason)
 
-    def _finish(self, generation: Generation, reason: StopReason) -> None:
+    def _finish(self, generation: ActiveGeneration, reason: StopReason) -> None:
         del self._running[generation]
         self.runner.drop(generation)
         self._resolve(generation, reason)
 
     @staticmethod
-    def _resolve(generation: Generation, reason: StopReason) -> None:
+    def _resolve(generation: ActiveGeneration, reason: StopReason) -> None:
         with suppress(InvalidStateError):  # the asker cancelled it in this moment
             generation.future.set_result(generation.completion(reason))
 

@@ -19,7 +19,7 @@ _TOKENS_PER_LETTER = 4
 
 
 @dataclass(eq=False)
-class Generation:
+class ActiveGeneration:
     prompt: tuple[int, ...]
     limit: int
     """How many tokens it may draw."""
@@ -84,7 +84,7 @@ class Generation:
         return TokenCompletion(tuple(self.ids), tuple(self.logprobs), reason, self.version)
 
 
-def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> Generation:
+def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> ActiveGeneration:
     """What a request asks for, checked against what the model and the cache can hold."""
     sampling, prompt = request.sampling, request.prompt_ids
     _check(sampling)
@@ -103,7 +103,9 @@ def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary
             "lower max_tokens, or give the backbone more cache_tokens"
         )
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed & (2**63 - 1)
-    return Generation(prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop))
+    return ActiveGeneration(
+        prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop)
+    )
 
 
 def _check(sampling: Sampling) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.weights import Weights
 
 _GRAIN = 128
@@ -23,7 +23,7 @@ class PaddedCache:
         self._weights = weights
         self._slots = slots
         self._capacity = capacity
-        self.generations: list[Generation | None] = []
+        self.generations: list[ActiveGeneration | None] = []
         """Who has which row."""
         self._layers: list[Tensor] = []
         """[rows, keys and values, kv_heads, width, head]."""
@@ -35,10 +35,10 @@ class PaddedCache:
     def __getitem__(self, number: int) -> Tensor:
         return self._layers[number]
 
-    def row(self, generation: Generation) -> int:
+    def row(self, generation: ActiveGeneration) -> int:
         return self.generations.index(generation)
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         held = [each for each in self.generations if each is not None]
         width = -(-max([generation.length, *(each.length for each in held)]) // _GRAIN) * _GRAIN
         if len(held) == self._slots or (held and (len(held) + 1) * width > self._capacity):
@@ -53,7 +53,7 @@ class PaddedCache:
             self._lengthen()
         return True
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         self.generations[self.row(generation)] = None
         if not any(self.generations):
             self.clear()

@@ -13,7 +13,7 @@ import torch
 
 from bottega.backbone.batch import DecodeBatch
 from bottega.backbone.decoder import PagedDecoder
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import free_memory, release_unused
 from bottega.backbone.pack import SIZES, PrefillSpan, packs
 from bottega.backbone.pages import PAGE, Held, Pages
@@ -49,8 +49,8 @@ class PagedRunner:
         self._batch = DecodeBatch(slots, context, STEPS + 1, ends, self._device)
         self._decoder = PagedDecoder(weights, self._batch, graphs)
         self._small = torch.cuda.mem_get_info(self._device)[1] // SMALL if self._device.type == "cuda" else 0
-        self._generations: list[Generation | None] = [None] * slots
-        self._held: dict[Generation, tuple[int, Held]] = {}
+        self._generations: list[ActiveGeneration | None] = [None] * slots
+        self._held: dict[ActiveGeneration, tuple[int, Held]] = {}
         self._left: list[int] = []
         """Rows whose generations have gone, of which the device does not know yet."""
         self._entries = 0
@@ -117,7 +117,7 @@ class PagedRunner:
         release_unused(self._device)
         return (free_memory(str(self._device)) or 0) // 2 // self._page_bytes
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         if len(self._held) == self.slots:
             return False
         held = self._pages.take(generation.prompt, generation.length)
@@ -133,7 +133,7 @@ class PagedRunner:
         self._held[generation] = (row, held)
         return True
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         row, held = self._held.pop(generation)
         self._generations[row] = None
         self._left.append(row)
@@ -162,7 +162,7 @@ class PagedRunner:
         self.reserve([self.capacity])  # graphs hold for the pages that there are
         self._decoder.warm_up(sorted({self._bucket(size) for size in BUCKETS}), SIZES)
 
-    def prefill(self, generations: Sequence[Generation]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         self._put_to_sleep()
         places = [self._held[generation] for generation in generations]
         self._batch.put([row for row, _ in places], generations, [held for _, held in places])
@@ -218,7 +218,7 @@ class PagedWindow:
 
     draws = STEPS
 
-    def __init__(self, batch: DecodeBatch, generations: list[Generation | None], entries: int) -> None:
+    def __init__(self, batch: DecodeBatch, generations: list[ActiveGeneration | None], entries: int) -> None:
         self._generations = generations
         self._event = None
         both = (batch.ring_tokens[:entries], batch.ring_logprobs[:entries])

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
 from bottega.backbone.padded_cache import PaddedCache
 from bottega.backbone.runner import FinishedWindow, Sampled
 from bottega.backbone.sampler import sample
-from bottega.backbone.weights import Layer, Weights
+from bottega.backbone.weights import LayerTensors, Weights
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
 """(layer, queries [T, heads, head], keys and values [T, 2, kv_heads, head]) to [T, heads * head]."""
@@ -38,7 +38,7 @@ class PlainRunner:
         self.slots = slots
         self.capacity = capacity
         self._cache = PaddedCache(weights, slots, capacity)
-        self._stale: set[Generation] = set()
+        self._stale: set[ActiveGeneration] = set()
         """Their rows hold what older weights made of the prompt."""
         self._first: list[Sampled] = []
 
@@ -60,10 +60,10 @@ class PlainRunner:
         """The cache went with the last generation."""
         release_unused(self.weights.device)
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         return self._cache.take(generation)
 
-    def prefill(self, generations: Sequence[Generation]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         read = [
             each for each in self._cache.generations if each is not None and each not in generations and each not in self._stale
         ]
@@ -79,7 +79,7 @@ class PlainRunner:
         generations = [generation for generation in self._cache.generations if generation is not None]
         return FinishedWindow(self._draw(generations, self._step(generations)))
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         self._cache.drop(generation)
         self._stale.discard(generation)
         self._first = [sampled for sampled in self._first if sampled.generation is not generation]
@@ -96,7 +96,7 @@ class PlainRunner:
         self._stale.clear()
         self._first.clear()
 
-    def _read(self, generation: Generation, others: Sequence[Generation]) -> Tensor:
+    def _read(self, generation: ActiveGeneration, others: Sequence[ActiveGeneration]) -> Tensor:
         """The logits after a prompt, [1, vocabulary]."""
         cache, row, count = self._cache, self._cache.row(generation), len(generation.prompt)
         source, shared = _longest_prefix(generation.prompt, others)
@@ -119,7 +119,7 @@ class PlainRunner:
         hidden = self._forward(torch.tensor(generation.prompt[shared:], device=device), slice(shared, count), attend)
         return self._logits(hidden[-1:])
 
-    def _step(self, generations: Sequence[Generation]) -> Tensor:
+    def _step(self, generations: Sequence[ActiveGeneration]) -> Tensor:
         """The logits after each generation's last token, [generations, vocabulary]. Generation i has row i."""
         cache, shape, device = self._cache, self.weights.shape, self.weights.device
         lengths = [len(generation.prompt) + len(generation.ids) for generation in generations]
@@ -162,7 +162,7 @@ class PlainRunner:
             hidden = hidden + F.linear(F.silu(gate) * up, layer.down, layer.down_bias)
         return hidden
 
-    def _head_norms(self, layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    def _head_norms(self, layer: LayerTensors, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         if layer.query_norm is None or layer.key_norm is None:
             return queries, keys
         width, epsilon = (self.weights.shape.head,), self.weights.shape.epsilon
@@ -173,7 +173,7 @@ class PlainRunner:
         return F.linear(normed, self.weights.head)
 
     @staticmethod
-    def _draw(generations: Sequence[Generation], logits: Tensor) -> list[Sampled]:
+    def _draw(generations: Sequence[ActiveGeneration], logits: Tensor) -> list[Sampled]:
         ids, logprobs = sample(
             logits,
             [generation.temperature for generation in generations],
@@ -189,7 +189,7 @@ def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
 
 
-def _longest_prefix(prompt: tuple[int, ...], others: Sequence[Generation]) -> tuple[Generation | None, int]:
+def _longest_prefix(prompt: tuple[int, ...], others: Sequence[ActiveGeneration]) -> tuple[ActiveGeneration | None, int]:
     """Whose prompt begins most alike, and for how long. The last token is never shared: its logits are wanted."""
     best, length = None, 0
     for other in others:

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 
 
 @dataclass(frozen=True)
 class Sampled:
-    generation: Generation
+    generation: ActiveGeneration
     ids: list[int]
     logprobs: list[float]
 
@@ -82,17 +82,17 @@ class ModelRunner(Protocol):
         """No generation is left: give the cache's memory back to the device until a generation comes again."""
         ...
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         """Give it a place in the batch and in the cache, or say that there is none now."""
         ...
 
-    def prefill(self, generations: Sequence[Generation]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         """Read the prompts of generations that were taken, and draw their first tokens into the next window."""
         ...
 
     def launch(self) -> StepWindow: ...
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         """It is over: its place is free. What is still under way for it will not be looked at."""
         ...
 

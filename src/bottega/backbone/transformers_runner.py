@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Generation
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
 from bottega.backbone.runner import FinishedWindow, Sampled
 from bottega.backbone.sampler import sample
@@ -32,7 +32,7 @@ class TransformersRunner:
         self._padding = padding
         self._device = next(model.parameters()).device
         self._running = False
-        self._cohort: list[Generation | None] = []
+        self._cohort: list[ActiveGeneration | None] = []
         self._mask = torch.empty(0)
         self._cache: Any = None
         self._first: list[Sampled] = []
@@ -57,7 +57,7 @@ class TransformersRunner:
         """The cache went with the last generation of its cohort."""
         release_unused(self._device)
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         widest = max([each.length for each in self._cohort if each], default=0)
         if self._running or len(self._cohort) == self.slots:
             return False
@@ -66,7 +66,7 @@ class TransformersRunner:
         self._cohort.append(generation)
         return True
 
-    def prefill(self, generations: Sequence[Generation]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         from transformers import DynamicCache
 
         width = max(len(generation.prompt) for generation in generations)
@@ -89,7 +89,7 @@ class TransformersRunner:
         positions = self._mask.sum(-1, keepdim=True) - 1
         return FinishedWindow(self._sampled(self._forward(torch.tensor(ids, device=self._device)[:, None], positions)))
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         self._cohort = [None if each is generation else each for each in self._cohort]
         self._first = [sampled for sampled in self._first if sampled.generation is not generation]
         if not any(self._cohort):

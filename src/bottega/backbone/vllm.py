@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.engine import DeviceLock, Engine
-from bottega.backbone.generation import Generation, generation_of
+from bottega.backbone.generation import ActiveGeneration, generation_of
 from bottega.backbone.loading import end_ids, place_of
 from bottega.backbone.runner import FinishedWindow, Sampled
 from bottega.backbone.teacher import Row
@@ -171,7 +171,7 @@ class VllmRunner:
         self.failure = "it was closed while it started"
         """Why it could not be opened."""
         self._open, self._ends = open_llm, list(ends)
-        self._names: dict[str, Generation] = {}
+        self._names: dict[str, ActiveGeneration] = {}
         self._count = 0
         self._kept: list[Sampled] = []
         """What was sampled while something else was waited for."""
@@ -203,13 +203,13 @@ class VllmRunner:
     def hand_back(self) -> None:
         """The same."""
 
-    def take(self, generation: Generation) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         if len(self._names) >= self.slots:
             return False
         self._names[self._name()] = generation
         return True
 
-    def prefill(self, generations: Sequence[Generation]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         new = set(map(id, generations))
         for name, each in self._names.items():
             if id(each) in new:
@@ -219,7 +219,7 @@ class VllmRunner:
         sampled, self._kept = [*self._kept, *self._step({})], []
         return FinishedWindow(sampled, draws=0)
 
-    def drop(self, generation: Generation) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         name = next((name for name, each in self._names.items() if each is generation), None)
         if name is not None:
             del self._names[name]
@@ -275,7 +275,7 @@ class VllmRunner:
                 sampled.append(Sampled(self._names[output.request_id], ids, _first_of_each(positions, 0, ids)))
         return sampled
 
-    def _parameters(self, generation: Generation) -> Any:
+    def _parameters(self, generation: ActiveGeneration) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 

@@ -26,13 +26,13 @@ WINNERS = 3
 """How many winning kernels of each task are judged again."""
 
 
-class RunAttempt(Protocol):
+class AttemptFunction(Protocol):
     def __call__(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         """Write one kernel with these skills in the prompt and judge it. The same seed draws alike with and without the card."""
         ...
 
 
-class ConfirmAttempt(Protocol):
+class ConfirmFunction(Protocol):
     def __call__(self, task: Task, verdict: Verdict) -> Verdict:
         """Judge the kernel behind a verdict again, in fresh processes."""
         ...
@@ -82,8 +82,8 @@ class Proof:
 def prove(
     library: Library,
     proof: Proof,
-    attempt: RunAttempt,
-    confirm: ConfirmAttempt,
+    attempt: AttemptFunction,
+    confirm: ConfirmFunction,
     *,
     run: Run = map,
     progress: Callable[[Decision], None] | None = None,

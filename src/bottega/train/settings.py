@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
 from bottega.languages import LANGUAGES
 from bottega.train.advantages import ADVANTAGES

@@ -7,7 +7,7 @@ from typing import Any
 
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Form, Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value
 
 ALONE = roles("alone")
@@ -31,23 +31,23 @@ def _sequence(draw: Draw) -> Shape:
     )
 
 
-def _weighted(s: Setting) -> Table:
+def _weighted(s: OperatorUse) -> Table:
     keys = s.shape[-2]
     result: Table = s.table[::-1] * min(1.0, 2.0 * keys**-0.5)
     return result
 
 
-def _work(s: Setting, out: Value) -> OperatorCost:
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
     scores = s.x.numel // s.shape[-1] * s.shape[-2]
     return OperatorCost(4.0 * s.x.bytes + 16.0 * scores, 4.0 * scores * s.shape[-1], "matmul", 3)
 
 
-def _written_out(s: Setting, out: Value) -> OperatorCost:
+def _written_out(s: OperatorUse, out: Value) -> OperatorCost:
     scores = s.x.numel // s.shape[-1] * s.shape[-2]
     return OperatorCost(4.0 * s.x.bytes + 40.0 * scores, 4.0 * scores * s.shape[-1] + 60.0 * scores, "matmul", 5)
 
 
-def _same(s: Setting) -> Shape:
+def _same(s: OperatorUse) -> Shape:
     return s.shape
 
 
@@ -79,7 +79,7 @@ def attention(
     )
 
 
-def _projected(s: Setting, out: Value) -> OperatorCost:
+def _projected(s: OperatorUse, out: Value) -> OperatorCost:
     width, length = s.shape[-1], s.shape[-2]
     tokens = s.x.numel // width
     return OperatorCost(12.0 * s.x.bytes, 8.0 * tokens * width * width + 4.0 * tokens * length * width, "matmul", 10)

@@ -9,11 +9,11 @@ import numpy as np
 
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged
 
 ALONE = roles("alone")
-Fit = Callable[[Setting], Shape | None]
+Fit = Callable[[OperatorUse], Shape | None]
 
 
 def move(
@@ -47,15 +47,15 @@ def _tokens(draw: Draw) -> Shape:
     return (draw.named("batch_size", draw.batch), draw.size("seq_len", 32, 512))
 
 
-def _lookup(s: Setting) -> Table:
+def _lookup(s: OperatorUse) -> Table:
     return np.array([[s.draw.rng.gauss(0, 1) for _ in range(s.table.shape[1])] for _ in range(s.table.shape[0])])
 
 
-def _table_work(s: Setting, out: Value) -> OperatorCost:
+def _table_work(s: OperatorUse, out: Value) -> OperatorCost:
     return OperatorCost(s.x.bytes + 2 * out.bytes, out.numel)
 
 
-def _scattered(s: Setting, out: Value) -> OperatorCost:
+def _scattered(s: OperatorUse, out: Value) -> OperatorCost:
     return OperatorCost(4.0 * out.bytes + s.others[0].bytes, 4.0 * out.numel, launches=2)
 
 

@@ -7,27 +7,27 @@ from typing import Any
 
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw, rounded
-from bottega.tasks.synth.operator import Form, Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed, product
 
 ALONE = roles("alone")
 HEAD = roles("alone head")
 
 
-def _gemm(depth: Callable[[Setting], float], launches: int = 1) -> Callable[[Setting, Value], OperatorCost]:
-    def work(s: Setting, out: Value) -> OperatorCost:
+def _gemm(depth: Callable[[OperatorUse], float], launches: int = 1) -> Callable[[OperatorUse, Value], OperatorCost]:
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
         moved = s.x.bytes + out.bytes + sum(other.bytes for other in s.others)
         return OperatorCost(moved, 2.0 * out.numel * depth(s), "matmul", launches)
 
     return work
 
 
-def _layer(s: Setting, out: Value) -> OperatorCost:
+def _layer(s: OperatorUse, out: Value) -> OperatorCost:
     width = s.shape[-1]
     return OperatorCost(s.x.bytes + out.bytes + width * out.shape[-1] * BYTES[s.x.dtype], 2.0 * out.numel * width, "matmul")
 
 
-def _wide(name: str, low: int = 32, high: int = 1024) -> Callable[[Setting], int]:
+def _wide(name: str, low: int = 32, high: int = 1024) -> Callable[[OperatorUse], int]:
     return lambda s: s.draw.size(name, low, high * s.draw.shrink * s.draw.target.sizes**1.5)
 
 
@@ -58,8 +58,8 @@ def matmul(
     text: str,
     words: str,
     other: Operand,
-    shape: Callable[[Setting], Shape | None],
-    depth: Callable[[Setting], float],
+    shape: Callable[[OperatorUse], Shape | None],
+    depth: Callable[[OperatorUse], float],
     first: Callable[[Draw], Shape],
     layout: str = "rows",
     **more: Any,
@@ -82,11 +82,11 @@ def matmul(
     )
 
 
-def _inner(s: Setting) -> int:
+def _inner(s: OperatorUse) -> int:
     return s.shape[-1]
 
 
-def _n(s: Setting) -> int:
+def _n(s: OperatorUse) -> int:
     return s.draw.size("n", 48, 768 * s.draw.target.sizes**1.5 * s.draw.shrink)
 
 

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from bottega.tasks.synth.costs import OperatorCost
-from bottega.tasks.synth.operator import Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged
 
 LAYOUTS = ("rows", "matrix", "sequence", "ncl")
 
 
-def _axis(s: Setting) -> int:
+def _axis(s: OperatorUse) -> int:
     if s.x.layout in ("rows", "matrix"):
         return s.draw.pick((1, 1, -1))
     return s.draw.pick((1, 2, -1))
 
 
-def _running(s: Setting) -> Table:
+def _running(s: OperatorUse) -> Table:
     return averaged(s.table, max(2, s.shape[s.p.get("dim", -1)] // 2), s.draw.rng, total=True)
 
 
@@ -40,12 +40,12 @@ def scan(name: str, text: str, words: str, law: Any = _running, **more: Any) -> 
     )
 
 
-def _loop(s: Setting, out: Value) -> OperatorCost:
+def _loop(s: OperatorUse, out: Value) -> OperatorCost:
     steps = s.shape[1]
     return OperatorCost(4.0 * s.x.bytes + steps * 20_000, 6.0 * s.x.numel, launches=4 * steps)
 
 
-def _short(s: Setting) -> Shape | None:
+def _short(s: OperatorUse) -> Shape | None:
     return s.shape if 8 <= s.shape[1] <= 96 else None
 
 

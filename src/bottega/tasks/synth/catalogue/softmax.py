@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from bottega.tasks.synth.costs import OperatorCost
-from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Table, Value
 
 LAYOUTS = ("rows", "matrix", "sequence", "nchw", "heads")
 SHARES = frozenset({"shares"})
 
 
-def axis(s: Setting) -> int:
+def axis(s: OperatorUse) -> int:
     if s.x.layout in ("rows", "matrix"):
         return s.draw.pick((1, -1, -1))
     if s.x.layout == "nchw":
@@ -20,7 +20,7 @@ def axis(s: Setting) -> int:
     return s.draw.pick((-1, -1, -1, 1, s.rank - 1))
 
 
-def _shares(s: Setting) -> Table:
+def _shares(s: OperatorUse) -> Table:
     table = s.table / s.p.get("temperature", 1.0)
     exponent = np.exp(table - table.max(axis=1, keepdims=True))
     over = s.shape[s.p["dim"]]
@@ -28,20 +28,20 @@ def _shares(s: Setting) -> Table:
     return result
 
 
-def _log_shares(s: Setting) -> Table:
+def _log_shares(s: OperatorUse) -> Table:
     result: Table = np.log(_shares(s).clip(1e-30))
     return result
 
 
-def _work(s: Setting, out: Value) -> OperatorCost:
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
     return OperatorCost(s.x.bytes + out.bytes, 9.0 * s.x.numel)
 
 
-def _fits(s: Setting) -> tuple[int, ...] | None:
+def _fits(s: OperatorUse) -> tuple[int, ...] | None:
     return s.shape if 4 <= s.shape[s.p["dim"]] <= 1800 else None
 
 
-def _fits_any(s: Setting) -> tuple[int, ...] | None:
+def _fits_any(s: OperatorUse) -> tuple[int, ...] | None:
     return s.shape if s.shape[s.p["dim"]] >= 4 else None
 
 
