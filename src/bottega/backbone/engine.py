@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from bottega.backbone.generation import ActiveGeneration, Decode
-from bottega.backbone.runner import ModelRunner, Sampled, StepWindow
+from bottega.backbone.runner import BatchRunner, Sampled, StepWindow
 from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
@@ -59,7 +59,7 @@ class DeviceLock(Protocol):
 
 
 class Engine:
-    def __init__(self, runner: ModelRunner, ends: Collection[int], decode: Decode) -> None:
+    def __init__(self, runner: BatchRunner, ends: Collection[int], decode: Decode) -> None:
         self.runner = runner
         self.version = 0
         self._ends = frozenset(ends)

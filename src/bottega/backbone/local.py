@@ -16,7 +16,7 @@ from bottega.backbone.generation import generation_of
 from bottega.backbone.loading import EMBEDDED, LoadedModel, free_memory, load
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.plain_runner import PlainRunner
-from bottega.backbone.runner import MemoryClaim, ModelRunner
+from bottega.backbone.runner import BatchRunner, MemoryClaim
 from bottega.backbone.teacher import Row, teacher_forced
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.transformers_runner import TransformersRunner
@@ -177,7 +177,7 @@ class LocalBackbone:
 
 def _runner(
     loaded: LoadedModel, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool
-) -> ModelRunner:
+) -> BatchRunner:
     model, tokenizer = loaded.model, loaded.tokenizer
     device = next(model.parameters()).device
     slots = slots or SLOTS[device.type]

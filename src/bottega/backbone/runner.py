@@ -52,7 +52,7 @@ class MemoryClaim(Protocol):
         ...
 
 
-class ModelRunner(Protocol):
+class BatchRunner(Protocol):
     kind: str
     """For people: which of the three it is."""
     slots: int
