@@ -8,15 +8,15 @@ from bottega.app.bench_figures import NONE, share, span, speed
 from bottega.app.display import clock
 from bottega.app.report_page import ReportTable
 from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import Summary
+from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import Cell, equal_budgets
-from bottega.bench.sheet import Sheet, task_ending
+from bottega.bench.sheet import BenchSheet, task_ending
 from bottega.bench.spending import Amount
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
 
 
-def more_kernels(found: Summary) -> list[ReportTable]:
+def more_kernels(found: BenchSummary) -> list[ReportTable]:
     """What turns and samples bring; where a run has more than one of both, at equal budgets."""
     every, tables = found.every, []
     if found.turns > 1:
@@ -43,7 +43,7 @@ def more_kernels(found: Summary) -> list[ReportTable]:
     return tables
 
 
-def passes(found: Summary) -> list[ReportTable]:
+def passes(found: BenchSummary) -> list[ReportTable]:
     every = found.every
     if found.samples < 2:
         return []
@@ -54,7 +54,7 @@ def passes(found: Summary) -> list[ReportTable]:
     return [ReportTable("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
 
 
-def in_families(found: Summary) -> list[ReportTable]:
+def in_families(found: BenchSummary) -> list[ReportTable]:
     rows = [
         (each.name, str(each.tasks), share(each.correct), share(each.fast), share(each.sure), speed(each.speedup))
         for each in found.families
@@ -64,7 +64,7 @@ def in_families(found: Summary) -> list[ReportTable]:
     )
 
 
-def used_cards(found: Summary) -> list[ReportTable]:
+def used_cards(found: BenchSummary) -> list[ReportTable]:
     if not found.uplifts:
         return []
     rows = [
@@ -78,7 +78,7 @@ def used_cards(found: Summary) -> list[ReportTable]:
     return [ReportTable("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
 
 
-def spent(found: Summary) -> ReportTable:
+def spent(found: BenchSummary) -> ReportTable:
     spending = found.every.spending
     rows = [
         _amount("prompt tokens", spending.prompt_tokens, "{:,.0f}"),
@@ -89,7 +89,7 @@ def spent(found: Summary) -> ReportTable:
     return ReportTable("What it took", ("", "mean of a task", "median of a task", "in all"), rows)
 
 
-def unfair(run: BenchRun, found: Summary) -> list[ReportTable]:
+def unfair(run: BenchRun, found: BenchSummary) -> list[ReportTable]:
     """Tasks that are told apart: unfit ones, and ones with trouble."""
     names = {task.id: task.name or task.id for task in run.tasks}
     tables = []
@@ -106,7 +106,7 @@ def unfair(run: BenchRun, found: Summary) -> list[ReportTable]:
     return tables
 
 
-def by_task(run: BenchRun, sheets: dict[str, Sheet]) -> ReportTable:
+def by_task(run: BenchRun, sheets: dict[str, BenchSheet]) -> ReportTable:
     spans = {name: sheet.surest() for name, sheet in sheets.items()}
     first = next(iter(sheets))
     sheet = sheets[first]

@@ -22,8 +22,8 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
+from bottega.skills.default_library import open_library
 from bottega.skills.gate import Decision, Rules
-from bottega.skills.home import open_library
 from bottega.skills.library import Library
 from bottega.skills.proving import Proof, prove
 from bottega.tasks.load import load_task
