@@ -4,7 +4,7 @@ Takes the folder of a finished `bottega bench` run, judges its `ambiguous` kerne
 with nothing else on the device, and prints the share; the aim is below 1 %. What the run called `faster` counts as faster alone;
 `--faster N` judges so many of those again too, to see that it is so.
 
-    bottega bench large_tasks --backbone embedded --device cuda --quick --out run
+    bottega bench large_tasks --backbone embedded --device cuda quick=true --out run
     PYTHONPATH=src python3 benchmarks/shared_device.py run --device cuda --faster 20
 """
 

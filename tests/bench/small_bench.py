@@ -17,7 +17,7 @@ from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
 from bottega.bench.attempt import Attempt
 from bottega.bench.known import Known
-from bottega.bench.session import Finished, Wish, sit
+from bottega.bench.session import BenchRequest, Finished, run_session
 from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
@@ -148,9 +148,9 @@ def run(
     """With a `backbone`, that one answers in place of a script."""
     judging = Judging(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    wish = Wish(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
+    request = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
 
     def client(spent: Sequence[Attempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(sit(wish, client, (said if said is not None else []).append, watch))
+    return asyncio.run(run_session(request, client, (said if said is not None else []).append, watch))

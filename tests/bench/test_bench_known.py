@@ -1,4 +1,4 @@
-"""The same text on the same task is judged once: over samples, devices and sittings of a run, and over runs that were judged alike.
+"""The same text on the same task is judged once: over samples, devices and sessions of a run, and over runs that were judged alike.
 
 Judges are fakes here (see `small_bench.py`); the real one gives a verdict for a repeated text in test_bench_judged.py.
 """
@@ -133,7 +133,7 @@ def test_that_a_task_could_not_be_judged_is_not_taken_over(tmp_path: Path, tasks
 def test_a_run_that_was_judged_otherwise_is_refused(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), *(FakeJudge() for _ in range(3)))
     run(tmp_path / "base", tasks, writing(), FAST)
-    told = r"base: was judged otherwise: quick false then, true now; timeout 120.0 then, 9.0 now\. .*leave out --known"
+    told = r"base: was judged otherwise: quick false then, true now; timeout 120.0 then, 9.0 now\. .*leave out known="
     with pytest.raises(UsageError, match=told):
         judging = {"quick": True, "timeout": 9.0}
         run(tmp_path / "arm", tasks, writing(), FAST, known=[tmp_path / "base"], judging=judging)

@@ -141,7 +141,7 @@ def test_a_task_that_does_not_run_counts_as_before_with_what_its_answers_took(tm
 
 
 def test_answers_that_were_drawn_and_not_judged_are_not_asked_for_again(tmp_path: Path, monkeypatch: Any) -> None:
-    """A run that is ended in its first phase of judging: the next sitting has only verdicts to do."""
+    """A run that is ended in its first phase of judging: the next session has only verdicts to do."""
     tasks = task_folder(tmp_path)
 
     class Hangs(FakeJudge):

@@ -1,4 +1,4 @@
-"""A run's control flow where things go wrong: devices that vanish, judges that fail, models that are silent, budgets, second sittings.
+"""A run's control flow where things go wrong: devices that vanish, judges that fail, models that are silent, budgets, second sessions.
 
 Judges are fakes here (see `small_bench.py`); the same paths run with the real judge in test_bench_command.py.
 """
@@ -125,7 +125,7 @@ def test_a_kernel_that_the_judge_fails_on_costs_no_other(tmp_path: Path, tasks: 
     assert len(finished.run.attempts) == 2 and not finished.whole
 
 
-def test_the_same_text_is_a_sample_each_and_judged_once_over_sittings(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
+def test_the_same_text_is_a_sample_each_and_judged_once_over_sessions(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     text = kernel(1.7)
     folder = candidates(tmp_path, {"1_Relu.0.py": text, "1_Relu.1.py": text, "2_Double.1.py": text})
     judged_by(monkeypatch, judge := FakeJudge(), again := FakeJudge(), FakeJudge())
@@ -147,7 +147,7 @@ def test_a_spent_budget_ends_the_run_and_more_goes_on(tmp_path: Path, tasks: Pat
     assert all("is spent" in task.trouble for task in finished.run.tasks)
     finished = run(tmp_path / "run", tasks, writing(generations=2), FAST)
     assert finished.whole and len(finished.run.attempts) == 6
-    assert len(judge.judged) == 2, "what the first sitting judged is taken from that sample's log"
+    assert len(judge.judged) == 2, "what the first session judged is taken from that sample's log"
 
 
 def test_a_silent_model_ends_the_run(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:

@@ -244,7 +244,7 @@ def test_a_result_from_before_authors_were_told_is_still_whole(tmp_path: Path) -
     assert not read_result(tmp_path).intact
 
 
-def test_a_sitting_without_a_finding_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_session_without_a_finding_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
     delivered(tmp_path)
     result = delivered(tmp_path, found=False)
     assert result.outcome == "none" and not (tmp_path / "optimized.py").exists() and not (tmp_path / "verdict.json").exists()
@@ -293,7 +293,7 @@ def test_claims_are_compared_by_machine_and_by_their_intervals(tmp_path: Path) -
     delivered(tmp_path)
     opened = open_result(tmp_path)
     assert compared(opened, verdict(3.1), "cpu").holds
-    assert compared(opened, verdict(2.3), "cpu").holds, "sittings differ"
+    assert compared(opened, verdict(2.3), "cpu").holds, "sessions differ"
     less = compared(opened, verdict(1.5), "cpu")
     assert not less.holds and "surely less than 3.00× (2.70 to 3.30) was claimed" in less.words
     elsewhere = replace(verdict(1.5), fingerprint={**PRINTS, "cpu": "Another CPU"})

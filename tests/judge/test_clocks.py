@@ -272,7 +272,7 @@ def test_preempted_calls_do_not_make_a_kernel_faster() -> None:
     assert wrong <= 1
 
 
-def test_tiny_differences_are_below_what_the_referee_can_see() -> None:
+def test_tiny_differences_are_below_what_the_controller_can_see() -> None:
     """Microseconds of overhead more on one runner are no forgery."""
     timing = combine(rounds(0.05, 0.05, beside_ms=0.03, overhead_ms=0.1), 0.02)
     assert timing.forged == ""

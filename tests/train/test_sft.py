@@ -227,7 +227,7 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
 
     data, settings = school
     out = tmp_path / "run"
-    done = CliRunner().invoke(app, ["--data", str(data), "--out", str(out), "--set", "data.steps=2", *settings])
+    done = CliRunner().invoke(app, ["--data", str(data), "--out", str(out), "data.steps=2", *settings])
     assert done.exit_code == 0, done.output
     assert "2 steps" in done.output
     assert (out / "model" / "config.json").exists()

@@ -23,7 +23,7 @@ from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import Attempt
-from bottega.bench.session import STARTER, Finished, Wish, next_folder, sit
+from bottega.bench.session import STARTER, BenchRequest, Finished, next_folder, run_session
 from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
@@ -114,13 +114,13 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     caps = BudgetCaps(tokens=settings.tokens, money=settings.money)
     command = shlex.join(["bottega", *sys.argv[1:]])
     folder = settings.out if settings.out is not None else next_folder(Path())
-    request = Wish(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
+    request = BenchRequest(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
     display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
 
     def client(spent: Sequence[Attempt]) -> Client:
         return _client(settings, prices, spent)
 
-    finished = asyncio.run(_interruptible(sit(request, client, display.say, display.hear), display))
+    finished = asyncio.run(_interruptible(run_session(request, client, display.say, display.hear), display))
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)

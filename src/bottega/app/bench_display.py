@@ -48,7 +48,7 @@ class BenchProgress:
         self.begun: Begun | None = None
         self.since = time.monotonic()
         self.kept = 0
-        """Samples of this sitting."""
+        """Samples of this session."""
         self.outcomes: Counter[str] = Counter()
         self.tokens = 0
         self.money = 0.0

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Candidate
-from bottega.core.errors import UsageError
+from bottega.core.errors import TaskError, UsageError
 from bottega.core.foreign_text import one_line, printable
 from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome, Verdict
@@ -59,13 +59,22 @@ def judge_command(
 ) -> None:
     """Judge a candidate: is it right, is it faster, is it honest?
 
+        bottega judge builtin:star_relu examples/star_relu.py --device cpu
+
     Exit code 0 for a correct and honest candidate, 1 for any other verdict, 2 for wrong usage or an unusable task.
     """
     baselines = parse_baselines(baseline)
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
     size = "cpu" if device == "cpu" else "gpu"
-    loaded, wanted = load_task(task, size=size), read_candidate(candidate)
+    wanted = read_candidate(candidate)
+    try:
+        loaded = load_task(task, size=size)
+    except TaskError as error:
+        if as_json:
+            sys.stdout.write(json.dumps(strict(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())) + "\n")
+        say(f"bottega: {error}", err=True)
+        raise typer.Exit(2) from None
     with Judge(
         device,
         require_sandbox=require_sandbox,
@@ -96,7 +105,10 @@ def judge_command(
 
 
 def demo_command(device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu") -> None:
-    """Judge a shipped pair, an honest kernel and a cheat, and show both verdicts."""
+    """Judge a shipped pair, an honest kernel and a cheat, and show both verdicts.
+
+    bottega demo --device cuda
+    """
     folder = Path(__file__).parent / "demo"
     task = load_task(folder / "task.py")
     with Judge(device) as judge:

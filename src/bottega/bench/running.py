@@ -33,7 +33,7 @@ class Begun:
 
     samples: int
     done: int
-    """Samples that an earlier sitting did."""
+    """Samples that an earlier session did."""
     tasks: int
     devices: tuple[str, ...]
     phases: Phases = field(default_factory=Phases)
@@ -161,7 +161,7 @@ class Run:
             try:
                 await self._job(shard, job)
             except DeviceLost as error:
-                # Not tried on another device in this sitting: if it was this task that took the device down, it would take them all.
+                # Not tried on another device in this session: if it was this task that took the device down, it would take them all.
                 queue.drop(job.task)
                 self._trouble(job.task, str(error))
             except BudgetError as error:
@@ -200,7 +200,7 @@ class Run:
             self._keep(task, number, made)
 
     def _known_fitness(self, task: str) -> Fitness | None:
-        """What this sitting or an earlier one saw; nothing where nobody has looked yet."""
+        """What this session or an earlier one saw; nothing where nobody has looked yet."""
         if task not in self.tasks or task in self._begun:
             return Fitness.of(self.recorder.tasks[task].fitness)
         look = self._looks.get(task)

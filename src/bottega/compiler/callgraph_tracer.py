@@ -53,7 +53,7 @@ class Sketcher:
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
-        self._server = ForkServer()
+        self._server = ForkServer(preload=("numpy", "torch"), required=("torch",))
         self._idle: list[_Table] = []
         self._lock = threading.Lock()
         self._seats = threading.BoundedSemaphore(os.cpu_count() or 1)

@@ -127,7 +127,7 @@ def turn_of(event: Event) -> Turn | None:
 
 
 def seconds_of(events: Sequence[Event]) -> float:
-    """What a run took over all its sittings; the time between a kill and its resumption is nobody's."""
+    """What a run took over all its sessions; the time between a kill and its resumption is nobody's."""
     total, begun, last = 0.0, None, 0.0
     for event in events:
         if isinstance(event, RunStarted):

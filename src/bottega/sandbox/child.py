@@ -118,7 +118,7 @@ def _settle(request: SpawnRequest, scratch: str) -> None:
     os.chdir(home)
     os.environ.clear()
     # A user without an account and without a name breaks getpass, and with it torch's caches; Triton reads its own name for home.
-    os.environ.update({"USER": "child", "LOGNAME": "child", "TRITON_HOME": home})
+    os.environ.update({"USER": "sandbox", "LOGNAME": "sandbox", "TRITON_HOME": home})
     os.environ.update({**request.environment, "HOME": home, "TMPDIR": scratch})
     tempfile.tempdir = None
     for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM):

@@ -1,6 +1,6 @@
 """The handle on a sandbox's control, for a trusted process that stops and continues the sandbox inside its timed loop.
 
-Whatever the supervisor says or does not say, the answer is a value or a `JudgeError`.
+Whatever the supervisor says or does not say, the answer is a value or a `SandboxError`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import SandboxError
 from bottega.sandbox import inspection, messages
 from bottega.sandbox.core_time import CoreTime
 from bottega.sandbox.inspection import Region
@@ -35,7 +35,7 @@ class ProcessControl:
         try:
             self.spent = CoreTime.from_bytes(spent)
         except ValueError:
-            raise JudgeError("the supervisor of the sandbox answered freeze with something else; kill the sandbox") from None
+            raise SandboxError("the supervisor of the sandbox answered freeze with something else; kill the sandbox") from None
         return said == b"ok"
 
     def thaw(self) -> None:
@@ -54,7 +54,7 @@ class ProcessControl:
         try:
             self._send(b"read-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the sandbox was not read: {error}") from None
+            raise SandboxError(f"the memory of the sandbox was not read: {error}") from None
         said, _, content = self._receive().partition(b" ")
         if said != b"ok" or len(content) != sum(length for _, length in regions):
             self.memory_unreadable = content.decode("utf-8", "replace") if said == b"unreadable" else "the answer is malformed"
@@ -71,7 +71,7 @@ class ProcessControl:
         try:
             self._send(b"overwrite-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the sandbox was not written: {error}") from None
+            raise SandboxError(f"the memory of the sandbox was not written: {error}") from None
         said, _, why = self._receive().partition(b" ")
         self.memory_unreadable = why.decode("utf-8", "replace")
         return said == b"ok"
@@ -113,25 +113,25 @@ class ProcessControl:
             messages.send(self._channel, command, self._timeout_s)
         except OSError as error:
             name = command[:20].partition(b" ")[0].decode()
-            raise JudgeError(f"the sandbox is gone: {name} could not be sent ({error.strerror or error})") from None
+            raise SandboxError(f"the sandbox is gone: {name} could not be sent ({error.strerror or error})") from None
 
     def _receive(self) -> bytes:
         try:
             return messages.receive(self._channel, self._inbox, self._timeout_s)
         except TimeoutError:
-            raise JudgeError(
+            raise SandboxError(
                 f"the supervisor of the sandbox did not answer within {self._timeout_s:g} s; kill the sandbox"
             ) from None
         except (OSError, messages.MalformedMessage):
-            raise JudgeError("the sandbox is gone: its supervisor closed the channel") from None
+            raise SandboxError("the sandbox is gone: its supervisor closed the channel") from None
 
 
 def samples_in(reply: bytes) -> dict[str, Any]:
-    """JudgeError for what is no answer to sample-stop."""
+    """SandboxError for what is no answer to sample-stop."""
     try:
         found = json.loads(reply)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise JudgeError("the supervisor of the sandbox answered sample-stop with something else; kill the sandbox")
+        raise SandboxError("the supervisor of the sandbox answered sample-stop with something else; kill the sandbox")
     return found

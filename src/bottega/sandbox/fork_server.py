@@ -28,7 +28,6 @@ from bottega.sandbox.request import MODES, Mode, SpawnRequest
 
 __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
-PRELOAD = ("numpy", "torch")
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
@@ -44,13 +43,16 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         modes: Sequence[Mode] = MODES,
         freezer: bool = True,
-        preload: Sequence[str] = PRELOAD,
-        warm: str = "",
+        preload: Sequence[str] = (),
+        required: Sequence[str] = (),
+        prepare: str = "",
+        reserved_cores: int = 0,
         variables: Sequence[str] = (),
     ) -> None:
         """`environment` is added to what is passed on of our own, which includes names that begin with one of `variables`. `modes` are
         tried in this order; the first complete one is used. Without `freezer`, sandboxes are stopped by signals as on a machine that has
-        none. `preload`: modules that every child finds imported. `warm`: `module:function`, called once on a machine with a GPU."""
+        none. `preload`: modules that every child finds imported; those in `required` must be importable. `prepare`: `module:function`, called
+        once after the imports. `reserved_cores`: how many cores sandboxes do not use until they are granted them."""
         self.device = device
         self.require_sandbox = require_sandbox
         self.report = SandboxReport({})
@@ -58,8 +60,9 @@ class ForkServer:
         self._extra_readonly = tuple(extra_readonly)
         self._environment = scrubbed(os.environ, environment or {}, tuple(variables))
         self._modes = tuple(modes)
-        self._preload, self._warm = tuple(preload), warm
         self._freezer = freezer
+        self._preload, self._required, self._prepare = tuple(preload), tuple(required), prepare
+        self._reserved_cores = reserved_cores
         self._mode: Mode = "bare"
         self._refused = ""
         self._readable: tuple[str, ...] = ()
@@ -122,6 +125,7 @@ class ForkServer:
             require_sandbox=self.require_sandbox,
             trusted=trusted,
             freezer=self._freezer,
+            reserved_cores=self._reserved_cores,
             refused=self._refused,
         )
         return self._fill(request, fds)
@@ -144,13 +148,13 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the server)
         with theirs:
-            arguments = (str(theirs.fileno()), str(os.getpid()), json.dumps(self._preload), self._warm)
+            arguments = [theirs.fileno(), os.getpid(), self._preload, self._prepare]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", *arguments],
+                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", json.dumps(arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # OpenBLAS would start threads when it is imported; libraries look for home then, and must find the child's.
+                # OpenBLAS would start threads when it is imported; libraries look for the home folder then, and must find the child's.
                 env={**self._environment, "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp/home", "TMPDIR": "/tmp"},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -166,9 +170,10 @@ class ForkServer:
             raise SandboxError(f"the fork server did not start: {said}")
         told = json.loads(hello)
         self._readable = readable_paths(told["path"], self._environment, self._extra_readonly)
-        if "torch" in told["absent"]:
+        absent = [name for name in self._required if name in told["absent"]]
+        if absent:
             self._stop_process()
-            raise SandboxError(f"the fork server cannot import torch with {sys.executable}; install torch there")
+            raise SandboxError(f"the fork server cannot import {absent[0]} with {sys.executable}; install {absent[0]} there")
 
     def _choose_mode(self) -> None:
         """Try a sandbox in each mode, best first; the last one always works, with what it lacks in its report."""
@@ -256,7 +261,8 @@ class ForkServer:
 def main() -> None:
     from bottega.sandbox.server import serve
 
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4])
+    descriptor, parent, preload, prepare = json.loads(sys.argv[1])
+    serve(socket.socket(fileno=descriptor), parent, preload, prepare)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,10 @@ class SpawnRequest:
     output: bool
     require_sandbox: bool
     trusted: bool = False
-    """Whether it may hand descriptors to others, as the controller does."""
+    """Whether it may hand descriptors to others, to other processes of its own."""
     freezer: bool = True
     """Whether a freezer is looked for, to stop it with."""
+    reserved_cores: int = 0
+    """Cores that it does not use unless it is granted them; 0 for none."""
     refused: str = ""
     """Mode `bare`: why the better modes were refused."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from bottega.sandbox import files, free_cores, inspection, linux, messages, tree
+from bottega.sandbox import files, inspection, linux, messages, reserved_cores, tree
 from bottega.sandbox.child import close_all_but, run_child
 from bottega.sandbox.core_time import CoreWatch
 from bottega.sandbox.freezer import Freezer
@@ -240,7 +240,7 @@ class _Supervisor:
         elif command.startswith(b"overwrite-memory "):
             _answer(channel, self._overwrite_memory(command.partition(b" ")[2]))
         elif command in (b"all-cores", b"few-cores"):
-            free_cores.allow([0, *free_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
+            reserved_cores.allow([0, *reserved_cores.threads_of(self.tree.processes())], everywhere=command == b"all-cores")
         elif command == b"sample-start":
             if self.sampler.unavailable is None:
                 self.sampler.start()

@@ -17,11 +17,10 @@ CONTRACT = ("get_inputs", "get_init_inputs")
 
 @dataclass(frozen=True)
 class Network:
-    """A task's file, read: its tree, what its names stand for, and which statements the model needs."""
+    """A task's file, read: what its names stand for, and which statements the model needs."""
 
     source: str
     label: str
-    tree: ast.Module
     bound: dict[str, ast.stmt]
     paths: dict[str, str]
     """Imported names with what they stand for, by torch's dotted name."""
@@ -70,7 +69,7 @@ def read(task: Task) -> Network:
     needed = _needed(model, bound, task.source)
     imports = tuple(node for node in tree.body if node in needed and isinstance(node, ast.Import | ast.ImportFrom))
     kept = tuple(node for node in tree.body if node in needed and node not in imports)
-    return Network(task.source, task.label, tree, bound, _paths(imports), kept, imports)
+    return Network(task.source, task.label, bound, _paths(imports), kept, imports)
 
 
 def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt], source: str) -> set[ast.stmt]:

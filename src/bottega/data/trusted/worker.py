@@ -42,9 +42,9 @@ from bottega.judge.heap import steady_heap
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.machine import QUICK_CONNECTIONS
+from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.reference import one_line, release
 from bottega.judge.settings import Settings
-from bottega.judge.worker import warm_libraries
 from bottega.languages import every_language, language_named
 
 NAME_BYTES = 16

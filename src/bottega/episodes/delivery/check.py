@@ -15,7 +15,7 @@ from bottega.tasks.files import read_source
 from bottega.tasks.module import Subject, Wanted, subject_of
 
 SESSION_TOLERANCE = 1.15
-"""Two sittings on one machine differ by more than the noise within one: other neighbours, other clocks, another place in memory."""
+"""Two sessions on one machine differ by more than the noise within one: other neighbours, other clocks, another place in memory."""
 
 
 @dataclass(frozen=True)

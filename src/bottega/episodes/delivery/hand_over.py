@@ -51,7 +51,7 @@ def hand_over(
         BEATS_EAGER,
         ITS_VERDICT,
         PROPOSED,
-    ):  # of an earlier sitting: they would contradict this one
+    ):  # of an earlier session: they would contradict this one
         with contextlib.suppress(OSError):
             (folder / name).unlink()
     texts = {ORIGINAL: subject.original}

@@ -318,7 +318,7 @@ class _Writer:
 
     # Launches
 
-    def launch(self, grid_y: str = "", name_rows: str = "") -> None:
+    def launch(self, grid_y: str = "") -> None:
         sheet, page, layout = self.sheet, self.page, self.layout
         by_name = {parameter.name: parameter for parameter in sheet.parameters.values()}
         options = ""

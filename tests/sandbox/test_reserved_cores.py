@@ -1,4 +1,4 @@
-"""Cores kept free for timing: who is kept off them, who may use them, and that a machine with few keeps none."""
+"""Reserved cores: who is kept off them, and who may use them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bottega.sandbox import free_cores
+from bottega.sandbox import reserved_cores
 
 CORES = sorted(os.sched_getaffinity(0))
 several = pytest.mark.skipif(len(CORES) < 2, reason="one core cannot be divided")
@@ -35,12 +35,12 @@ def used(thread: int = 0) -> list[int]:
 
 
 @several
-def test_whoever_is_kept_off_comes_back_for_timing() -> None:
+def test_reserved_cores_can_be_granted_and_taken_back() -> None:
     def child() -> list[list[int]]:
-        free_cores.keep_off(kept=1, fewest=2)
+        reserved_cores.reserve(1)
         found = [used()]
         for everywhere in (True, False):
-            free_cores.allow([0], everywhere, kept=1)
+            reserved_cores.allow([0], everywhere)
             found.append(used())
         return found
 
@@ -50,12 +50,12 @@ def test_whoever_is_kept_off_comes_back_for_timing() -> None:
 @several
 def test_every_thread_of_a_process_is_moved_and_one_that_is_gone_is_passed_over() -> None:
     def child() -> list[bool]:
-        free_cores.keep_off(kept=1, fewest=2)
+        reserved_cores.reserve(1)
         done = threading.Event()
         thread = threading.Thread(target=done.wait)
         thread.start()
-        threads = free_cores.threads_of([os.getpid(), 2**22 + 1])
-        free_cores.allow([2**22 + 1, *threads], everywhere=True)
+        threads = reserved_cores.threads_of([os.getpid(), 2**22 + 1])
+        reserved_cores.allow([2**22 + 1, *threads], everywhere=True)
         found = [thread.native_id in threads, *(used(each) == CORES for each in threads)]
         done.set()
         thread.join()
@@ -64,10 +64,9 @@ def test_every_thread_of_a_process_is_moved_and_one_that_is_gone_is_passed_over(
     assert told_by(child) == [True, True, True]
 
 
-def test_a_machine_with_few_cores_keeps_none_free() -> None:
+def test_without_a_reservation_nothing_changes() -> None:
     def child() -> list[list[int]]:
-        free_cores.keep_off(kept=1, fewest=len(CORES) + 1)
-        free_cores.allow([0], everywhere=False, kept=1)
+        reserved_cores.allow([0], everywhere=False)
         return [used()]
 
     assert told_by(child) == [CORES]

@@ -1,5 +1,5 @@
-"""Stands in for a GPU's memory, which this machine has not: a file with two numbers, what the card has and what is taken of it, so that
-several processes see the same card. Nothing is allocated; whoever tests says what is taken."""
+"""Stands in for a GPU's memory, which this machine has not: a file with two numbers, what the GPU has and what is taken of it, so that
+several processes see the same GPU. Nothing is allocated; whoever tests says what is taken."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class PretendCard:
+class PretendGpu:
     path: Path
 
-    def set(self, total: int, used: int) -> PretendCard:
+    def set(self, total: int, used: int) -> PretendGpu:
         part = self.path.with_suffix(".part")
         part.write_text(json.dumps([total, used]))
         os.replace(part, self.path)
