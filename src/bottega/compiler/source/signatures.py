@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator
 
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
-from bottega.languages import language_named
 
 LAUNCH = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "grid", "stream", "debug", "enable_fp_fusion", "launch_cooperative_grid",
