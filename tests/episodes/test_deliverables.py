@@ -216,8 +216,8 @@ def test_hostile_text_cannot_leave_its_fence_in_markdown() -> None:
 
 
 def test_an_endless_kernel_is_cut_in_the_report() -> None:
-    (chapter, _) = content(True, events("\n".join(f"line {n}" for n in range(50_000)))).chapters[1], None
-    assert chapter.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in chapter.changed
+    (attempt, _) = content(True, events("\n".join(f"line {n}" for n in range(50_000)))).attempts[1], None
+    assert attempt.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in attempt.changed
 
 
 def test_a_result_names_what_its_claim_rests_on(tmp_path: Path) -> None:
