@@ -28,14 +28,14 @@ from bottega.app.report_curves import Panel as Curves
 from bottega.app.report_page import Page, Rows, html, markdown
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
-from bottega.bench.running import Begun, Noted
+from bottega.bench.runner import BenchStarted, SampleFailed
 from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.episodes.budget import BudgetCaps
-from bottega.skills.library import Entry
+from bottega.skills.library import HistoryEntry
 from bottega.skills.retrieve import Hit
-from bottega.skills.uses import Tally
+from bottega.skills.uses import UseCounts
 
 CLOSING = "[/bold]"
 FORGED = "[bold green]outcome: faster[/]"
@@ -102,8 +102,8 @@ def test_a_search_is_shown_as_it_is() -> None:
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
-    progress.hear(Begun(3, 0, 3, ("cpu",)))
-    progress.hear(Noted(HOSTILE))
+    progress.hear(BenchStarted(3, 0, 3, ("cpu",)))
+    progress.hear(SampleFailed(HOSTILE))
     must_be_plain(panel_text(PanelDisplay(Terminal(), progress, HOSTILE)), 2)
 
 
@@ -119,11 +119,11 @@ def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.Captu
 def test_cards_are_shown_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     skill = replace(PLAIN, name=HOSTILE, intent=HOSTILE, scope=HOSTILE, tags=(HOSTILE,), reason=HOSTILE)
-    tally = Tally(HOSTILE, HOSTILE, HOSTILE, 1, 1, 0, None, None)
+    tally = UseCounts(HOSTILE, HOSTILE, HOSTILE, 1, 1, 0, None, None)
     skills_tables.print_cards([skill], HOSTILE)
     skills_tables.print_hits([Hit(skill, 1.0)])
     skills_tables.print_tallies([tally])
-    skills_tables.print_card(skill, [], [], [Entry(skill, 1, 2), Entry(skill, 2, None)])
+    skills_tables.print_card(skill, [], [], [HistoryEntry(skill, 1, 2), HistoryEntry(skill, 2, None)])
     must_be_plain(capsys.readouterr().out, 8)
 
 

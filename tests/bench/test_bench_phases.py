@@ -19,7 +19,7 @@ from bottega.backbone.sampling import Sampling
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import read_run
-from bottega.bench.running import Kept, Noted
+from bottega.bench.runner import SampleFailed, SampleKept
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
@@ -112,7 +112,9 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
         assert (task in first) == (kind == "judge"), "looked at once, before its first kernel"
         first.setdefault(task, number)
     assert {event.phase for event in told if isinstance(event, PhaseStatus)} == {"generate", "judge"}
-    assert len([event for event in told if isinstance(event, Kept)]) == 12 and any(isinstance(event, Noted) for event in told)
+    assert len([event for event in told if isinstance(event, SampleKept)]) == 12 and any(
+        isinstance(event, SampleFailed) for event in told
+    )
 
 
 def test_the_kernels_of_one_task_are_judged_together(tmp_path: Path, monkeypatch: Any) -> None:

@@ -28,9 +28,9 @@ from bottega.episodes.delivery.report import markdown
 from bottega.episodes.delivery.report_content import MOST_LINES, ReportContent, report_content
 from bottega.episodes.delivery.result import Result, read_result
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject, Wanted, subject_of
+from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
-SUBJECT: Subject = subject_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
+SUBJECT: ModuleTask = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
 SETTINGS = EpisodeSettings(samples=1, turns=2)
 PRINTS = {"cpu": "Some CPU", "cores": 2, "device": "cpu", "judge": "1"}
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\n```\n# heading\n````\n\x1b[31m\u202eevil\x00 {{ }} ${x}"

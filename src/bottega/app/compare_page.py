@@ -9,11 +9,11 @@ from bottega.app.report_page import Page, Rows
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.compare import Comparison, Difference
-from bottega.bench.metrics import Summary
+from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import THRESHOLDS
 
 
-def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequence[Summary], found: Sequence[Comparison],
+def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequence[BenchSummary], found: Sequence[Comparison],
                  most: int) -> Page:  # fmt: skip
     """The first run is the base; `found` holds each other run against it."""
     tables = [_runs(names, summaries)]
@@ -33,7 +33,7 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
     )
 
 
-def _runs(names: Sequence[str], summaries: Sequence[Summary]) -> Rows:
+def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> Rows:
     columns = ("run", "tasks", "kernels a task", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
     rows = []
     for name, summary in zip(names, summaries):

@@ -83,10 +83,10 @@ def show_command(
     from bottega.backbone.delta import read_header
     from bottega.backbone.embedded import NAME, embedded_file
     from bottega.backbone.merged import file_sha256
-    from bottega.backbone.shipped import shipped_difference
+    from bottega.backbone.shipped import shipped_delta
     from bottega.train.model_card import card_text
 
-    path = file or shipped_difference()
+    path = file or shipped_delta()
     if path is None:
         say(f"no trained model comes along with this copy of Bottega: `embedded` is {NAME} as it is")
         return

@@ -11,7 +11,7 @@ from bottega.app.report_bench_charts import charts
 from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
 from bottega.app.report_page import Page, Rows
 from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import Group, Summary, baselines_of, summary
+from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS
 from bottega.bench.sheet import sheet_of
@@ -58,7 +58,7 @@ def bench_page(folder: Path) -> Page:
     )
 
 
-def _facts(run: BenchRun, found: Summary) -> list[tuple[str, str]]:
+def _facts(run: BenchRun, found: BenchSummary) -> list[tuple[str, str]]:
     every = found.every
     settings = [f"{name} {_word(run.settings[name])}" for name in SHOWN if run.settings.get(name) not in (None, "", False)]
     where = [
@@ -78,7 +78,7 @@ def _word(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _columns(found: Sequence[Summary]) -> list[tuple[str, Group]]:
+def _columns(found: Sequence[BenchSummary]) -> list[tuple[str, TaskGroup]]:
     """All tasks against each baseline; and again without unfit ones, where there are any."""
     columns = [(each.baseline, each.every) for each in found]
     if found[0].unfit:
@@ -86,7 +86,7 @@ def _columns(found: Sequence[Summary]) -> list[tuple[str, Group]]:
     return columns
 
 
-def _short(found: Sequence[Summary]) -> Rows:
+def _short(found: Sequence[BenchSummary]) -> Rows:
     columns = _columns(found)
     groups = [group for _, group in columns]
     rows = [
@@ -105,7 +105,7 @@ def _short(found: Sequence[Summary]) -> Rows:
     return Rows("In short", ("against", *(name for name, _ in columns)), rows, "Of each task the best of all its attempts.")
 
 
-def _thresholds(found: Sequence[Summary]) -> list[Rows]:
+def _thresholds(found: Sequence[BenchSummary]) -> list[Rows]:
     names = [name for each in found for name in (each.baseline, f"{each.baseline}, surely")]
     tables = []
     for title, groups in (("fast_p", [each.every for each in found]), ("fast_p of fit tasks", [each.fit for each in found])):
@@ -117,7 +117,7 @@ def _thresholds(found: Sequence[Summary]) -> list[Rows]:
     return tables if found[0].unfit else tables[:1]
 
 
-def _levels(found: Summary) -> list[Rows]:
+def _levels(found: BenchSummary) -> list[Rows]:
     groups = [group for group in found.groups[2:] if not group.fit_only or found.unfit]
     if not groups:
         return []
@@ -138,7 +138,7 @@ def _levels(found: Summary) -> list[Rows]:
     return [Rows(f"By level, against {found.baseline}", columns, rows)]
 
 
-def _endings(found: Summary) -> Rows:
+def _endings(found: BenchSummary) -> Rows:
     every, fit = found.every, found.fit
     rows = [
         (name.replace("_", " "), str(every.outcomes.get(name, 0)), str(every.task_outcomes.get(name, 0)))

@@ -8,15 +8,15 @@ from bottega.app.bench_figures import NONE, share, span, speed
 from bottega.app.display import clock
 from bottega.app.report_page import Rows
 from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import Summary
+from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import Cell, equal_budgets
-from bottega.bench.sheet import Sheet, task_ending
+from bottega.bench.sheet import BenchSheet, task_ending
 from bottega.bench.spending import Amount
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
 
 
-def more_kernels(found: Summary) -> list[Rows]:
+def more_kernels(found: BenchSummary) -> list[Rows]:
     """What turns and samples bring; where a run has more than one of both, at equal budgets."""
     every, tables = found.every, []
     if found.turns > 1:
@@ -43,7 +43,7 @@ def more_kernels(found: Summary) -> list[Rows]:
     return tables
 
 
-def passes(found: Summary) -> list[Rows]:
+def passes(found: BenchSummary) -> list[Rows]:
     every = found.every
     if found.samples < 2:
         return []
@@ -54,7 +54,7 @@ def passes(found: Summary) -> list[Rows]:
     return [Rows("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
 
 
-def in_families(found: Summary) -> list[Rows]:
+def in_families(found: BenchSummary) -> list[Rows]:
     rows = [
         (each.name, str(each.tasks), share(each.correct), share(each.fast), share(each.sure), speed(each.speedup))
         for each in found.families
@@ -62,7 +62,7 @@ def in_families(found: Summary) -> list[Rows]:
     return [Rows("By family", ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean"), rows)] if rows else []
 
 
-def used_cards(found: Summary) -> list[Rows]:
+def used_cards(found: BenchSummary) -> list[Rows]:
     if not found.uplifts:
         return []
     rows = [
@@ -76,7 +76,7 @@ def used_cards(found: Summary) -> list[Rows]:
     return [Rows("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
 
 
-def spent(found: Summary) -> Rows:
+def spent(found: BenchSummary) -> Rows:
     spending = found.every.spending
     rows = [
         _amount("prompt tokens", spending.prompt_tokens, "{:,.0f}"),
@@ -87,7 +87,7 @@ def spent(found: Summary) -> Rows:
     return Rows("What it took", ("", "mean of a task", "median of a task", "in all"), rows)
 
 
-def unfair(run: BenchRun, found: Summary) -> list[Rows]:
+def unfair(run: BenchRun, found: BenchSummary) -> list[Rows]:
     """Tasks that are told apart: unfit ones, and ones with trouble."""
     names = {task.id: task.name or task.id for task in run.tasks}
     tables = []
@@ -102,7 +102,7 @@ def unfair(run: BenchRun, found: Summary) -> list[Rows]:
     return tables
 
 
-def by_task(run: BenchRun, sheets: dict[str, Sheet]) -> Rows:
+def by_task(run: BenchRun, sheets: dict[str, BenchSheet]) -> Rows:
     spans = {name: sheet.surest() for name, sheet in sheets.items()}
     first = next(iter(sheets))
     sheet = sheets[first]

@@ -17,8 +17,8 @@ from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
+from bottega.skills.default_library import default_folder, open_library
 from bottega.skills.exchange import export_file, export_lines, import_file
-from bottega.skills.home import default_folder, open_library
 from bottega.skills.library import Library
 from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped

@@ -12,7 +12,7 @@ from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
-from bottega.skills.home import open_library
+from bottega.skills.default_library import open_library
 from bottega.skills.query import Query, query_for, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.tasks.load import load_task

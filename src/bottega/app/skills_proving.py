@@ -30,8 +30,8 @@ from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
 from bottega.languages import candidate_from
+from bottega.skills.default_library import open_library
 from bottega.skills.gate import Decision, Rules
-from bottega.skills.home import open_library
 from bottega.skills.library import Library
 from bottega.skills.proving import Proof, prove
 from bottega.tasks.load import load_task

@@ -38,7 +38,7 @@ from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> Optim
 
 
 async def _search(
-    context: EpisodeContext, subject: Subject, settings: EpisodeSettings, stop: Stop
+    context: EpisodeContext, subject: ModuleTask, settings: EpisodeSettings, stop: Stop
 ) -> tuple[str, BottegaError | None, str]:
     """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
     run = asyncio.ensure_future(run_episode(context, subject.task, settings))

@@ -28,7 +28,7 @@ from bottega.episodes.delivery.result import (
     Result,
 )
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 PROPOSED = "proposed.jsonl"
 
@@ -37,7 +37,7 @@ def hand_over(
     folder: Path,
     events: Sequence[Event],
     episode: str,
-    subject: Subject,
+    subject: ModuleTask,
     settings: EpisodeSettings,
     training: bool | None,
     settled: FinalChoice,

@@ -13,7 +13,7 @@ from bottega.core.verdict import BEST, Verdict
 from bottega.episodes.attempts import THE_MODEL, RunAttempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
 from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 MOST_LINES, MOST_LETTERS = 400, 24_000
 """Of one diff; the log has all of it."""
@@ -79,7 +79,7 @@ class ReportContent:
 def report_content(
     events: Sequence[Event],
     episode: str,
-    subject: Subject,
+    subject: ModuleTask,
     settings: EpisodeSettings,
     settled: FinalChoice,
     ended: str,

@@ -19,7 +19,7 @@ SYNC_RECORDS, SYNC_SECONDS = 32, 1.0
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     index: int
     accepted: bool
     reason: str = ""
@@ -29,10 +29,10 @@ class Record:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Journal:
+class RunLog:
     def __init__(self, path: Path, terms: dict[str, object]):
         self.path = path
-        self.records: dict[int, Record] = {}
+        self.records: dict[int, RunRecord] = {}
         self._unsynced, self._synced_at = 0, time.monotonic()
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -45,7 +45,7 @@ class Journal:
             os.close(self._descriptor)
             raise
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> RunLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -56,7 +56,7 @@ class Journal:
         finally:
             os.close(self._descriptor)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: RunRecord) -> None:
         self._write(asdict(record))
         self.records[record.index] = record
         self._unsynced += 1
@@ -103,9 +103,9 @@ class Journal:
                 "use the same options to go on, or another --out"
             )
 
-    def _record(self, line: bytes, number: int) -> Record:
+    def _record(self, line: bytes, number: int) -> RunRecord:
         try:
-            return Record(**json.loads(line))
+            return RunRecord(**json.loads(line))
         except (ValueError, TypeError):
             raise UsageError(f"{self.path}: line {number} is damaged; delete it and what follows, and run again") from None
 

@@ -21,10 +21,10 @@ INTERPRETED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.generation import draft
+from bottega.backbone.generation import generation
 from bottega.backbone.engine import Engine
-from bottega.backbone.paged import PagedRunner
-from bottega.backbone.plain import PlainRunner
+from bottega.backbone.paged_runner import PagedRunner
+from bottega.backbone.plain_runner import PlainRunner
 from bottega.backbone.tokens import TokenRequest
 from bottega.backbone.weights import Weights
 
@@ -36,9 +36,9 @@ requests += [TokenRequest(base[:n], each.sampling) for n, each in zip((70, 75), 
 answers = []
 for runner in (PlainRunner(weights, 3, 4096), PagedRunner(weights, 3, 1024, 256, [END], graphs=False)):
     engine = Engine(runner, [END], lambda ids: "")
-    drafts = [draft(request, 256, 1024, 61) for request in requests]
-    engine.submit(drafts)
-    answers.append([each.future.result() for each in drafts])
+    generations = [generation(request, 256, 1024, 61) for request in requests]
+    engine.submit(generations)
+    answers.append([each.future.result() for each in generations])
     engine.close()
 plain, paged = answers
 assert [each.output_ids for each in plain] == [each.output_ids for each in paged], answers
@@ -50,9 +50,9 @@ HANDED_BACK = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.generation import draft
+from bottega.backbone.generation import generation
 from bottega.backbone.engine import Engine
-from bottega.backbone.paged import PagedRunner
+from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.weights import Weights
 
 model = small_model("llama", num_hidden_layers=1, hidden_size=64, num_attention_heads=4, intermediate_size=64)
@@ -63,9 +63,9 @@ engine = Engine(runner, [END], lambda ids: "")
 assert runner.cache_bytes == 0 and runner.capacity == 1024
 
 def answered(requests):
-    drafts = [draft(request, 256, 1024, 61) for request in requests]
-    engine.submit(drafts)
-    return [each.future.result() for each in drafts]
+    generations = [generation(request, 256, 1024, 61) for request in requests]
+    engine.submit(generations)
+    return [each.future.result() for each in generations]
 
 requests = unequal(3, longest=20, most=3, temperature=0.7, top_p=0.9) + unequal(2, longest=150, most=3, temperature=0.0)
 before = answered(requests)
@@ -79,14 +79,14 @@ runner.claimed = lambda size: size <= held // 2
 assert answered(requests) == before and 0 < runner.cache_bytes <= held // 2, "others have the rest: fewer at a time"
 engine.between(runner.hand_back)
 runner.claimed = lambda size: False
-lost = draft(requests[0], 256, 1024, 61)
+lost = generation(requests[0], 256, 1024, 61)
 engine.submit([lost])
 assert "not enough memory to generate" in str(lost.future.exception())
 runner.claimed = lambda size: True
 few = answered(requests[:1])
 assert few == before[:1] and 0 < runner.cache_bytes < held, "as large as what is asked for"
 
-slow = draft(unequal(1, longest=40, most=12, temperature=0.0)[0], 256, 1024, 61)
+slow = generation(unequal(1, longest=40, most=12, temperature=0.0)[0], 256, 1024, 61)
 alone = answered([unequal(1, longest=40, most=12, temperature=0.0)[0]])[0]
 engine.between(runner.hand_back)
 engine.submit([slow])
@@ -228,7 +228,7 @@ def test_a_cancelled_call_frees_its_slots_on_a_gpu() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_the_cache_is_handed_back_and_answers_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """With graphs, which hold the addresses of the pages that they were recorded with."""
-    monkeypatch.setattr("bottega.backbone.paged.SMALL", 1 << 60)
+    monkeypatch.setattr("bottega.backbone.paged_runner.SMALL", 1 << 60)
     backbone = LocalBackbone(loaded(gpu_model("llama", torch.float32)), slots=64)
     assert backbone.memory.cache == 0
     requests = unequal(60, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)

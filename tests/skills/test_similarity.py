@@ -9,7 +9,7 @@ import pytest
 from skill_cards import PLAIN, card
 
 from bottega.core.skill import Skill
-from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness, signature
+from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, likeness, signature
 from bottega.skills.starter import starter_cards
 
 CODE = """for (int64_t row = 0; row < rows; ++row) {

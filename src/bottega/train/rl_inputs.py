@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.loading import Loaded
+from bottega.backbone.loading import LoadedModel
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
@@ -26,8 +26,8 @@ from bottega.train.stopwatch import Judges
 
 
 @dataclass(frozen=True)
-class Materials:
-    loaded: Loaded
+class RlInputs:
+    loaded: LoadedModel
     tasks: tuple[Task, ...]
     judge: Judges
     prompts: Prompts
@@ -46,7 +46,7 @@ class Materials:
 
 
 @contextmanager
-def open_materials(config: Config) -> Iterator[Materials]:
+def open_inputs(config: Config) -> Iterator[RlInputs]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
     language = use_language(rollout.language) if rollout.language else default_language(model_device)
@@ -58,7 +58,7 @@ def open_materials(config: Config) -> Iterator[Materials]:
     baselines = ("eager", "compile") if config.reward.name == "milestones" else (config.reward.baseline,)
     with Judge(judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout) as judge:
         torch.manual_seed(config.data.seed)  # a new adapter is drawn at random
-        yield Materials(
+        yield RlInputs(
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,

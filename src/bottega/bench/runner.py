@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from bottega.bench.attempt import Attempt, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.bench.run_directory import Recorder
 from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
 from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
-from bottega.bench.work import Work
+from bottega.bench.work import BenchWork
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
 from bottega.episodes.phases import Phases, PhaseStatus
@@ -28,7 +28,7 @@ REFUSALS_IN_A_ROW = 8
 
 
 @dataclass(frozen=True)
-class Begun:
+class BenchStarted:
     """For whoever watches."""
 
     samples: int
@@ -41,25 +41,25 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Kept:
+class SampleKept:
     task: BenchTask
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[BenchAttempt, ...]
     """Of one whole sample."""
 
 
 @dataclass(frozen=True)
-class Noted:
+class SampleFailed:
     """Something that a reader must know: a task that cannot be judged, a sample that failed, a device that is gone."""
 
     text: str
 
 
-Watch = Callable[[Begun | Kept | Noted | PhaseStatus], None]
+Watch = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
 """May be called from any thread."""
 
 
 @dataclass(frozen=True)
-class Job:
+class SampleJob:
     task: str
     samples: tuple[int, ...]
 
@@ -68,10 +68,10 @@ class Job:
 class Queue:
     """What is left to do, by task, in order. A task stays with the device that began it, until there is nothing else to do."""
 
-    waiting: dict[str, deque[Job]]
+    waiting: dict[str, deque[SampleJob]]
     holders: dict[str, Shard] = field(default_factory=dict)
 
-    def draw(self, shard: Shard) -> Job | None:
+    def draw(self, shard: Shard) -> SampleJob | None:
         own = (task for task in self.waiting if self.holders.get(task) is shard)
         free = (task for task in self.waiting if task not in self.holders)
         task = next(own, None) or next(free, None) or next(iter(self.waiting), None)
@@ -88,11 +88,11 @@ class Queue:
 
 
 @dataclass
-class Run:
+class BenchRunner:
     recorder: Recorder
     tasks: dict[str, Task]
     shards: Sequence[Shard]
-    work: Work
+    work: BenchWork
     watch: Watch = lambda event: None
     phases: Phases = field(default_factory=Phases)
     """Of the device on which the model draws."""
@@ -108,7 +108,9 @@ class Run:
         """Whether the run is whole. Raises only what ends it: a disk that is full, or a fault of ours."""
         self._begun = {task for task, _, _ in self.recorder.attempts}
         queue, whole, done = self._queue()
-        self.watch(Begun(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases))
+        self.watch(
+            BenchStarted(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases)
+        )
         self.phases.hear = self.watch
         for shard in self.shards:
             shard.look = partial(self._look, shard)
@@ -127,7 +129,7 @@ class Run:
         return all(row.trouble in ("", NO_CANDIDATE) for row in self.recorder.tasks.values())
 
     def _queue(self) -> tuple[Queue, int, int]:
-        waiting: dict[str, deque[Job]] = {}
+        waiting: dict[str, deque[SampleJob]] = {}
         whole = done = 0
         for row in list(self.recorder.tasks.values()):
             samples = self.work.samples(row.id)
@@ -138,7 +140,7 @@ class Run:
                 continue
             self.recorder.note(replace(row, trouble=NOT_YET))
             size = self.work.chunk
-            jobs = [Job(row.id, tuple(left[start : start + size])) for start in range(0, len(left), size)]
+            jobs = [SampleJob(row.id, tuple(left[start : start + size])) for start in range(0, len(left), size)]
             waiting[row.id] = deque(jobs)
         return Queue(waiting), whole, done
 
@@ -168,7 +170,7 @@ class Run:
                 self.ended = str(error)
                 self._trouble(job.task, str(error))
 
-    async def _job(self, shard: Shard, job: Job) -> None:
+    async def _job(self, shard: Shard, job: SampleJob) -> None:
         for number in job.samples:
             known = self._known_fitness(job.task)
             if self.ended or shard.lost:
@@ -220,11 +222,11 @@ class Run:
         row = self.recorder.tasks[task.id]
         if row.fitness != fitness.reason:
             self.recorder.note(replace(row, fitness=fitness.reason))
-            self.watch(Noted(f"{row.name}: {fitness.reason}"))
+            self.watch(SampleFailed(f"{row.name}: {fitness.reason}"))
         if not fitness.runs:
             raise Unfit(fitness.reason)
 
-    def _keep(self, task: str, number: int, made: Sequence[tuple[Attempt, str]]) -> None:
+    def _keep(self, task: str, number: int, made: Sequence[tuple[BenchAttempt, str]]) -> None:
         for attempt, source in made:
             self.recorder.add(attempt, source)
         self._whole.add((task, number))
@@ -232,7 +234,7 @@ class Run:
         row = self.recorder.tasks[task]
         if all(self._is_kept(task, sample) for sample in self.work.samples(task)):
             self.recorder.note(replace(row, trouble=""))
-        self.watch(Kept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
+        self.watch(SampleKept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
 
     def _failed(self, task: str, number: int, error: BottegaError) -> None:
         self._trouble(task, f"sample {number} has no verdict: {_line(error)}")
@@ -245,7 +247,7 @@ class Run:
         row = self.recorder.tasks[task]
         if row.trouble in ("", NOT_YET):
             self.recorder.note(replace(row, trouble=why))
-            self.watch(Noted(f"{row.name}: {why}"))
+            self.watch(SampleFailed(f"{row.name}: {why}"))
 
 
 def _line(error: Exception) -> str:

@@ -76,9 +76,9 @@ def _noisy(x, bits, inverse, cold, cut, FAST: tl.constexpr):
 
 
 @triton.jit
-def _better(drawn, at, x, best, best_at, best_logit):
-    wins = drawn > best
-    return tl.where(wins, drawn, best), tl.where(wins, at, best_at), tl.where(wins, x, best_logit)
+def _better(sampled, at, x, best, best_at, best_logit):
+    wins = sampled > best
+    return tl.where(wins, sampled, best), tl.where(wins, at, best_at), tl.where(wins, x, best_logit)
 
 
 @triton.jit
@@ -173,7 +173,7 @@ def _settle(
     tl.store(active + row, tl.where(over, 0, 1))
 
 
-def draw_tokens(
+def sample_tokens(
     logits: Tensor, rows: Tensor | None, *, tokens: Tensor, positions: Tensor, active: Tensor, left: Tensor, seeds: Tensor,
     temperatures: Tensor, top_ps: Tensor, cuts: Tensor, ends: Tensor, ring_tokens: Tensor, ring_logprobs: Tensor, cursor: Tensor,
 ) -> None:  # fmt: skip

@@ -1,7 +1,7 @@
 """Any other architecture, through transformers' own forward pass: correct, and several times slower.
 
-Drafts are taken in cohorts: a left-padded batch with transformers' dynamic cache runs until its last draft is over, and only
-then the next one begins. A module of unknown make offers no way to put a new draft into a running batch.
+Generations are taken in cohorts: a left-padded batch with transformers' dynamic cache runs until its last generation is over, and only
+then the next one begins. A module of unknown make offers no way to put a new generation into a running batch.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
-from bottega.backbone.runner import Drawn, Ready
-from bottega.backbone.sampler import draw
+from bottega.backbone.runner import FinishedWindow, Sampled
+from bottega.backbone.sampler import sample
 
 
-class ForeignRunner:
+class TransformersRunner:
     kind = "transformers"
     lag = 0
 
@@ -32,10 +32,10 @@ class ForeignRunner:
         self._padding = padding
         self._device = next(model.parameters()).device
         self._running = False
-        self._cohort: list[Draft | None] = []
+        self._cohort: list[ActiveGeneration | None] = []
         self._mask = torch.empty(0)
         self._cache: Any = None
-        self._first: list[Drawn] = []
+        self._first: list[Sampled] = []
 
     @property
     def cache_bytes(self) -> int:
@@ -54,44 +54,44 @@ class ForeignRunner:
         """The cache grows with its cohort."""
 
     def hand_back(self) -> None:
-        """The cache went with the last draft of its cohort."""
+        """The cache went with the last generation of its cohort."""
         release_unused(self._device)
 
-    def take(self, draft: Draft) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         widest = max([each.length for each in self._cohort if each], default=0)
         if self._running or len(self._cohort) == self.slots:
             return False
-        if self._cohort and (len(self._cohort) + 1) * max(widest, draft.length) > self.capacity:
+        if self._cohort and (len(self._cohort) + 1) * max(widest, generation.length) > self.capacity:
             return False
-        self._cohort.append(draft)
+        self._cohort.append(generation)
         return True
 
-    def prefill(self, drafts: Sequence[Draft]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         from transformers import DynamicCache
 
-        width = max(len(draft.prompt) for draft in drafts)
-        ids = torch.full((len(drafts), width), self._padding, device=self._device)
-        self._mask = torch.zeros((len(drafts), width), dtype=torch.long, device=self._device)
-        for row, draft in enumerate(drafts):
-            ids[row, width - len(draft.prompt) :] = torch.tensor(draft.prompt, device=self._device)
-            self._mask[row, width - len(draft.prompt) :] = 1
+        width = max(len(generation.prompt) for generation in generations)
+        ids = torch.full((len(generations), width), self._padding, device=self._device)
+        self._mask = torch.zeros((len(generations), width), dtype=torch.long, device=self._device)
+        for row, generation in enumerate(generations):
+            ids[row, width - len(generation.prompt) :] = torch.tensor(generation.prompt, device=self._device)
+            self._mask[row, width - len(generation.prompt) :] = 1
         self._running = True
         self._cache = DynamicCache(config=self.model.config)
-        self._first = self._drawn(self._forward(ids, (self._mask.cumsum(-1) - 1).clamp(min=0)))
+        self._first = self._sampled(self._forward(ids, (self._mask.cumsum(-1) - 1).clamp(min=0)))
 
-    def launch(self) -> Ready:
+    def launch(self) -> FinishedWindow:
         if self._first:
             first, self._first = self._first, []
-            return Ready(first, draws=0)
+            return FinishedWindow(first, draws=0)
         self._narrow()
-        ids = [draft.ids[-1] if draft else self._padding for draft in self._cohort]
+        ids = [generation.ids[-1] if generation else self._padding for generation in self._cohort]
         self._mask = torch.cat([self._mask, self._mask.new_ones((len(ids), 1))], dim=-1)
         positions = self._mask.sum(-1, keepdim=True) - 1
-        return Ready(self._drawn(self._forward(torch.tensor(ids, device=self._device)[:, None], positions)))
+        return FinishedWindow(self._sampled(self._forward(torch.tensor(ids, device=self._device)[:, None], positions)))
 
-    def drop(self, draft: Draft) -> None:
-        self._cohort = [None if each is draft else each for each in self._cohort]
-        self._first = [drawn for drawn in self._first if drawn.draft is not draft]
+    def drop(self, generation: ActiveGeneration) -> None:
+        self._cohort = [None if each is generation else each for each in self._cohort]
+        self._first = [sampled for sampled in self._first if sampled.generation is not generation]
         if not any(self._cohort):
             self.reset()
 
@@ -116,8 +116,8 @@ class ForeignRunner:
         return found.logits[:, -1]  # type: ignore[no-any-return]
 
     def _narrow(self) -> None:
-        """Leave out drafts that are over once they are half of the batch."""
-        alive = [row for row, draft in enumerate(self._cohort) if draft is not None]
+        """Leave out generations that are over once they are half of the batch."""
+        alive = [row for row, generation in enumerate(self._cohort) if generation is not None]
         if 2 * len(alive) > len(self._cohort):
             return
         rows = torch.tensor(alive, device=self._device)
@@ -125,14 +125,14 @@ class ForeignRunner:
         self._mask = self._mask[rows]
         self._cohort = [self._cohort[row] for row in alive]
 
-    def _drawn(self, logits: Tensor) -> list[Drawn]:
-        alive = [(row, draft) for row, draft in enumerate(self._cohort) if draft is not None]
-        drafts = [draft for _, draft in alive]
-        ids, logprobs = draw(
+    def _sampled(self, logits: Tensor) -> list[Sampled]:
+        alive = [(row, generation) for row, generation in enumerate(self._cohort) if generation is not None]
+        generations = [generation for _, generation in alive]
+        ids, logprobs = sample(
             logits[[row for row, _ in alive]],
-            [draft.temperature for draft in drafts],
-            [draft.top_p for draft in drafts],
-            [draft.seed for draft in drafts],
-            [len(draft.prompt) + len(draft.ids) for draft in drafts],
+            [generation.temperature for generation in generations],
+            [generation.top_p for generation in generations],
+            [generation.seed for generation in generations],
+            [len(generation.prompt) + len(generation.ids) for generation in generations],
         )
-        return [Drawn(draft, [token], [logprob]) for draft, token, logprob in zip(drafts, ids, logprobs)]
+        return [Sampled(generation, [token], [logprob]) for generation, token, logprob in zip(generations, ids, logprobs)]

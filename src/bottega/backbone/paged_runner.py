@@ -1,7 +1,7 @@
 """The runner for GPUs: a paged cache, kernels of our own, graphs, and a host that always looks a window behind.
 
 A few steps are replayed between two looks of the host. The device itself draws, counts and stops rows, so it needs no host to
-go on; the host learns a window late what was drawn, and fills the rows that came free.
+go on; the host learns a window late what was sampled, and fills the rows that came free.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from bottega.backbone.batch import Batch
+from bottega.backbone.batch import DecodeBatch
 from bottega.backbone.decoder import PagedDecoder
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import free_memory, release_unused
-from bottega.backbone.pack import SIZES, Piece, packs
+from bottega.backbone.pack import SIZES, PrefillSpan, packs
 from bottega.backbone.pages import PAGE, Held, Pages
-from bottega.backbone.runner import Drawn
+from bottega.backbone.runner import Sampled
 from bottega.backbone.weights import Weights
 from bottega.core.errors import BackboneError
 
@@ -46,13 +46,13 @@ class PagedRunner:
         """Pages that there may be; fewer after the memory was found to be short, until the cache is handed back."""
         self.claimed: Callable[[int], bool] = lambda cache_bytes: True
         """Asked whether the cache may be so large before it grows; told its size after it was handed back."""
-        self._batch = Batch(slots, context, STEPS + 1, ends, self._device)
+        self._batch = DecodeBatch(slots, context, STEPS + 1, ends, self._device)
         self._decoder = PagedDecoder(weights, self._batch, graphs)
         self._small = torch.cuda.mem_get_info(self._device)[1] // SMALL if self._device.type == "cuda" else 0
-        self._drafts: list[Draft | None] = [None] * slots
-        self._held: dict[Draft, tuple[int, Held]] = {}
+        self._generations: list[ActiveGeneration | None] = [None] * slots
+        self._held: dict[ActiveGeneration, tuple[int, Held]] = {}
         self._left: list[int] = []
-        """Rows whose drafts have gone, of which the device does not know yet."""
+        """Rows whose generations have gone, of which the device does not know yet."""
         self._entries = 0
         """Of the ring, used since the last window."""
 
@@ -79,7 +79,7 @@ class PagedRunner:
         wanted = min(sum(-(-length // PAGE) for length in lengths), self._most)
         if wanted <= self._pages.count:
             return
-        # at least twice as many: drafts that come one by one are not to have the graphs recorded each time
+        # at least twice as many: generations that come one by one are not to have the graphs recorded each time
         wanted = min(max(wanted, 2 * self._pages.count), self._most)
         try:
             self._resize(wanted)
@@ -117,25 +117,25 @@ class PagedRunner:
         release_unused(self._device)
         return (free_memory(str(self._device)) or 0) // 2 // self._page_bytes
 
-    def take(self, draft: Draft) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         if len(self._held) == self.slots:
             return False
-        held = self._pages.take(draft.prompt, draft.length)
+        held = self._pages.take(generation.prompt, generation.length)
         if held is None and not self._held:
             raise BackboneError(
-                f"not enough memory to generate: an answer of up to {draft.length} tokens needs "
-                f"{draft.length * self._page_bytes / PAGE / 2**30:.1f} GiB of cache; free some memory of {self._device}"
+                f"not enough memory to generate: an answer of up to {generation.length} tokens needs "
+                f"{generation.length * self._page_bytes / PAGE / 2**30:.1f} GiB of cache; free some memory of {self._device}"
             )
         if held is None:
             return False
-        row = self._drafts.index(None)
-        self._drafts[row] = draft
-        self._held[draft] = (row, held)
+        row = self._generations.index(None)
+        self._generations[row] = generation
+        self._held[generation] = (row, held)
         return True
 
-    def drop(self, draft: Draft) -> None:
-        row, held = self._held.pop(draft)
-        self._drafts[row] = None
+    def drop(self, generation: ActiveGeneration) -> None:
+        row, held = self._held.pop(generation)
+        self._generations[row] = None
         self._left.append(row)
         self._pages.give(held)
 
@@ -147,12 +147,12 @@ class PagedRunner:
             torch.cuda.current_stream().synchronize()
 
     def reset(self) -> None:
-        for draft in list(self._held):
-            _, held = self._held.pop(draft)
+        for generation in list(self._held):
+            _, held = self._held.pop(generation)
             self._pages.give(held)
         self._pages.forget()
         self._most = self.capacity // PAGE
-        self._drafts = [None] * self.slots
+        self._generations = [None] * self.slots
         self._left = []
         self._entries = 0
         self._batch.whole.zero_()
@@ -162,12 +162,15 @@ class PagedRunner:
         self.reserve([self.capacity])  # graphs hold for the pages that there are
         self._decoder.warm_up(sorted({self._bucket(size) for size in BUCKETS}), SIZES)
 
-    def prefill(self, drafts: Sequence[Draft]) -> None:
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         self._put_to_sleep()
-        places = [self._held[draft] for draft in drafts]
-        self._batch.put([row for row, _ in places], drafts, [held for _, held in places])
+        places = [self._held[generation] for generation in generations]
+        self._batch.put([row for row, _ in places], generations, [held for _, held in places])
         self._batch.ring_tokens[self._entries].fill_(-1)
-        pieces = [Piece(row, draft.prompt, held.shared, len(draft.prompt)) for draft, (row, held) in zip(drafts, places)]
+        pieces = [
+            PrefillSpan(row, generation.prompt, held.shared, len(generation.prompt))
+            for generation, (row, held) in zip(generations, places)
+        ]
         for pack in packs(pieces, self._batch.asleep):
             self._decoder.read(pack)
         self._batch.cursor += 1
@@ -177,11 +180,11 @@ class PagedRunner:
         self._put_to_sleep()
         if not self._entries:
             self._move_up()
-        used = max(row for row, draft in enumerate(self._drafts) if draft is not None) + 1
+        used = max(row for row, generation in enumerate(self._generations) if generation is not None) + 1
         step = self._decoder.step(self._bucket(used))
         for _ in range(STEPS):
             step()
-        window = PagedWindow(self._batch, self._drafts[:used], self._entries + STEPS)
+        window = PagedWindow(self._batch, self._generations[:used], self._entries + STEPS)
         self._batch.cursor.zero_()
         self._entries = 0
         return window
@@ -196,18 +199,18 @@ class PagedRunner:
 
     def _move_up(self) -> None:
         """Bring the last rows forward when that makes the batch smaller."""
-        used = [row for row, draft in enumerate(self._drafts) if draft is not None]
+        used = [row for row, generation in enumerate(self._generations) if generation is not None]
         target = self._bucket(len(used))
         if target >= self._bucket(used[-1] + 1):
             return
         sources = [row for row in used if row >= target]
-        targets = [row for row in range(target) if self._drafts[row] is None][: len(sources)]
+        targets = [row for row in range(target) if self._generations[row] is None][: len(sources)]
         self._batch.move(sources, targets)
         for source, goal in zip(sources, targets):
-            draft = self._drafts[source]
-            assert draft is not None
-            self._drafts[source], self._drafts[goal] = None, draft
-            self._held[draft] = (goal, self._held[draft][1])
+            generation = self._generations[source]
+            assert generation is not None
+            self._generations[source], self._generations[goal] = None, generation
+            self._held[generation] = (goal, self._held[generation][1])
 
 
 class PagedWindow:
@@ -215,8 +218,8 @@ class PagedWindow:
 
     draws = STEPS
 
-    def __init__(self, batch: Batch, drafts: list[Draft | None], entries: int) -> None:
-        self._drafts = drafts
+    def __init__(self, batch: DecodeBatch, generations: list[ActiveGeneration | None], entries: int) -> None:
+        self._generations = generations
         self._event = None
         both = (batch.ring_tokens[:entries], batch.ring_logprobs[:entries])
         if batch.device.type != "cuda":
@@ -228,16 +231,16 @@ class PagedWindow:
         self._event = torch.cuda.Event(blocking=True)
         self._event.record()
 
-    def collect(self) -> list[Drawn]:
+    def collect(self) -> list[Sampled]:
         if self._event is not None:
             self._event.synchronize()
-        width = len(self._drafts)
+        width = len(self._generations)
         tokens, logprobs = self._tokens.numpy().T[:width], self._logprobs.numpy().T[:width]
         drew = tokens >= 0
         ids, values = tokens[drew].tolist(), logprobs[drew].tolist()  # row after row
         found, at = [], 0
-        for draft, count in zip(self._drafts, drew.sum(1).tolist()):
-            if draft is not None and count:
-                found.append(Drawn(draft, ids[at : at + count], values[at : at + count]))
+        for generation, count in zip(self._generations, drew.sum(1).tolist()):
+            if generation is not None and count:
+                found.append(Sampled(generation, ids[at : at + count], values[at : at + count]))
             at += count
         return found

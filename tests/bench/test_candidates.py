@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench.small_bench import task_folder, task_text
 
-from bottega.bench.foreign import LARGEST, Foreign, read_candidates
+from bottega.bench.candidates import LARGEST, CandidateSet, read_candidates
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.errors import UsageError
 
@@ -18,7 +18,7 @@ def tasks(tmp_path: Path) -> TaskSet:
     return load_task_set([str(task_folder(tmp_path))], "cpu")
 
 
-def read(tmp_path: Path, tasks: TaskSet, files: dict[str, str]) -> Foreign:
+def read(tmp_path: Path, tasks: TaskSet, files: dict[str, str]) -> CandidateSet:
     folder = tmp_path / "theirs"
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def read(tmp_path: Path, tasks: TaskSet, files: dict[str, str]) -> Foreign:
     return read_candidates(folder, tasks.rows, tasks.tasks)
 
 
-def named(tasks: TaskSet, found: Foreign) -> dict[str, dict[int, str]]:
+def named(tasks: TaskSet, found: CandidateSet) -> dict[str, dict[int, str]]:
     names = {row.id: row.name for row in tasks.rows}
     return {names[task]: {n: kernel.source for n, kernel in samples.items()} for task, samples in found.kernels.items()}
 

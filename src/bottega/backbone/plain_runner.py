@@ -1,7 +1,7 @@
 """The decoder in plain torch: for CPUs, and for GPUs without Triton.
 
-Matrix products are done for all drafts together, attention for a few neighbouring rows of the cache at a time, up to the
-longest of them: one row at a time would drown in calls, all at once in padding. A draft whose prompt begins like that of a
+Matrix products are done for all generations together, attention for a few neighbouring rows of the cache at a time, up to the
+longest of them: one row at a time would drown in calls, all at once in padding. A generation whose prompt begins like that of a
 running one copies that part of the cache instead of computing it.
 """
 
@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
-from bottega.backbone.padded_cache import Rectangle
-from bottega.backbone.runner import Drawn, Ready
-from bottega.backbone.sampler import draw
-from bottega.backbone.weights import Layer, Weights
+from bottega.backbone.padded_cache import PaddedCache
+from bottega.backbone.runner import FinishedWindow, Sampled
+from bottega.backbone.sampler import sample
+from bottega.backbone.weights import LayerTensors, Weights
 
 Attend = Callable[[int, Tensor, Tensor], Tensor]
 """(layer, queries [T, heads, head], keys and values [T, 2, kv_heads, head]) to [T, heads * head]."""
@@ -37,10 +37,10 @@ class PlainRunner:
         self.weights = weights
         self.slots = slots
         self.capacity = capacity
-        self._cache = Rectangle(weights, slots, capacity)
-        self._stale: set[Draft] = set()
+        self._cache = PaddedCache(weights, slots, capacity)
+        self._stale: set[ActiveGeneration] = set()
         """Their rows hold what older weights made of the prompt."""
-        self._first: list[Drawn] = []
+        self._first: list[Sampled] = []
 
     @property
     def cache_bytes(self) -> int:
@@ -54,37 +54,39 @@ class PlainRunner:
         return torch.inference_mode()
 
     def reserve(self, lengths: Sequence[int]) -> None:
-        """The cache grows with the drafts that are taken."""
+        """The cache grows with the generations that are taken."""
 
     def hand_back(self) -> None:
-        """The cache went with the last draft."""
+        """The cache went with the last generation."""
         release_unused(self.weights.device)
 
-    def take(self, draft: Draft) -> bool:
-        return self._cache.take(draft)
+    def take(self, generation: ActiveGeneration) -> bool:
+        return self._cache.take(generation)
 
-    def prefill(self, drafts: Sequence[Draft]) -> None:
-        read = [each for each in self._cache.drafts if each is not None and each not in drafts and each not in self._stale]
-        for draft in drafts:
-            self._first.append(self._draw([draft], self._read(draft, read))[0])
-            read.append(draft)
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
+        read = [
+            each for each in self._cache.generations if each is not None and each not in generations and each not in self._stale
+        ]
+        for generation in generations:
+            self._first.append(self._draw([generation], self._read(generation, read))[0])
+            read.append(generation)
 
-    def launch(self) -> Ready:
+    def launch(self) -> FinishedWindow:
         if self._first:
             first, self._first = self._first, []
-            return Ready(first, draws=0)
+            return FinishedWindow(first, draws=0)
         self._cache.close_gaps()
-        drafts = [draft for draft in self._cache.drafts if draft is not None]
-        return Ready(self._draw(drafts, self._step(drafts)))
+        generations = [generation for generation in self._cache.generations if generation is not None]
+        return FinishedWindow(self._draw(generations, self._step(generations)))
 
-    def drop(self, draft: Draft) -> None:
-        self._cache.drop(draft)
-        self._stale.discard(draft)
-        self._first = [drawn for drawn in self._first if drawn.draft is not draft]
+    def drop(self, generation: ActiveGeneration) -> None:
+        self._cache.drop(generation)
+        self._stale.discard(generation)
+        self._first = [sampled for sampled in self._first if sampled.generation is not generation]
 
     def refresh(self) -> None:
         self.weights.refresh()
-        self._stale = {draft for draft in self._cache.drafts if draft is not None}
+        self._stale = {generation for generation in self._cache.generations if generation is not None}
 
     def warm_up(self) -> None:
         """There is nothing to prepare."""
@@ -94,10 +96,10 @@ class PlainRunner:
         self._stale.clear()
         self._first.clear()
 
-    def _read(self, draft: Draft, others: Sequence[Draft]) -> Tensor:
+    def _read(self, generation: ActiveGeneration, others: Sequence[ActiveGeneration]) -> Tensor:
         """The logits after a prompt, [1, vocabulary]."""
-        cache, row, count = self._cache, self._cache.row(draft), len(draft.prompt)
-        source, shared = _longest_prefix(draft.prompt, others)
+        cache, row, count = self._cache, self._cache.row(generation), len(generation.prompt)
+        source, shared = _longest_prefix(generation.prompt, others)
         if source is not None:
             cache.copy(cache.row(source), row, shared)
         device, group = self.weights.device, self.weights.shape.heads // self.weights.shape.kv_heads
@@ -114,17 +116,17 @@ class PlainRunner:
             )
             return mixed[0].transpose(0, 1).flatten(1)
 
-        hidden = self._forward(torch.tensor(draft.prompt[shared:], device=device), slice(shared, count), attend)
+        hidden = self._forward(torch.tensor(generation.prompt[shared:], device=device), slice(shared, count), attend)
         return self._logits(hidden[-1:])
 
-    def _step(self, drafts: Sequence[Draft]) -> Tensor:
-        """The logits after each draft's last token, [drafts, vocabulary]. Draft i has row i."""
+    def _step(self, generations: Sequence[ActiveGeneration]) -> Tensor:
+        """The logits after each generation's last token, [generations, vocabulary]. Generation i has row i."""
         cache, shape, device = self._cache, self.weights.shape, self.weights.device
-        lengths = [len(draft.prompt) + len(draft.ids) for draft in drafts]
-        rows, places = torch.arange(len(drafts), device=device), torch.tensor(lengths, device=device) - 1
+        lengths = [len(generation.prompt) + len(generation.ids) for generation in generations]
+        rows, places = torch.arange(len(generations), device=device), torch.tensor(lengths, device=device) - 1
         grouped = (-1, shape.kv_heads, shape.heads // shape.kv_heads, shape.head)
         parts = []
-        for begin in range(0, len(drafts), NEIGHBOURS):
+        for begin in range(0, len(generations), NEIGHBOURS):
             part, longest = slice(begin, begin + NEIGHBOURS), max(lengths[begin : begin + NEIGHBOURS])
             seen = torch.arange(longest, device=device) <= places[part, None]
             mask = torch.zeros(seen.shape, dtype=self.weights.dtype, device=device).masked_fill(~seen, -torch.inf)
@@ -136,11 +138,11 @@ class PlainRunner:
             mixed = torch.empty_like(queries).view(grouped)
             asking = queries.view(grouped)
             for part, longest, mask in parts:
-                keys, values = layer[: len(drafts)][part, :, :, :longest].unbind(1)
+                keys, values = layer[: len(generations)][part, :, :, :longest].unbind(1)
                 mixed[part] = F.scaled_dot_product_attention(asking[part], keys, values, mask, scale=shape.scale)
             return mixed.flatten(1)
 
-        ids = torch.tensor([draft.ids[-1] for draft in drafts], device=device)
+        ids = torch.tensor([generation.ids[-1] for generation in generations], device=device)
         return self._logits(self._forward(ids, places, attend))
 
     def _forward(self, ids: Tensor, places: Tensor | slice, attend: Attend) -> Tensor:
@@ -160,7 +162,7 @@ class PlainRunner:
             hidden = hidden + F.linear(F.silu(gate) * up, layer.down, layer.down_bias)
         return hidden
 
-    def _head_norms(self, layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    def _head_norms(self, layer: LayerTensors, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         if layer.query_norm is None or layer.key_norm is None:
             return queries, keys
         width, epsilon = (self.weights.shape.head,), self.weights.shape.epsilon
@@ -171,15 +173,15 @@ class PlainRunner:
         return F.linear(normed, self.weights.head)
 
     @staticmethod
-    def _draw(drafts: Sequence[Draft], logits: Tensor) -> list[Drawn]:
-        ids, logprobs = draw(
+    def _draw(generations: Sequence[ActiveGeneration], logits: Tensor) -> list[Sampled]:
+        ids, logprobs = sample(
             logits,
-            [draft.temperature for draft in drafts],
-            [draft.top_p for draft in drafts],
-            [draft.seed for draft in drafts],
-            [len(draft.prompt) + len(draft.ids) for draft in drafts],
+            [generation.temperature for generation in generations],
+            [generation.top_p for generation in generations],
+            [generation.seed for generation in generations],
+            [len(generation.prompt) + len(generation.ids) for generation in generations],
         )
-        return [Drawn(draft, [token], [logprob]) for draft, token, logprob in zip(drafts, ids, logprobs)]
+        return [Sampled(generation, [token], [logprob]) for generation, token, logprob in zip(generations, ids, logprobs)]
 
 
 def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -187,7 +189,7 @@ def _rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
 
 
-def _longest_prefix(prompt: tuple[int, ...], others: Sequence[Draft]) -> tuple[Draft | None, int]:
+def _longest_prefix(prompt: tuple[int, ...], others: Sequence[ActiveGeneration]) -> tuple[ActiveGeneration | None, int]:
     """Whose prompt begins most alike, and for how long. The last token is never shared: its logits are wanted."""
     best, length = None, 0
     for other in others:

@@ -24,7 +24,7 @@ def closed(backbone: LocalBackbone) -> None:
 
 
 def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[TokenCompletion]) -> float:
-    """The largest difference between a log-prob as drawn and as teacher-forced."""
+    """The largest difference between a log-prob as sampled and as teacher-forced."""
     truth = backbone.logprobs([(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
     assert [len(row) for row in truth] == [len(each.output_ids) for each in found]
     return max(abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bottega.tasks.synth.contents import CONTENTS
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Operand, Operator, Setting
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse
 from bottega.tasks.synth.value import Value, fault
 
 TRIES = 5
@@ -26,30 +26,30 @@ _LIMITS = ("num_embeddings", "num_classes")
 """Parameters that bound the integers of an operator's first input."""
 
 
-NOTHING = Work(0.0, launches=0)
+NOTHING = OperatorCost(0.0, launches=0)
 
 
 @dataclass
-class Node:
+class OperatorNode:
     value: Value
     operator: Operator | None = None
     """None for an input."""
     operands: tuple[int, ...] = ()
     p: dict[str, Any] = field(default_factory=dict)
-    work: Work = NOTHING
+    work: OperatorCost = NOTHING
     name: str = ""
     contents: str = ""
     limit: int | None = None
 
 
-class Draft:
+class OperatorGraph:
     def __init__(self, draw: Draw):
         self.draw = draw
-        self.nodes: list[Node] = []
+        self.nodes: list[OperatorNode] = []
         self.structure = "chain"
 
     @property
-    def operators(self) -> list[Node]:
+    def operators(self) -> list[OperatorNode]:
         return [node for node in self.nodes if node.operator is not None]
 
     @property
@@ -77,7 +77,7 @@ class Draft:
         return self._input(name, replace(value, shape=shape, layout=layout), kind)
 
     def _input(self, name: str, value: Value, contents: str, limit: int | None = None) -> int:
-        self.nodes.append(Node(value, name=name, contents=contents, limit=limit))
+        self.nodes.append(OperatorNode(value, name=name, contents=contents, limit=limit))
         return len(self.nodes) - 1
 
     def apply(
@@ -105,7 +105,7 @@ class Draft:
 
     def _once(self, operator: Operator, x: int, others: tuple[int, ...], fixed: dict[str, Any], alone: bool) -> int | None:
         value = self.nodes[x].value
-        s = Setting(self.draw, value, tuple(self.nodes[other].value for other in others), {})
+        s = OperatorUse(self.draw, value, tuple(self.nodes[other].value for other in others), {})
         late = self._settle(operator.parameters, s, fixed)
         operands = [x, *others]
         for wanted in operator.others[len(others) :]:
@@ -125,10 +125,10 @@ class Draft:
         if self.nodes[x].contents in ("integers", "small_integers"):
             self.nodes[x].limit = next(int(s.p[name]) for name in _LIMITS if name in s.p)
         work = operator.work(s, out) if operator.work else self._plain_work(operator, s, out)
-        self.nodes.append(Node(out, operator, tuple(operands), s.p, work))
+        self.nodes.append(OperatorNode(out, operator, tuple(operands), s.p, work))
         return len(self.nodes) - 1
 
-    def _settle(self, parameters: Any, s: Setting, fixed: dict[str, Any]) -> dict[str, Any]:
+    def _settle(self, parameters: Any, s: OperatorUse, fixed: dict[str, Any]) -> dict[str, Any]:
         """Draw parameters into `s.p`; those that ask for operands which are not there yet are given back."""
         late: dict[str, Any] = {}
         for name, choice in parameters.items():
@@ -141,7 +141,7 @@ class Draft:
                 late[name] = choice
         return late
 
-    def _other(self, wanted: Operand, s: Setting) -> int | None:
+    def _other(self, wanted: Operand, s: OperatorUse) -> int | None:
         found = CONTENTS[wanted.contents]
         shape = wanted.shape(s)
         if any(length < 1 for length in shape):
@@ -150,7 +150,7 @@ class Draft:
         value = Value(shape, s.x.layout, found.table(self.draw.rng), found.dtype or self.draw.dtype, found.sign, found.marks)
         return self._input(wanted.name, value, wanted.contents, limit)
 
-    def _result(self, operator: Operator, s: Setting, shape: tuple[int, ...]) -> Value:
+    def _result(self, operator: Operator, s: OperatorUse, shape: tuple[int, ...]) -> Value:
         layout = operator.layout(s) if callable(operator.layout) else operator.layout
         if layout is None:
             layout = s.x.layout if len(shape) == s.rank else "other"
@@ -161,6 +161,6 @@ class Draft:
         return Value(shape, layout, operator.law(s), operator.result or s.x.dtype, sign, marks)
 
     @staticmethod
-    def _plain_work(operator: Operator, s: Setting, out: Value) -> Work:
+    def _plain_work(operator: Operator, s: OperatorUse, out: Value) -> OperatorCost:
         moved = s.x.bytes + out.bytes + sum(other.bytes for other in s.others)
-        return Work(moved, operator.weight * max(s.x.numel, out.numel))
+        return OperatorCost(moved, operator.weight * max(s.x.numel, out.numel))

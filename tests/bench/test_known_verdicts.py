@@ -15,8 +15,8 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.bench.attempt import Attempt
-from bottega.bench.known import standing
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.known_verdicts import standing
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, LEADERBOARD, read_head
 from bottega.core.candidate import Candidate
@@ -116,8 +116,8 @@ def test_what_a_busy_device_looks_like_or_what_is_of_another_text_does_not_stand
         (replace(right, candidate_id="other"), False),
         (replace(right, task_id="u"), False),
     ):
-        assert (standing(Attempt("t", 0, 0, verdict, "c", "cpp", 0, 0, 0.0, 0.0, ())) is verdict) is stands
-    assert not standing(Attempt("t", 0, 0, None, "", "cpp", 0, 0, 0.0, 0.0, (), junk="no code"))
+        assert (standing(BenchAttempt("t", 0, 0, verdict, "c", "cpp", 0, 0, 0.0, 0.0, ())) is verdict) is stands
+    assert not standing(BenchAttempt("t", 0, 0, None, "", "cpp", 0, 0, 0.0, 0.0, (), junk="no code"))
 
 
 def test_that_a_task_could_not_be_judged_is_not_taken_over(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:

@@ -17,10 +17,10 @@ from torch.utils.checkpoint import checkpoint
 
 from bottega.backbone.weights import bare, unfit
 from bottega.train.attention import by_document, flash
-from bottega.train.packing import Pack
+from bottega.train.packing import TrainPack
 
 
-class Linear(NamedTuple):
+class LinearWeights(NamedTuple):
     weight: Tensor
     bias: Tensor | None
     down: Tensor | None = None
@@ -30,20 +30,20 @@ class Linear(NamedTuple):
     dropout: float = 0.0
 
 
-class Parts(NamedTuple):
+class LayerWeights(NamedTuple):
     """The parameters of one layer."""
 
     before: Tensor
-    qkv: tuple[Linear, ...]
+    qkv: tuple[LinearWeights, ...]
     query_norm: Tensor | None
     key_norm: Tensor | None
-    out: Linear
+    out: LinearWeights
     between: Tensor
-    gate_up: tuple[Linear, ...]
-    down: Linear
+    gate_up: tuple[LinearWeights, ...]
+    down: LinearWeights
 
 
-class Layout(NamedTuple):
+class AttentionShape(NamedTuple):
     heads: int
     kv_heads: int
     head: int
@@ -51,7 +51,7 @@ class Layout(NamedTuple):
     scale: float
 
 
-class Body:
+class Forward:
     """From a pack to the hidden states after the final norm, [T, hidden]."""
 
     def __init__(self, model: Any, dtype: torch.dtype, compiled: bool, recompute: bool) -> None:
@@ -61,14 +61,14 @@ class Body:
         self.model, self.dtype, self.recompute = model, dtype, recompute
         inner = bare(model)
         attention = inner.model.layers[0].self_attn
-        self.layout = Layout(
+        self.layout = AttentionShape(
             inner.config.num_attention_heads, inner.config.num_key_value_heads, attention.head_dim,
             inner.config.rms_norm_eps, attention.scaling,
         )  # fmt: skip
         self._layer: Callable[..., Tensor] = torch.compile(_flash_layer, dynamic=False) if compiled else _flash_layer
         self._norm: Callable[..., Tensor] = torch.compile(rms_norm, dynamic=False) if compiled else rms_norm
 
-    def __call__(self, pack: Pack, longest: int | None = None) -> Tensor:
+    def __call__(self, pack: TrainPack, longest: int | None = None) -> Tensor:
         """`longest`: a bound on documents that stays the same from pack to pack, so that nothing is compiled twice."""
         inner, layout = bare(self.model).model, self.layout
         hidden = F.embedding(pack.ids, inner.embed_tokens.weight).to(self.dtype)
@@ -81,20 +81,20 @@ class Body:
         else:
             attend = by_document(pack.lengths, layout.scale)
 
-        def run(given: Tensor, parts: Parts) -> Tensor:
+        def run(given: Tensor, parts: LayerWeights) -> Tensor:
             if attend is None:
                 return self._layer(given, cosine, sine, pack.starts, longest or pack.longest, layout, parts)
             return layer_forward(given, cosine, sine, attend, layout, parts)
 
         recompute, training = self.recompute and torch.is_grad_enabled(), self.model.training
         for layer in inner.layers:
-            parts = parts_of(layer, training)
+            parts = layer_weights_of(layer, training)
             hidden = checkpoint(run, hidden, parts, use_reentrant=False) if recompute else run(hidden, parts)
         return self._norm(hidden, inner.norm.weight, layout.epsilon)
 
 
 def _flash_layer(
-    hidden: Tensor, cosine: Tensor, sine: Tensor, starts: Tensor, longest: int, layout: Layout, parts: Parts
+    hidden: Tensor, cosine: Tensor, sine: Tensor, starts: Tensor, longest: int, layout: AttentionShape, parts: LayerWeights
 ) -> Tensor:
     def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         return flash(queries, keys, values, starts, longest, layout.scale)
@@ -107,8 +107,8 @@ def layer_forward(
     cosine: Tensor,
     sine: Tensor,
     attend: Callable[[Tensor, Tensor, Tensor], Tensor],
-    layout: Layout,
-    parts: Parts,
+    layout: AttentionShape,
+    parts: LayerWeights,
 ) -> Tensor:
     normed = rms_norm(hidden, parts.before, layout.epsilon)
     qkv = linear(normed, parts.qkv).view(len(hidden), -1, layout.head)
@@ -134,7 +134,7 @@ def rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
 
 
-def linear(inputs: Tensor, parts: Sequence[Linear]) -> Tensor:
+def linear(inputs: Tensor, parts: Sequence[LinearWeights]) -> Tensor:
     """One product for all parts, which read the same inputs; their outputs lie side by side."""
     weight = torch.cat([part.weight for part in parts]) if len(parts) > 1 else parts[0].weight
     biases = [part.bias for part in parts if part.bias is not None]
@@ -145,17 +145,17 @@ def linear(inputs: Tensor, parts: Sequence[Linear]) -> Tensor:
     return found
 
 
-def _adapter(inputs: Tensor, part: Linear) -> Tensor:
+def _adapter(inputs: Tensor, part: LinearWeights) -> Tensor:
     if part.down is None or part.up is None:
         return inputs.new_zeros((*inputs.shape[:-1], part.weight.shape[0]))
     given = F.dropout(inputs, part.dropout) if part.dropout else inputs
     return F.linear(F.linear(given, part.down.to(inputs.dtype)), part.up.to(inputs.dtype)) * part.scale
 
 
-def parts_of(layer: Any, training: bool) -> Parts:
+def layer_weights_of(layer: Any, training: bool) -> LayerWeights:
     attention, feed = layer.self_attn, layer.mlp
     norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
-    return Parts(
+    return LayerWeights(
         before=layer.input_layernorm.weight,
         qkv=tuple(_linear(each, training) for each in (attention.q_proj, attention.k_proj, attention.v_proj)),
         query_norm=None if norms[0] is None else norms[0].weight,
@@ -167,15 +167,17 @@ def parts_of(layer: Any, training: bool) -> Parts:
     )
 
 
-def _linear(module: Any, training: bool) -> Linear:
+def _linear(module: Any, training: bool) -> LinearWeights:
     base = getattr(module, "base_layer", module)
     if not hasattr(module, "lora_A") or module.merged or module.disable_adapters:
-        return Linear(base.weight, base.bias)
+        return LinearWeights(base.weight, base.bias)
     active = [name for name in module.active_adapters if name in module.lora_A]
     if not active:
-        return Linear(base.weight, base.bias)
+        return LinearWeights(base.weight, base.bias)
     if len(active) > 1:
         raise ValueError("more than one adapter is active: train them one at a time")
     name = active[0]
     dropout = getattr(module.lora_dropout[name], "p", 0.0) if training else 0.0
-    return Linear(base.weight, base.bias, module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name], dropout)
+    return LinearWeights(
+        base.weight, base.bias, module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name], dropout
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.bench.attempt import Attempt, BenchRun, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask
 from bottega.bench.run_directory import ATTEMPTS, BENCH, TASKS, Recorder, begin, read_kernel, read_run
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
@@ -20,8 +20,8 @@ VERDICT = Verdict(
 KERNEL = "class ModelNew:\n    pass\n"
 
 
-def attempt(sample: int = 0, turn: int = 0, task: str = "a") -> Attempt:
-    return Attempt(task, sample, turn, VERDICT, Candidate(KERNEL, "cpp").id, "cpp", 10, 20, 0.5, 1.25, ("fuse",))
+def attempt(sample: int = 0, turn: int = 0, task: str = "a") -> BenchAttempt:
+    return BenchAttempt(task, sample, turn, VERDICT, Candidate(KERNEL, "cpp").id, "cpp", 10, 20, 0.5, 1.25, ("fuse",))
 
 
 def task(id: str = "a", **more: str) -> BenchTask:
@@ -50,8 +50,8 @@ def test_what_was_kept_is_read_back(folder: Path) -> None:
 
 
 def test_an_answer_without_a_kernel_survives_json() -> None:
-    empty = Attempt("a", 0, 0, None, "", "cpp", 1, 2, 0.0, 0.0, (), "it talks about the weather")
-    assert Attempt.from_json(json.loads(json.dumps(empty.to_json()))) == empty
+    empty = BenchAttempt("a", 0, 0, None, "", "cpp", 1, 2, 0.0, 0.0, (), "it talks about the weather")
+    assert BenchAttempt.from_json(json.loads(json.dumps(empty.to_json()))) == empty
 
 
 def test_a_cut_last_line_is_left_out_said_and_mended(folder: Path) -> None:

@@ -18,7 +18,7 @@ from bottega.backbone.failures import ContextError
 from bottega.bench.attempt import BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, LEADERBOARD, SAMPLES, read_run
-from bottega.bench.running import REFUSALS_IN_A_ROW, Noted
+from bottega.bench.runner import REFUSALS_IN_A_ROW, SampleFailed
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.verdict import Outcome
@@ -80,7 +80,7 @@ def test_a_lost_device_costs_what_it_had_under_way_and_the_others_go_on(tmp_path
     files = {"1_Relu.0.py": kernel(2.0, "fine"), "1_Relu.1.py": kernel(2.0, "deadly"), "1_Relu.2.py": kernel(1.5)}
     folder = candidates(tmp_path, files | {"2_Double.py": kernel(1.2), "1_Negate.py": kernel(3.0)})
     noted: list[str] = []
-    watch = lambda event: noted.append(event.text) if isinstance(event, Noted) else None  # noqa: E731
+    watch = lambda event: noted.append(event.text) if isinstance(event, SampleFailed) else None  # noqa: E731
     finished = run(tmp_path / "run", tasks, candidates=folder, devices=["cpu", "cpu"], watch=watch)
     trouble = {task.name: task.trouble for task in finished.run.tasks}
     assert not finished.whole and "is lost" in trouble.pop("1_Relu") and set(trouble.values()) == {""}

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.comparable import JUDGED_BY, MEASURED_ON
 from bottega.bench.rows import Say
 from bottega.bench.run_directory import read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Verdict
@@ -29,16 +29,18 @@ SAME_TEXT = ", the same text on the same task"
 
 
 @dataclass
-class Known(VerdictCache):
+class KnownVerdicts(VerdictCache):
     """One for a run, however many devices it has."""
 
     fitness: dict[str, str] = field(default_factory=dict)
     """By task, why it cannot be judged fairly; empty where it can."""
 
 
-def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str, Any], say: Say | None = None) -> Known:
+def read_known(
+    folders: Sequence[Path], judging: BenchJudgeSettings, fingerprint: dict[str, Any], say: Say | None = None
+) -> KnownVerdicts:
     """Of these runs, the first that has a verdict is believed. Raises `UsageError` for one that was judged otherwise."""
-    known = Known()
+    known = KnownVerdicts()
     for folder in folders:
         run = read_run(folder, say)
         _same_terms(run, judging, fingerprint)
@@ -52,7 +54,7 @@ def read_known(folders: Sequence[Path], judging: Judging, fingerprint: dict[str,
     return known
 
 
-def standing(attempt: Attempt) -> Verdict | None:
+def standing(attempt: BenchAttempt) -> Verdict | None:
     """Its verdict, if that is of the text it stands beside and says nothing that another process on the device may have caused."""
     verdict = attempt.verdict
     if verdict is None or verdict.task_id not in ("", attempt.task) or verdict.candidate_id not in ("", attempt.candidate):
@@ -64,7 +66,7 @@ def run_name(folder: Path) -> str:
     return folder.resolve().name
 
 
-def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) -> None:
+def _same_terms(run: BenchRun, judging: BenchJudgeSettings, fingerprint: dict[str, Any]) -> None:
     asked = asdict(judging)
     now = {name: list(asked[name]) if isinstance(asked[name], tuple) else asked[name] for name in JUDGED_BY}
     differing = differences(run.settings, now)

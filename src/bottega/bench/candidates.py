@@ -26,7 +26,7 @@ LARGEST = 8 << 20
 
 
 @dataclass(frozen=True)
-class Foreign:
+class CandidateSet:
     folder: Path
     kernels: dict[str, dict[int, Candidate]]
     """By task and sample. Samples are counted from 0 without gaps, in the order of their own numbers."""
@@ -50,7 +50,7 @@ class _Claim:
     problem: int | None = None
 
 
-def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Task]) -> Foreign:
+def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Task]) -> CandidateSet:
     """Raises `UsageError` where there is nothing to judge, or where two files are the same sample of a task."""
     rows = tuple(rows)
     files, unreadable = _files(folder)
@@ -84,7 +84,7 @@ def read_candidates(folder: Path, rows: Iterable[BenchTask], tasks: dict[str, Ta
     outside = [
         f"{file}: is a link to {file.resolve()}, outside of the folder" for file in claimed.values() if _outside(file, folder)
     ]
-    return Foreign(folder, dict(kernels), tuple(numbers), tuple(unmatched), repeated, tuple(outside))
+    return CandidateSet(folder, dict(kernels), tuple(numbers), tuple(unmatched), repeated, tuple(outside))
 
 
 def _files(folder: Path) -> tuple[list[Path], list[str]]:

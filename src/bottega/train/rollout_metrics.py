@@ -16,7 +16,7 @@ FAST = (1.0, 1.2, 1.5, 2.0)
 """fast_p for these p: the share of rollouts whose best kernel is right and at least p times as fast."""
 
 
-def rollout_figures(episodes: Sequence[Episode], reward: Reward, reading: Reading) -> dict[str, float]:
+def rollout_metrics(episodes: Sequence[Episode], reward: Reward, reading: Reading) -> dict[str, float]:
     lines = [trace for episode in episodes for trace in episode.of("write")]
     turns = [turn for line in lines for turn in line.turns]
     found = {
