@@ -24,7 +24,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.phases import ModelLock, Now
+from bottega.episodes.phases import ModelLock, PhaseStatus
 from bottega.judge.judge import Judge
 
 Stay = tuple[str, float, float]
@@ -111,7 +111,7 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
     for number, (kind, task) in enumerate(judge.order):
         assert (task in first) == (kind == "judge"), "looked at once, before its first kernel"
         first.setdefault(task, number)
-    assert {event.phase for event in told if isinstance(event, Now)} == {"generate", "judge"}
+    assert {event.phase for event in told if isinstance(event, PhaseStatus)} == {"generate", "judge"}
     assert len([event for event in told if isinstance(event, SampleKept)]) == 12 and any(
         isinstance(event, SampleFailed) for event in told
     )

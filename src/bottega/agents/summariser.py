@@ -12,9 +12,9 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
-from bottega.agents.history import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, turn_values
+from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, header_values
 from bottega.backbone.chat import Message

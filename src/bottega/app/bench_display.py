@@ -21,7 +21,7 @@ from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
-from bottega.episodes.phases import Now
+from bottega.episodes.phases import PhaseStatus
 
 NO_KERNEL = "no kernel"
 COLOURS = {"holds": "bold green", "does not hold": "bold red"}
@@ -55,7 +55,7 @@ class BenchProgress:
         self.lines: deque[str] = deque(maxlen=6)
         self.notes: deque[str] = deque(maxlen=4)
 
-    def hear(self, event: BenchStarted | SampleKept | SampleFailed | Now) -> str:
+    def hear(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
         """A line for whoever has no panel."""
         if isinstance(event, BenchStarted):
             self.begun, self.since = event, time.monotonic()
@@ -63,7 +63,7 @@ class BenchProgress:
             sizes = ((event.tasks, "task"), (event.samples, "sample"))
             told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
             return f"{told_sizes}{earlier}, on {', '.join(event.devices)}"
-        if isinstance(event, Now):
+        if isinstance(event, PhaseStatus):
             return event.told
         if isinstance(event, SampleFailed):
             self.notes.append(event.text)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bottega.app.display import clock, spark
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
-from bottega.episodes.phases import Now
+from bottega.episodes.phases import PhaseStatus
 from bottega.train.rl import Learning, RlStarted, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
@@ -63,7 +63,7 @@ class TrainProgress:
         elif isinstance(event, Judged):
             self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
-        elif isinstance(event, Now):
+        elif isinstance(event, PhaseStatus):
             self.phase = event.told.partition(":")[0]
         elif isinstance(event, Learning):
             self.learning, self.phase = True, ""

@@ -38,7 +38,9 @@ class BenchAttempt:
     junk: str = ""
     """Why the answer held no kernel."""
     redrawn: int = 0
-    """How many more answers were drawn because of faults that were seen in them; they are in the tokens."""
+    """How many more answers were sampled because of findings in the ones before; they are in the tokens."""
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs that changed the answer."""
 
     @property
     def key(self) -> Key:
@@ -46,12 +48,13 @@ class BenchAttempt:
 
     def to_json(self) -> dict[str, Any]:
         verdict = None if self.verdict is None else self.verdict.to_json()
-        return {**self.__dict__, "verdict": verdict, "skills": list(self.skills)}
+        return {**self.__dict__, "verdict": verdict, "skills": list(self.skills), "repairs": list(self.repairs)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> BenchAttempt:
         verdict = None if data["verdict"] is None else Verdict.from_json(data["verdict"])
-        return cls(**{**data, "verdict": verdict, "skills": tuple(data["skills"])})
+        repairs = tuple(data.get("repairs", ()))  # not in older runs
+        return cls(**{**data, "verdict": verdict, "skills": tuple(data["skills"]), "repairs": repairs})
 
 
 @dataclass(frozen=True)

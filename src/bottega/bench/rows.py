@@ -71,6 +71,7 @@ class _Attempt(_Line):
     skills: list[str]
     junk: str = ""
     redrawn: int = Field(default=0, ge=0)
+    repairs: list[str] = []
 
 
 class _Task(_Line):

@@ -21,7 +21,7 @@ from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
 from bottega.bench.work import BenchWork
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
-from bottega.episodes.phases import Now, Phases
+from bottega.episodes.phases import Phases, PhaseStatus
 
 REFUSALS_IN_A_ROW = 8
 """After so many samples in a row to which the backbone gave no answer, it is at fault and the run stops."""
@@ -54,7 +54,7 @@ class SampleFailed:
     text: str
 
 
-Watch = Callable[[BenchStarted | SampleKept | SampleFailed | Now], None]
+Watch = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
 """May be called from any thread."""
 
 

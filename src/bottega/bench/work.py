@@ -173,6 +173,7 @@ def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) 
             skills=() if selected is None else selected.names,
             junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
             redrawn=answer.redrawn,
+            repairs=answer.repairs,
         )
         found.append((attempt, answer.source if verdict is not None else ""))
     return found

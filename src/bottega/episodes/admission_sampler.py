@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from bottega.agents import writer
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import ADMISSION, read
-from bottega.agents.budget import PromptBudget
+from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling

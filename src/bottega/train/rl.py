@@ -29,7 +29,7 @@ from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStart
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import FILE, EpisodeJournal
-from bottega.episodes.phases import Now, share_device
+from bottega.episodes.phases import PhaseStatus, share_device
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
@@ -83,7 +83,7 @@ class Learning:
     step: int
 
 
-Told = Event | RlStarted | Learning | Now
+Told = Event | RlStarted | Learning | PhaseStatus
 """May be told from any thread."""
 
 

@@ -1,4 +1,4 @@
-"""A finished run as a report tells it: plain values, cleaned and cut to a readable length. Markdown and HTML are made of the same story."""
+"""A finished run as a report tells it: plain values, cleaned and cut to a readable length. Markdown and HTML are made of the same content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LINES, MOST_LETTERS = 400, 24_000
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ReportAttempt:
     """One attempt."""
 
     number: int
@@ -43,7 +43,7 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Story:
+class ReportContent:
     title: str
     found: bool
     baseline: str
@@ -62,7 +62,7 @@ class Story:
     """Why the kernel cannot share the original's parameters; empty when it can."""
     load: str
     guard_us: float
-    chapters: tuple[Chapter, ...]
+    attempts: tuple[ReportAttempt, ...]
     outcomes: dict[str, int]
     retrials: tuple[tuple[str, str], ...]
     proposals: tuple[tuple[str, str], ...]
@@ -76,7 +76,7 @@ class Story:
     check: str
 
 
-def story_of(
+def report_content(
     events: Sequence[Event],
     episode: str,
     subject: ModuleTask,
@@ -85,7 +85,7 @@ def story_of(
     ended: str,
     error: str,
     check: str,
-) -> Story:
+) -> ReportContent:
     attempts = attempts_of(events, episode)
     started = [event for event in events if isinstance(event, RunStarted)]
     finding = settled.finding
@@ -98,7 +98,7 @@ def story_of(
         skill for event in events if isinstance(event, Summarised) and event.episode == episode for skill in event.proposals
     ]
     prints = verdict.fingerprint if verdict else (started[-1].fingerprint if started else {})
-    return Story(
+    return ReportContent(
         title=clean(subject.title),
         found=finding is not None,
         baseline=settings.baseline,
@@ -111,7 +111,7 @@ def story_of(
         refused=clean(finding.refused) if finding else "",
         load=best_file.file.load if best_file else "load",
         guard_us=finding.guard_us if finding else 0.0,
-        chapters=tuple(_chapter(attempt, sources, names, settings.baseline, best) for attempt in attempts),
+        attempts=tuple(_attempt(attempt, sources, names, settings.baseline, best) for attempt in attempts),
         outcomes=by_outcome(attempts),
         retrials=tuple((retrial.attempt.node.id, clean(retrial.why)) for retrial in settled.retrials),
         proposals=tuple((skill.name, clean(skill.intent)) for skill in proposals),
@@ -156,9 +156,9 @@ def clean(text: str) -> str:
     return printable(text.replace("\r\n", "\n"))
 
 
-def _chapter(
+def _attempt(
     attempt: RunAttempt, sources: dict[str, str], names: dict[int, tuple[str, ...]], baseline: str, best: str
-) -> Chapter:
+) -> ReportAttempt:
     node, turn = attempt.node, attempt.node.turn
     parent = node.parent or ""
     before = sources.get(parent, "")
@@ -166,7 +166,7 @@ def _chapter(
     told = turn.fault or (node.verdict.diagnosis if node.verdict else "")
     if attempt.same_as:
         told = f"The same text as {attempt.same_as}; it was not judged twice. {told}"
-    return Chapter(
+    return ReportAttempt(
         number=attempt.number,
         node=node.id,
         author=clean(attempt.author),
