@@ -52,7 +52,7 @@ class Chart:
     """In inches."""
 
 
-def drawn(panel: CurvePanel | Chart, number: int) -> str:
+def svg_of(panel: CurvePanel | Chart, number: int) -> str:
     """Raises `UsageError` where matplotlib is missing. `number` keeps the ids of several figures in one page apart."""
     try:
         import matplotlib

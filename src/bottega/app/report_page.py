@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bottega.app.display import spark
-from bottega.app.report_curves import Chart, CurvePanel, drawn
+from bottega.app.report_curves import Chart, CurvePanel, svg_of
 from bottega.core.foreign_text import html_text, markdown_text
 
 STYLE = """
@@ -71,7 +71,7 @@ def html(page: ReportPage) -> str:
     for table in page.tables:
         parts.append(f"<h2>{html_text(table.title)}</h2>" + _table(table))
     figures = [
-        f"<figure>{drawn(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
+        f"<figure>{svg_of(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
     parts.append(

@@ -40,7 +40,7 @@ class TrainProgress:
         """What the device is used for, where the model and the judge share one."""
         self.outcomes: Counter[str] = Counter()
         self.cards = Counter[str]()
-        self.shelf = 0
+        self.library_cards = 0
         """Cards in the library."""
         self.notes: deque[str] = deque(maxlen=4)
         self.times: deque[tuple[float, int]] = deque(maxlen=20)
@@ -56,7 +56,7 @@ class TrainProgress:
             self.times.clear()
             self.times.append((self.since, event.step))
             self.notes.clear()
-            self.shelf = event.cards
+            self.library_cards = event.cards
             return f"{self.materials}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
         if isinstance(event, Wrote | Selected | Summarised):
             self.now[{Wrote: "written", Selected: "selected", Summarised: "summarised"}[type(event)]] += 1
@@ -80,7 +80,7 @@ class TrainProgress:
         if kind == "checkpoint":
             came = {name: int(event.values.get(name, 0)) for name in ("admitted", "retired")}
             self.cards.update(came)
-            self.shelf += came["admitted"]
+            self.library_cards += came["admitted"]
             count = f"{came['admitted']} card{'s' * (came['admitted'] != 1)}"
             return f"step {event.step}: kept, {count} admitted, {came['retired']} retired"
         if kind != "train":
@@ -135,7 +135,7 @@ class TrainProgress:
             grid.add_row("last step", Text(self.figures(name for name in FIGURES if name not in CURVES), "dim"))
             busy = "  ".join(f"{who} {self.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
             grid.add_row("busy", Text(busy, "dim"))
-        cards = f"{self.shelf} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
+        cards = f"{self.library_cards} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
         grid.add_row("cards", Text(cards, "dim"))
         grid.add_row("model", Text(self.materials, "dim"))
         for note in self.notes:
