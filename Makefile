@@ -9,7 +9,7 @@ DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda
 demo: install
 	$(BIN)/bottega demo
 	@echo "The model that comes along writes a kernel for examples/attention_weights.py; a minute or two on a CPU:"
-	$(BIN)/bottega optimize examples/attention_weights.py --device $(DEVICE_HERE) --strategy parallel --samples 1 --turns 1 --no-skills --drafts 0 || [ $$? -eq 3 ]
+	$(BIN)/bottega optimize examples/attention_weights.py --device $(DEVICE_HERE) strategy=parallel samples=1 turns=1 skills=false drafts=0 || [ $$? -eq 3 ]
 
 test: install lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal

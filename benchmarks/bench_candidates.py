@@ -32,6 +32,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.data.pool import Appointment, Classrooms
+from bottega.languages import candidate_from
 from bottega.tasks.load import load_tasks
 
 BUILDER = "bottega.compiler.builder:Builder"
@@ -71,7 +72,6 @@ def main(
 ) -> None:
     chosen = language or ("cpp" if device == "cpu" else "triton")
     loaded = load_tasks(tasks or ["builtin"], size="cpu" if device == "cpu" else "gpu").tasks
-    terms = ["--device", device, "--baseline", baseline, *(["--quick"] if quick else [])]
     with tempfile.TemporaryDirectory(prefix="bottega-bench-") as scratch:
         folder, run = material or Path(scratch), Path(scratch) / "run"
         if not (folder / "kernels").is_dir():
@@ -80,10 +80,10 @@ def main(
         if write_only:
             print(f"{len(kernels)} kernels in {folder}", file=sys.stderr)
             return
-        bench_seconds = _bench(folder, run, terms, workers)
+        bench_seconds = _bench(folder, run, device, baseline, quick, workers)
         benched = {(a.task, a.sample): a.verdict for a in read_run(run).attempts if a.verdict is not None}
         part = random.Random(seed).sample(kernels, min(sequential or len(kernels), len(kernels)))
-        looped, loop_seconds = _loop(part, folder, terms)
+        looped, loop_seconds = _loop(part, folder, device, baseline, quick)
         part = part[: len(looped)]
     _told(kernels, part, benched, looped, bench_seconds, loop_seconds, device, workers, chosen, quick, raw)
 
@@ -118,21 +118,22 @@ def _read(folder: Path) -> list[Kernel]:
     kernels = []
     for file in sorted((folder / "kernels").glob("*.py")):
         name, _, sample = file.stem.rpartition(".")
-        kernels.append(Kernel(tasks[name], int(sample), Candidate.from_source(file.read_text(encoding="utf-8"))))
+        kernels.append(Kernel(tasks[name], int(sample), candidate_from(file.read_text(encoding="utf-8"))))
     return kernels
 
 
-def _bench(folder: Path, run: Path, terms: list[str], workers: int) -> float:
+def _bench(folder: Path, run: Path, device: str, baseline: str, quick: bool, workers: int) -> float:
     command = [*BOTTEGA, "bench", str(folder / "tasks"), "--candidates", str(folder / "kernels"), "--out", str(run)]
     begun = time.monotonic()
-    done = subprocess.run([*command, *terms, "--workers", str(workers)], stdout=subprocess.DEVNULL, check=False)
+    command += ["--device", device, f"baseline={baseline}", f"quick={str(quick).lower()}", f"workers={workers}"]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     seconds = time.monotonic() - begun
     if done.returncode:
         print(f"bottega bench ended with exit code {done.returncode}; its figures are of what it did", file=sys.stderr)
     return seconds
 
 
-def _loop(part: list[Kernel], folder: Path, terms: list[str]) -> tuple[list[Verdict | None], float]:
+def _loop(part: list[Kernel], folder: Path, device: str, baseline: str, quick: bool) -> tuple[list[Verdict | None], float]:
     """A verdict for each kernel; None where the command printed none. Ctrl-C keeps what is there, once there is one."""
     found: list[Verdict | None] = []
     begun = time.monotonic()
@@ -143,7 +144,11 @@ def _loop(part: list[Kernel], folder: Path, terms: list[str]) -> tuple[list[Verd
             str(folder / "tasks" / f"{kernel.task.name}.py"),
             str(kernel.file(folder)),
             "--json",
-            *terms,
+            "--device",
+            device,
+            "--baseline",
+            baseline,
+            *(["--quick"] if quick else []),
         ]
         started = time.monotonic()
         try:

@@ -12,6 +12,7 @@ earlier run judged is not judged again (`--known`), so that the same kernel gets
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -36,13 +37,14 @@ GREEDY, SELECTOR, BM25, RL, WRITE_ONLY, PARALLEL, SERIAL = (
 )  # fmt: skip
 ANSWERS, TEMPERATURE = 4, "0.8"
 """Of the parallel and of the serial run."""
-JUDGED = ("--style", "terse", "--quick", "--max-tokens", "3072", "--timeout", "25")
+JUDGED = ("style=terse", "quick=true", "max_tokens=3072", "timeout=25")
 STARTING = 1.0
 """What a run takes before its first verdict, in answers to each task: a guess for some thirty tasks."""
 GRACE = 15.0
 """Seconds that a run has to end in when it is asked to."""
-FREE = ("--device", "--workers", "--at-once", "--known", "--out")
-"""Options that may change between two sittings of a run, each with a value."""
+FREE = ("--device", "--out")
+FREE_KEYS = ("workers=", "at_once=", "known=")
+"""What may change between two sessions of a run: flags, each with a value, and settings."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
 
@@ -79,18 +81,17 @@ BESIDE = (
 
 def planned(model: str, rl_model: str, write_only_model: str) -> list[Planned]:
     """By importance. What costs most comes last and takes what the others left."""
-    likeliest, drawn = ("--temperature", "0"), ("--temperature", TEMPERATURE)
-    skilled = ("--library", "starter", "--selection")
+    likeliest, sampled = "temperature=0", f"temperature={TEMPERATURE}"
     found = [
-        Planned(GREEDY, model, 1, likeliest),
-        Planned(SELECTOR, model, 1, (*likeliest, *skilled, "selector")),
-        Planned(BM25, model, 1, (*likeliest, *skilled, "bm25")),
+        Planned(GREEDY, model, 1, (likeliest,)),
+        Planned(SELECTOR, model, 1, (likeliest, "library=starter", "selection=selector")),
+        Planned(BM25, model, 1, (likeliest, "library=starter", "selection=bm25")),
     ]
-    found += [Planned(name, spec, 1, likeliest) for name, spec in ((RL, rl_model), (WRITE_ONLY, write_only_model)) if spec]
+    found += [Planned(name, spec, 1, (likeliest,)) for name, spec in ((RL, rl_model), (WRITE_ONLY, write_only_model)) if spec]
     return [
         *found,
-        Planned(PARALLEL, model, ANSWERS, (*drawn, "--samples", str(ANSWERS), "--turns", "1")),
-        Planned(SERIAL, model, ANSWERS, (*drawn, "--samples", "1", "--turns", str(ANSWERS))),
+        Planned(PARALLEL, model, ANSWERS, (sampled, "--samples", str(ANSWERS), "--turns", "1")),
+        Planned(SERIAL, model, ANSWERS, (sampled, "--samples", "1", "--turns", str(ANSWERS))),
     ]
 
 
@@ -116,8 +117,8 @@ def run_command(
     if unknown:
         raise UsageError(f"there is no run {', '.join(unknown)}: {', '.join(each.name for each in plan)}")
     runs = [each for each in plan if not only or each.name in only]
-    every = (*JUDGED, *(("--limit", str(limit)) if limit else ()), "--device", device, "--workers", str(workers))
-    every = (*every, "--at-once", str(at_once), *call.args)
+    every = (*JUDGED, *((f"limit={limit}",) if limit else ()), "--device", device, f"workers={workers}")
+    every = (*every, f"at_once={at_once}", *call.args)
 
     def command(each: Planned) -> tuple[str, ...]:
         earlier = known([out / one.name for one in plan[: plan.index(each)]])
@@ -164,9 +165,9 @@ def table_command(
 
 
 def known(folders: list[Path]) -> tuple[str, ...]:
-    """The option for those of these runs that have a verdict by now."""
+    """The setting for those of these runs that have a verdict by now."""
     begun = [folder for folder in folders if (folder / "bench.json").is_file() and read_run(folder).attempts]
-    return tuple(word for folder in begun for word in ("--known", str(folder)))
+    return (f"known={json.dumps(list(map(str, begun)))}",) if begun else ()
 
 
 def share(one: Planned, left: list[Planned], minutes: float) -> float:
@@ -279,7 +280,11 @@ def _same_terms(folder: Path, command: tuple[str, ...]) -> None:
 def _bound(command: Any) -> list[str]:
     words = list(command)
     free = {place for place, word in enumerate(words) if word in FREE}
-    return [word for place, word in enumerate(words) if place not in free and place - 1 not in free]
+    return [
+        word
+        for place, word in enumerate(words)
+        if place not in free and place - 1 not in free and not word.startswith(FREE_KEYS)
+    ]
 
 
 def _bench(command: tuple[str, ...], seconds: float) -> tuple[int, bool]:

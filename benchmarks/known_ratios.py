@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 from figure import Device, Done, Job, Quick, Raw, Run, Workers, judge_all, keep, launch, percentile, show, where
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 RATIOS = (0.8, 0.95, 1.0, 1.05, 1.25)
 """Time of the candidate over that of the baseline."""
@@ -107,7 +107,7 @@ def main(
     for _ in range(count):  # ratio by ratio in turn, so that a drift of the machine falls on all
         for ratio in RATIOS:
             mine = round(steps * ratio)
-            candidate = Candidate.from_source(filled(template, "ModelNew", mine), name=f"{ratio:g}")
+            candidate = candidate_from(filled(template, "ModelNew", mine), name=f"{ratio:g}")
             jobs.append(Job(f"{ratio:g}", task, candidate, truth=steps / mine))
     with Judge(device, workers=workers, quick=quick) as judge:
         run = judge_all(judge, jobs, Run())

@@ -34,7 +34,7 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
 from bottega.judge.nvml import gpu_memory, gpu_processes
-from bottega.sandbox.fork_server import Cell, ForkServer
+from bottega.sandbox.fork_server import ForkServer, Sandbox
 
 MB, GB, GIB = 10**6, 10**9, 2**30
 LADDER_GB = (0.016, 0.128, 1.0, 4.0, 12.8, 25.6, 51.2)
@@ -146,7 +146,7 @@ def main(
         raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Cell]]) -> Row:
+def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Sandbox]]) -> Row:
     task = Task(KINDS[kind](floor), name=f"{kind}_{floor}", origin=f"{kind} of {floor / GB:g} GB")
     known: Bytes = measured(task.source)
     begun, told, outcome = time.monotonic(), {}, ""
@@ -174,16 +174,16 @@ def told_by_judge(judge: Judge, verdict: Any) -> dict[str, int]:
     return {str(part): int(size) for part, size in (found or {}).items()} if isinstance(found, dict) else {}
 
 
-def watch_spawns() -> list[tuple[str, Cell]]:
+def watch_spawns() -> list[tuple[str, Sandbox]]:
     """Every sandbox that is started from now on, with its role; which one a process belongs to is seen by its parents."""
-    started: list[tuple[str, Cell]] = []
+    started: list[tuple[str, Sandbox]] = []
     spawn = ForkServer.spawn
 
-    def watching(self: ForkServer, entry: str, **options: Any) -> Cell:
-        cell = spawn(self, entry, **options)
+    def watching(self: ForkServer, entry: str, **options: Any) -> Sandbox:
+        sandbox = spawn(self, entry, **options)
         trusted = "cache" in (options.get("arguments") or {})
-        started.append(("referee" if "referee" in entry else "eager" if trusted else "candidate", cell))
-        return cell
+        started.append(("referee" if "referee" in entry else "eager" if trusted else "candidate", sandbox))
+        return sandbox
 
     ForkServer.spawn = watching  # type: ignore[method-assign]
     return started
@@ -192,7 +192,7 @@ def watch_spawns() -> list[tuple[str, Cell]]:
 class Sampler:
     """A thread that keeps the peak from entering to leaving."""
 
-    def __init__(self, device: str, watched: list[tuple[str, Cell]]) -> None:
+    def __init__(self, device: str, watched: list[tuple[str, Sandbox]]) -> None:
         self.peak = Peak()
         kind, _, index = device.partition(":")
         self._index = int(index or 0) if kind == "cuda" else None
@@ -235,7 +235,7 @@ class Sampler:
 
     def _summed(self, size_of: Callable[[int], int]) -> dict[str, int]:
         parents = parents_of_all()
-        roots = {pid: role for role, cell in list(self._watched) if (pid := pid_of(cell))}
+        roots = {pid: role for role, sandbox in list(self._watched) if (pid := pid_of(sandbox))}
         found = dict.fromkeys(ROLES, 0)
         for pid in parents:
             role = role_of(pid, parents, roots)
@@ -295,9 +295,9 @@ def resident(pid: int) -> int:
     return 0
 
 
-def pid_of(cell: Cell) -> int:
+def pid_of(sandbox: Sandbox) -> int:
     """Of a sandbox's first process; 0 when it is gone."""
-    descriptor = getattr(cell, "_warden", -1)
+    descriptor = getattr(sandbox, "_supervisor", -1)
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines():
             if line.startswith("Pid:"):

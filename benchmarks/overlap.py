@@ -33,7 +33,7 @@ from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message, Usage
-from bottega.backbone.client import Answer
+from bottega.backbone.client import Generation
 from bottega.backbone.loading import load
 from bottega.backbone.local import LocalBackbone
 from bottega.backbone.sampling import Sampling
@@ -41,9 +41,9 @@ from bottega.backbone.tokens import TokenRequest
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.device_facts import device_facts
@@ -91,7 +91,7 @@ def both(first: Clock, second: Clock) -> float:
 
 
 class Generator:
-    """A `Speaker` whose answers take the time of a real generator and hold prepared kernels, each told apart by a number."""
+    """A `Client` whose answers take the time of a real generator and hold prepared kernels, each told apart by a number."""
 
     name, context = "prepared", 8192
 
@@ -103,7 +103,7 @@ class Generator:
     def count_tokens(self, text: str) -> int:
         return len(self.backbone.tokenizer.encode(text)) if self.backbone else len(text) // 3
 
-    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         self.count += 1
         number, task = (
             self.count,
@@ -119,7 +119,7 @@ class Generator:
                 (found,) = await self.backbone.complete([TokenRequest(self._ids(messages), asked)])
                 self.drawn += len(found.output_ids)
             self.clock.spans.append((begun, time.monotonic()))
-        return Answer(f"One pass.\n```python\n{kernel(task, self.language, number).source}\n```", Usage(), "stop")
+        return Generation(f"One pass.\n```python\n{kernel(task, self.language, number).source}\n```", Usage(), "stop")
 
     def _ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         assert self.backbone is not None
@@ -220,12 +220,12 @@ def main(
         marked = [replace(task, source=f"{task.source.rstrip()}\n\n{MARK.format(task.name)}\n") for task in tasks]
         for task in marked:  # brought up before the clock starts, as in training
             judge.judge(task, kernel(task.name, language, -1))
-        speaker, timed = Generator(language, backbone, tokens, delay, at_once), TimedJudge(judge)
-        with Journal(Path(folder)) as journal:
-            workshop = Workshop(speaker, timed, None, Prompts("compact"), device_facts(device), journal)
+        client, timed = Generator(language, backbone, tokens, delay, at_once), TimedJudge(judge)
+        with EpisodeJournal(Path(folder)) as journal:
+            context = EpisodeContext(client, timed, None, Prompts("compact"), device_facts(device), journal)
             begun = time.monotonic()
             try:
-                asyncio.run(_all(workshop, marked, settings, episodes))
+                asyncio.run(_all(context, marked, settings, episodes))
             except KeyboardInterrupt:
                 print("interrupted: what follows is what there was", file=sys.stderr)
             wall = time.monotonic() - begun
@@ -234,7 +234,7 @@ def main(
             report(
                 device,
                 generator,
-                speaker,
+                client,
                 timed,
                 wall,
                 memory.peak,
@@ -243,23 +243,23 @@ def main(
             )
 
 
-async def _all(workshop: Workshop, tasks: Sequence[Task], settings: EpisodeSettings, count: int) -> None:
-    work = (run_episode(workshop, tasks[number % len(tasks)], settings, f"episode-{number}") for number in range(count))
+async def _all(context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, count: int) -> None:
+    work = (run_episode(context, tasks[number % len(tasks)], settings, f"episode-{number}") for number in range(count))
     for episode in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(episode, BaseException):
             print(f"an episode ended in {type(episode).__name__}: {episode}", file=sys.stderr)
-    await workshop.speaker.close()
+    await context.client.close()
 
 
 def report(
-    device: str, generator: str, speaker: Generator, timed: TimedJudge, wall: float, peak: int, raw: Path | None,
+    device: str, generator: str, client: Generator, timed: TimedJudge, wall: float, peak: int, raw: Path | None,
     settings: dict[str, Any],
 ) -> None:  # fmt: skip
-    writing, judging, together = speaker.clock, timed.clock, both(speaker.clock, timed.clock)
+    writing, judging, together = client.clock, timed.clock, both(client.clock, timed.clock)
     what = (
-        f"a wait of {speaker.delay:g} s ± half"
-        if speaker.backbone is None
-        else f"{speaker.backbone.name}, {speaker.backbone.engine}"
+        f"a wait of {client.delay:g} s ± half"
+        if client.backbone is None
+        else f"{client.backbone.name}, {client.backbone.engine}"
     )
     summary = {
         "wall_s": wall,
@@ -269,7 +269,7 @@ def report(
         "one_after_the_other_s": writing.busy + judging.busy,
         "judge_s": judging.total,
         "peak_bytes": peak,
-        "tokens": speaker.drawn,
+        "tokens": client.drawn,
     }
     rows = [
         ["wall", f"{wall:.1f} s"],
@@ -280,11 +280,11 @@ def report(
         ["a verdict", f"{judging.total / max(len(judging.spans), 1):.2f} s, {60 * len(judging.spans) / wall:.0f} a minute"],
         ["memory, all processes", f"{peak / 2**30:.2f} GiB"],
     ]  # fmt: skip
-    if speaker.backbone is None:
+    if client.backbone is None:
         serial = writing.total + judging.total
         rows.insert(5, ["one episode after the other", f"{serial:.0f} s, {serial / wall:.1f} walls"])
-    if speaker.drawn:
-        rows.append(["tokens", f"{speaker.drawn}, {speaker.drawn / max(writing.busy, 1e-9):,.0f}/s while it is at work"])
+    if client.drawn:
+        rows.append(["tokens", f"{client.drawn}, {client.drawn / max(writing.busy, 1e-9):,.0f}/s while it is at work"])
     if device != "cpu":
         rows.append(["memory of this process on the GPU", f"{torch.cuda.max_memory_allocated() / 2**30:.2f} GiB"])
     outcomes = ", ".join(f"{count} {word}" for word, count in timed.found.items())

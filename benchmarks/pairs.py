@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
 KERNEL_TASKS = ("star_relu", "rms_norm_rows", "residual_rms_norm")
@@ -30,7 +31,7 @@ def builtin(name: str, size: str) -> Task:
 
 def twin(task: Task) -> Candidate:
     """The task's own model under the candidate's name: equally fast by construction."""
-    return Candidate.from_source(re.sub(r"\bModel\b", "ModelNew", task.source), name=f"{task.name} twin")
+    return candidate_from(re.sub(r"\bModel\b", "ModelNew", task.source), name=f"{task.name} twin")
 
 
 def kernel(name: str, language: str, variation: int) -> Candidate:
@@ -38,5 +39,5 @@ def kernel(name: str, language: str, variation: int) -> Candidate:
     source = (_FOLDER / language / f"{name}.py").read_text(encoding="utf-8")
     if _MARK not in source:
         raise ValueError(f"candidates/{language}/{name}.py lacks the line {_MARK!r}, which makes each copy distinct")
-    candidate = Candidate.from_source(source.replace(_MARK, f"variation {variation}"), name=f"{name} {language} {variation}")
+    candidate = candidate_from(source.replace(_MARK, f"variation {variation}"), name=f"{name} {language} {variation}")
     return replace(candidate, language=language)  # type: ignore[arg-type]

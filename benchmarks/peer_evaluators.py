@@ -31,6 +31,7 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.judge.device_facts import is_here
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 from bottega.sandbox.fork_server import ForkServer, Limits
 
 HERE = Path(__file__).resolve().parent
@@ -141,7 +142,7 @@ def chosen_kernels(kind: str, count: int) -> list[Kernel]:
     for place in range(count):
         mine = round(steps * RATIOS[place % len(RATIOS)])
         text = filled(template, "ModelNew", mine) + f"\n# {place}\n"
-        ratios.append(Kernel("ratio", f"{RATIOS[place % len(RATIOS)]:g}", task, Candidate.from_source(text), steps / mine))
+        ratios.append(Kernel("ratio", f"{RATIOS[place % len(RATIOS)]:g}", task, candidate_from(text), steps / mine))
     queues = [honest, attacks[::2], attacks[1::2], ratios]
     return [queue[place] for place in range(max(map(len, queues))) for queue in queues if place < len(queue)]
 

@@ -98,12 +98,12 @@ def gpu_sizes(minutes: float, workers: int) -> Sizes:
             "checkpoint.every=5",
         ),
         # most courses are taught and not judged: what a model of this size lacks is breadth
-        data=("--teacher", "parts", "--teachers", str(workers), "--unjudged", "--concise", "0.9", "--max-tokens", "4000", "--held-out", "0.02"),
+        data=("--teacher", "parts", f"teachers={workers}", "unjudged=true", "concise=0.9", "max_tokens=4000", "held_out=0.02"),
         gate=(
-            "--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", str(workers),
-            "--proofs", str(max(2, int(60 * share["gate"] / 45))), "--rounds", "16",
+            "--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", f"teachers={workers}",
+            f"proofs={max(2, int(60 * share['gate'] / 45))}", "rounds=16",
         ),
-        bench=("--limit", str(evaluated), "--temperature", "0", "--max-tokens", "1800", "--timeout", "25", "--quick", "--at-once", "64"),
+        bench=(f"limit={evaluated}", "temperature=0", "max_tokens=1800", "timeout=25", "quick=true", "at_once=64"),
         max_mb=30.0,
         check_rows=128,
     )  # fmt: skip
@@ -118,14 +118,14 @@ def cpu_sizes() -> Sizes:
         workers=1,
         judge_seconds=30,
         language="cpp",
-        sft=("--preset", "cpu-quickstart", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
+        sft=("--preset", "laptop", "data.steps=1", "data.longest=1024", "data.pack_tokens=1024", "data.batch_tokens=1024"),
         rl=(
-            "--preset", "cpu-quickstart", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
+            "--preset", "laptop", "data.steps=1", "rollout.tasks=1", "rollout.schemes=0", "rollout.samples=2", "rollout.turns=1",
             "rollout.summaries=0", "rollout.max_tokens=48", "data.longest=2048", "data.pack_tokens=2048",
         ),
-        data=("--teacher", "plain", "--teachers", "1", "--unjudged"),
-        gate=("--teacher", "builder", "--trust-teacher", "--mistakes", "0", "--audit", "0", "--teachers", "1", "--proofs", "1", "--rounds", "4"),
-        bench=("--limit", "1", "--samples", "1", "--turns", "1", "--max-tokens", "48", "--quick"),
+        data=("--teacher", "builder", "teachers=1", "unjudged=true"),
+        gate=("--teacher", "builder", "trust_teacher=true", "mistakes=0", "audit=0", "teachers=1", "proofs=1", "rounds=4"),
+        bench=("limit=1", "--samples", "1", "--turns", "1", "max_tokens=48", "quick=true"),
         max_mb=22.0,
         check_rows=0,
     )  # fmt: skip
@@ -137,9 +137,9 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
     tasks = {kind: str(out / "tasks" / kind) for kind in kinds}
     shipped, proofs = out / "shipped" / "bottega.difference", str(out / "proofs")
     where = ("--device", device)
-    synth = ("tasks", "synth", *where, "--workers", str(sizes.workers))
-    unseen = ("--decontaminate", held_out, "--decontaminate", "builtin", "--decontaminate", str(MODULES))
-    told = ("--style", style, "--tokenizer", "embedded", "--no-filter")
+    synth = ("tasks", "synth", *where, f"workers={sizes.workers}")
+    unseen = (f"decontaminate={json.dumps([held_out, 'builtin', str(MODULES)])}",)
+    told = ("--style", style, "tokenizer=embedded", "filter=false")
     build = (
         "data",
         "build",
@@ -153,8 +153,8 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         f"{data}/{sizes.language}",
     )
     # the same tasks in C++ too, which needs no GPU; a dry run is in C++ anyway
-    plain = ("--teacher", "plain", "--teachers", str(sizes.workers), "--unjudged")
-    in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *plain, *told, "--out", f"{data}/cpp")
+    builder = ("--teacher", "builder", f"teachers={sizes.workers}", "unjudged=true")
+    in_cpp = ("data", "build", tasks["mixed"], "--device", "cpu", "--languages", "cpp", *builder, *told, "--out", f"{data}/cpp")
     both = (in_cpp,) if sizes.language != "cpp" else ()
     joined = ("data", "join", *(f"{data}/{name}" for name in dict.fromkeys((sizes.language, "cpp"))), "--out", f"{data}/joined")
     gate = (
@@ -170,33 +170,32 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
         "--out",
         proofs,
     )
-    bench = ("bench", held_out, str(MODULES), "builtin", *where, "--workers", str(sizes.workers), *sizes.bench, "--seed", "0")
+    bench = ("bench", held_out, str(MODULES), "builtin", *where, f"workers={sizes.workers}", *sizes.bench, "seed=0")
     check = ("--check", f"{data}/joined", "--rows", str(sizes.check_rows), *where) if sizes.check_rows else ()
     model = (f"model.device={device}", 'model.freeze=["embed_tokens"]')  # a fifth of the weights, and of the file
-    judged = [f"--known={out / 'bench' / 'sft'}"]  # what the cold start and the packed model answer alike has one verdict
+    judged = [f"known={out / 'bench' / 'sft'}"]  # what the cold start and the packed model answer alike has one verdict
     runs = {
         "base": ("--backbone", "embedded:base"),
-        "sft": ("--backbone", f"local:{cold}/model", "--style", style),
-        "packed": ("--backbone", f"embedded:{shipped}", "--style", style, *judged),
+        "sft": ("--backbone", f"local:{cold}/model", f"style={style}"),
+        "packed": ("--backbone", f"embedded:{shipped}", f"style={style}", *judged),
     }
     commands: dict[str, tuple[tuple[str, ...], ...]] = {
         "tasks": (
             (*synth, "--seed", "9", "--count", str(sizes.held_out), "--out", held_out),
             *(
                 (
-                    *synth, "--seed", str(seed), *which, "--count", str(max(2, int(part * sizes.tasks))), "--no-filter", *unseen,
+                    *synth, "--seed", str(seed), *which, "--count", str(max(2, int(part * sizes.tasks))), "filter=false", *unseen,
                     "--out", tasks[kind],
                 )
                 for kind, (seed, part, which) in kinds.items()
             ),
-            (*synth, "--seed", "8", "--levels", "1,2", "--count", str(sizes.gate_tasks), "--no-filter", *unseen, "--out", gate_tasks),
+            (*synth, "--seed", "8", "--levels", "1,2", "--count", str(sizes.gate_tasks), "filter=false", *unseen, "--out", gate_tasks),
         ),
         "teach": tuple((*each, "--stage", "teach") for each in (build, *both)),
         # some courses, for what of several endings is shown of the others
         "judge": (
             (
-                *build, "--stage", "judge", "--trust-teacher", "--mistakes", "0", "--proofs", "0", "--steps", "ends",
-                "--seconds", str(sizes.judge_seconds),
+                *build, "--stage", "judge", "trust_teacher=true", "mistakes=0", "proofs=0", "steps=ends", f"seconds={sizes.judge_seconds}",
             ),
         ),
         "examples": (*((*each, "--stage", "examples") for each in (build, *both)), joined),
@@ -215,7 +214,7 @@ def plan(out: Path, device: str, minutes: float, style: str, sizes: Sizes) -> li
                 for name, library in (("skills", f"{rl}/library"), ("taught", f"{proofs}/library"))
             ),
         ),
-        "evaluate": tuple((*bench, *how, "--name", name, "--out", str(out / "bench" / name)) for name, how in runs.items()),
+        "evaluate": tuple((*bench, *how, f"name={name}", "--out", str(out / "bench" / name)) for name, how in runs.items()),
     }  # fmt: skip
     known = {
         "tasks": "34 s for 300 tasks, most of them to start six commands",

@@ -38,7 +38,7 @@ NAMES = {"seconds": "seconds/checkpoint", "memory_gib": "memory_gib/peak"}
 def main(
     device: Device = "cpu",
     model: Annotated[str, typer.Option(help="embedded, a folder or a hub name.")] = "embedded",
-    preset: Annotated[str, typer.Option(help="Whose sizes: cpu-quickstart or one-gpu; none takes what fits the device.")] = "",
+    preset: Annotated[str, typer.Option(help="Whose sizes: laptop or one-gpu; none takes what fits the device.")] = "",
     steps: Annotated[int, typer.Option(min=1, help="The first is not counted where there are more.")] = 3,
     quick: Annotated[bool, typer.Option("--quick/--full", help="One small task a step.")] = False,
     seconds: Annotated[float, typer.Option(help="Begin no further step after this long; 0 takes all.")] = 0.0,
@@ -46,7 +46,7 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Keep the run in this folder: it is a run like any other.")] = None,
     raw: Annotated[Path | None, typer.Option("--json", help="Keep the numbers in this file.")] = None,
 ) -> None:
-    chosen = preset or ("cpu-quickstart" if device == "cpu" else "one-gpu")
+    chosen = preset or ("laptop" if device == "cpu" else "one-gpu")
     overrides = [f"model.name={model}", f"model.device={device}", f"data.steps={steps}", "checkpoint.every=1", "log.tensorboard=false",
                  *(QUICK if quick else []), *(more or [])]  # fmt: skip
     config = read_config("rl", chosen, None, overrides)

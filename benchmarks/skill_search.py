@@ -88,7 +88,10 @@ class Author:
         return f"{self.terms[place % count]}_{self.words[place // count // count]}_{self.terms[place // count % count]}"
 
     def card(self, number: int) -> Any:
-        from bottega.core.skill import DEVICES, LANGUAGES, Conditions, Provenance, Skill, State
+        from bottega.core.skill import DEVICES, Conditions, Provenance, Skill, SkillState
+        from bottega.languages import kernel_languages
+
+        names = tuple(language.name for language in kernel_languages())
 
         if number % TWINS == TWINS - 1:
             return replace(self.card(number - TWINS // 2), name=self.name(number), anchor=self.models[0].anchor)
@@ -102,7 +105,7 @@ class Author:
             intent=f"{said[0]}; {said[1]}"[:160].strip(),
             scope=model.scope if draw.random() < 0.7 else "general",
             tags=tuple(dict.fromkeys((*draw.choices(model.tags, k=2), draw.choice(self.terms), draw.choice(self.words)))),
-            languages=(draw.choice(LANGUAGES),) if draw.random() < 0.9 else LANGUAGES[:2],
+            languages=(draw.choice(names),) if draw.random() < 0.9 else names[:2],
             devices=(draw.choice(DEVICES),) if draw.random() < 0.8 else DEVICES,
             conditions=Conditions(said[2], said[3], said[4], "none" if draw.random() < 0.5 else said[5], said[6]),
             anchor=said[7],
@@ -111,7 +114,7 @@ class Author:
             effect=said[-3],
             failures=tuple(said[-2:]),
             provenance=Provenance("synthetic", str(number)),
-            state=State.ADMITTED if draw.random() < 0.9 else State.PROPOSED,
+            state=SkillState.ADMITTED if draw.random() < 0.9 else SkillState.PROPOSED,
         )
 
 

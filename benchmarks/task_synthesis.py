@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from figure import Device, Raw, Workers, launch, percentile, show, where
 
-from bottega.app.synth_command import JudgeExaminer
+from bottega.data.task_examiner import JudgeExaminer
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_tasks
 from bottega.tasks.synth import Benchmark, Plan, run, synthesise

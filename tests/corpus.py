@@ -19,6 +19,7 @@ import pytest
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 
 TESTS = Path(__file__).parent
 TASKS = TESTS / "fixtures" / "tasks"
@@ -63,7 +64,7 @@ class Specimen:
         source = self.path.read_text()
         for name, value in values.items():
             source = source.replace(f"@{name.upper()}@", str(value))
-        return Candidate.from_source(source, name=self.id)
+        return candidate_from(source, name=self.id)
 
     @property
     def placeholders(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bottega.agents.history import Past
+from bottega.agents.history import EarlierTurn
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Conditions, Skill
 from bottega.core.task import Task
@@ -61,11 +61,11 @@ def card() -> Callable[..., Skill]:
 
 
 @pytest.fixture(scope="session")
-def turn() -> Callable[..., Past]:
+def turn() -> Callable[..., EarlierTurn]:
     def make(
         number: int = 1, outcome: str = "slower", speedup: float | None = 0.9, source: str = "", diagnosis: str = ""
-    ) -> Past:
-        return Past(
+    ) -> EarlierTurn:
+        return EarlierTurn(
             source or f"# kernel {number}\nclass ModelNew: ...\n",
             f"Change {number}.",
             diagnosis or f"Told {number}.",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bottega.agents import selector, summariser, writer
-from bottega.agents.budget import Budget, fitting, shortened
-from bottega.agents.history import Past
+from bottega.agents.budget import PromptBudget, cut_to_length, fitting
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput
 from bottega.agents.summariser import SummariserInput
@@ -43,11 +43,11 @@ def text(messages: list[Message]) -> str:
 
 def given_at_random(dice: random.Random, task: Task, device: DeviceFacts, card: Callable[..., Skill]) -> list[Any]:
     """One input for each role."""
-    told = [Past(junk(dice, 300), junk(dice, 80), junk(dice, 400), "slower", 0.5) for _ in range(dice.randint(0, 6))]
-    best = dice.choice([None, *told, Past("class ModelNew: ...", "s", "d", "faster", 2.0)])
+    told = [EarlierTurn(junk(dice, 300), junk(dice, 80), junk(dice, 400), "slower", 0.5) for _ in range(dice.randint(0, 6))]
+    best = dice.choice([None, *told, EarlierTurn("class ModelNew: ...", "s", "d", "faster", 2.0)])
     skills = tuple(card(f"card_{i}", junk(dice, 200), junk(dice, 300)) for i in range(dice.randint(0, 4)))
     headers = tuple(skill.header for skill in skills)
-    first = told[0] if told else Past("", "", "", "slower", None)
+    first = told[0] if told else EarlierTurn("", "", "", "slower", None)
     return [
         WriterInput(task, "cpp", device, skills, tuple(told), best),
         SelectorInput(task, headers, 3, "cpu", "cpp"),
@@ -62,7 +62,7 @@ def test_budgets_are_kept_whatever_the_sizes(task: Task, device: DeviceFacts, ca
     for _ in range(120):
         mine = replace(task, source=task.source + junk(dice, 100))
         prompts, count = dice.choice(styles), dice.choice(ROUGH)
-        budget = Budget(dice.randint(100, 12_000), count)
+        budget = PromptBudget(dice.randint(100, 12_000), count)
         for role, given in zip((writer, selector, summariser), given_at_random(dice, mine, device, card)):
             try:
                 messages = role.messages(given, prompts, budget)
@@ -80,7 +80,7 @@ def test_budgets_are_kept_whatever_the_sizes(task: Task, device: DeviceFacts, ca
 
 
 def test_turns_leave_oldest_first_then_examples_then_cards_then_words(
-    task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., Past]
+    task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., EarlierTurn]
 ) -> None:
     pasts = tuple(turn(number, diagnosis=f"Told {number}: " + "it is slow. " * 100) for number in range(1, 6))
     skills = tuple(card(f"card_{i}", f"technique {i} " * 20, f"example_{i}();" * 20) for i in range(3))
@@ -91,11 +91,11 @@ def test_turns_leave_oldest_first_then_examples_then_cards_then_words(
         *("# kernel 2\n", "# kernel 5\n", "Told 5", "Attempt 5"),
     ]
     prompts = Prompts("compact")
-    size = Budget(10**6, len).size(writer.messages(given, prompts))
+    size = PromptBudget(10**6, len).size(writer.messages(given, prompts))
     seen = []
     for tokens in range(size, 0, -25):
         try:
-            shown = text(writer.messages(given, prompts, Budget(tokens, len)))
+            shown = text(writer.messages(given, prompts, PromptBudget(tokens, len)))
         except BackboneError:
             break
         gone = [mark for mark in marks if mark not in shown]
@@ -106,27 +106,29 @@ def test_turns_leave_oldest_first_then_examples_then_cards_then_words(
     assert seen[0] == 0 and seen[-1] == len(marks) and len(seen) >= 11
 
 
-def test_the_best_of_another_trace_is_shown_and_leaves_late(task: Task, device: DeviceFacts, turn: Callable[..., Past]) -> None:
+def test_the_best_of_another_trace_is_shown_and_leaves_late(
+    task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]
+) -> None:
     best = turn(9, "faster", 1.5)
     given = WriterInput(task, "cpp", device, (), (turn(1), turn(2)), best)
     shown = text(writer.messages(given, Prompts("compact")))
     assert "## Best so far\noutcome: faster 1.50x" in shown and shown.count("# kernel 9") == 1
     alone = writer.messages(replace(given, past=(turn(2),)), Prompts("compact"))
-    tight = text(writer.messages(given, Prompts("compact"), Budget(Budget(0, len).size(alone) + 5, len)))
+    tight = text(writer.messages(given, Prompts("compact"), PromptBudget(PromptBudget(0, len).size(alone) + 5, len)))
     assert "# kernel 1\n" not in tight and "# kernel 9" in tight and "# kernel 2" in tight
 
 
 def test_selectors_lose_the_worst_retrieved_cards_first(task: Task, card: Callable[..., Skill]) -> None:
     headers = tuple(card(f"card_{i}").header for i in range(10))
     given = SelectorInput(task, headers, 3, "cpu", "cpp")
-    whole = Budget(0, len).size(selector.messages(given, Prompts("compact")))
-    shown = text(selector.messages(given, Prompts("compact"), Budget(whole - 100, len)))
+    whole = PromptBudget(0, len).size(selector.messages(given, Prompts("compact")))
+    shown = text(selector.messages(given, Prompts("compact"), PromptBudget(whole - 100, len)))
     assert "card_0" in shown and "card_9" not in shown
 
 
 def test_a_task_that_does_not_fit_says_the_sizes(task: Task, device: DeviceFacts) -> None:
     with pytest.raises(BackboneError, match=r"shortest prompt to write has \d+ tokens, \d+ of them the task, and may have 300"):
-        writer.messages(WriterInput(task, "cpp", device), Prompts("compact"), Budget(300, len))
+        writer.messages(WriterInput(task, "cpp", device), Prompts("compact"), PromptBudget(300, len))
 
 
 def test_the_search_finds_the_first_plan_that_fits() -> None:
@@ -134,26 +136,26 @@ def test_the_search_finds_the_first_plan_that_fits() -> None:
         return [Message("user", "x" * size)]
 
     for tokens in range(8, 120):
-        found = fitting(range(100, -1, -1), build, Budget(tokens, len), "write", "")
+        found = fitting(range(100, -1, -1), build, PromptBudget(tokens, len), "write", "")
         assert len(found[0].content) == min(tokens - 8, 100)
 
 
 def test_shortened_texts_keep_their_beginning() -> None:
-    assert shortened("  a b  ", 100) == "a b" and shortened("a" * 50, None) == "a" * 50
-    assert shortened("first line\nsecond line that is long", 20) == "first line …"
+    assert cut_to_length("  a b  ", 100) == "a b" and cut_to_length("a" * 50, None) == "a" * 50
+    assert cut_to_length("first line\nsecond line that is long", 20) == "first line …"
     for longest in range(5, 60):
         for given in ("word " * 40, "x" * 200, "line\n" * 30):
-            assert len(shortened(given, longest)) <= longest
+            assert len(cut_to_length(given, longest)) <= longest
 
 
 def test_compact_prompts_of_builtin_tasks_fit_six_thousand_tokens(
-    device: DeviceFacts, count_tokens: Callable[[str], int], turn: Callable[..., Past]
+    device: DeviceFacts, count_tokens: Callable[[str], int], turn: Callable[..., EarlierTurn]
 ) -> None:
     """A kernel of usual length in each of three turns, three cards with long examples: nothing has to leave for most tasks."""
     source = (Path(__file__).parents[2] / "examples" / "star_relu.py").read_text()
     cards = [skill for skill in starter_cards() if "cpp" in skill.languages]
     past = tuple(turn(n, source=source, diagnosis="0.900× the speed of eager (0.880 to 0.930). " * 4) for n in range(3))
-    budget = Budget(6000, count_tokens)
+    budget = PromptBudget(6000, count_tokens)
     whole: list[Any] = []
     for number, name in enumerate(("rms_norm_rows", "causal_attention", "strided_conv2d", "weighted_bce_rows")):
         given = WriterInput(

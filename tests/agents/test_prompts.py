@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from bottega.agents import prompts as module
-from bottega.agents.prompts import PLACEHOLDERS, SHIPPED, Prompts
+from bottega.agents.prompts import PLACEHOLDERS, SHIPPED, Prompts, guide_names
 from bottega.core.errors import UsageError
-from bottega.core.skill import LANGUAGES
 
 SELECT = "At most $k.\n--- user ---\n$task\n\n$skills\n--- skill ---\n$name\n"
 
@@ -27,13 +26,13 @@ def test_what_ships_is_whole(style: Any) -> None:
         system, user = prompts.messages(role, filled)
         assert (system.role, user.role) == ("system", "user") and "<task>" in user.content
         assert "$" not in system.content + user.content
-    assert all("class ModelNew" in prompts.guide(language) for language in LANGUAGES)
+    assert all("class ModelNew" in prompts.guide(language) for language in guide_names())
     assert prompts.guide("torch") == ""
 
 
 def test_compact_guides_and_full_guides_show_the_same_example() -> None:
     compact, full = Prompts("compact"), Prompts("full")
-    for language in LANGUAGES:
+    for language in guide_names():
         assert full.guide(language).endswith(compact.guide(language)[compact.guide(language).index("```python") :])
 
 
@@ -100,7 +99,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest
 
 def test_every_shipped_file_is_of_use() -> None:
     for style in ("compact", "full"):
-        assert {path.name for path in (SHIPPED / style).iterdir()} == {f"{name}.md" for name in (*PLACEHOLDERS, *LANGUAGES)}
+        assert {path.name for path in (SHIPPED / style).iterdir()} == {f"{name}.md" for name in PLACEHOLDERS}
 
 
 def test_which_prompts_have_a_place_for_a_sketch(tmp_path: Path) -> None:

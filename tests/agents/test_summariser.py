@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bottega.agents.answers.answer import AnswerError
-from bottega.agents.history import Past
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
 from bottega.core.device import DeviceFacts
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 
 KEYED = """\
@@ -65,7 +65,7 @@ CARD: dict[str, Any] = {
 
 
 @pytest.fixture
-def given(task: Task, device: DeviceFacts, turn: Callable[..., Past], card: Callable[..., Skill]) -> SummariserInput:
+def given(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn], card: Callable[..., Skill]) -> SummariserInput:
     return SummariserInput(task, "cpp", device, turn(1), turn(2, "faster", 1.3), 1.444, (card("known_card").header,), 2)
 
 
@@ -130,7 +130,7 @@ def test_one_card_in_every_wrapping(text: str, given: SummariserInput) -> None:
     (skill,) = proposals.skills
     content = {key: value for key, value in skill.content().items() if key != "schema"}
     assert content == CARD
-    assert skill.state is State.PROPOSED and skill.version == 1 and skill.reason == ""
+    assert skill.state is SkillState.PROPOSED and skill.version == 1 and skill.reason == ""
     assert (skill.provenance.origin, skill.provenance.task) == ("summary", given.task.id)
     assert skill.provenance.claimed_speedup == 1.444
     assert not proposals.refused

@@ -12,13 +12,13 @@ import pytest
 
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.fences import fenced
-from bottega.agents.history import Past
-from bottega.agents.prompts import Prompts
+from bottega.agents.history import EarlierTurn
+from bottega.agents.prompts import Prompts, guide_names
 from bottega.agents.writer import WriterInput, messages, parse
-from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
-from bottega.core.skill import LANGUAGES, Skill
+from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 
 CODE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 OTHER = CODE.replace("return x", "return -x")
@@ -30,9 +30,11 @@ def block(code: str, info: str = "python") -> str:
     return f"{FENCE}{info}\n{code}{FENCE}"
 
 
-def test_the_compact_prompt(task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., Past]) -> None:
+def test_the_compact_prompt(
+    task: Task, device: DeviceFacts, card: Callable[..., Skill], turn: Callable[..., EarlierTurn]
+) -> None:
     first = turn(1, "compile_error", None)
-    best = Past("class ModelNew: ...", "Fused.", "Fine.", "faster", 1.324, (1.28, 1.36))
+    best = EarlierTurn("class ModelNew: ...", "Fused.", "Fine.", "faster", 1.324, (1.28, 1.36))
     given = WriterInput(task, "cpp", device, (card(),), (first, best), best, target=1.5)
     system, user = messages(given, Prompts("compact"))
     assert system.content.startswith(
@@ -93,7 +95,7 @@ def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(
         assert messages(replace(given, sketch=sketch), Prompts(style)) == messages(given, Prompts(style))
 
 
-def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., Past]) -> None:
+def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]) -> None:
     given = WriterInput(task, "cpp", device, past=(turn(1),))
     before = messages(given, Prompts("compact"))
     after = messages(replace(given, past=(turn(1), turn(2)), best=turn(2)), Prompts("compact"))
@@ -112,7 +114,7 @@ RULES = ("loaded after construction", "new contents", "fresh memory", "torch.com
     ],
 )
 def test_the_full_prompt_has_the_rules(task: Task, device: DeviceFacts, precision: str, rule: str) -> None:
-    for language in LANGUAGES:
+    for language in guide_names():
         given = WriterInput(task, language, device, precision=precision, baseline="compile")
         told = "".join(message.content for message in messages(given, Prompts("full")))
         assert [wanted for wanted in (*RULES, rule) if wanted not in told] == []
@@ -120,7 +122,7 @@ def test_the_full_prompt_has_the_rules(task: Task, device: DeviceFacts, precisio
 
 
 def test_a_kernel_with_fences_in_it_is_shown_in_a_longer_fence(
-    task: Task, device: DeviceFacts, turn: Callable[..., Past]
+    task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]
 ) -> None:
     shown = messages(WriterInput(task, "cpp", device, past=(turn(source=DOCUMENTED),)), Prompts("compact"))[1].content
     assert f"````python\n{DOCUMENTED}````" in shown
@@ -323,5 +325,5 @@ def test_the_cuda_example_has_a_signature_that_its_launch_fits() -> None:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 def test_examples_are_accepted_by_the_judge(judge: object, task: Task, language: str, tmp_path: Path) -> None:
     source = parse(Prompts("full").guide(language)).source  # type: ignore[arg-type]
-    verdict = judge.judge(task, Candidate.from_source(source))  # type: ignore[attr-defined]
+    verdict = judge.judge(task, candidate_from(source))  # type: ignore[attr-defined]
     assert verdict.outcome.accepted and verdict.correct, verdict.diagnosis

@@ -19,6 +19,8 @@ from bench.worked import Told, run_of
 from typer.testing import CliRunner
 
 from bottega.app.cli import app
+from bottega.app.configured import given_by
+from bottega.app.settings.bench import BenchCommandSettings
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import LEADERBOARD, Recorder, begin, read_run
 
@@ -64,17 +66,22 @@ def kept(folder: Path, told: dict[str, Sequence[Sequence[Told]]], **changes: obj
 def test_every_command_of_the_plan_is_one(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
     wanted = ("--tasks", "a", "--tasks", "b", "--model", "embedded", "--rl-model", "local:x", "--write-only-model", "local:y")
     code, output = called(
-        scripts["claims"], "run", *wanted, "--out", tmp_path, "--limit", "9", "--minutes", "20", "--show", "--", "--seed", "7"
+        scripts["claims"], "run", *wanted, "--out", tmp_path, "--limit", "9", "--minutes", "20", "--show", "--", "seed=7"
     )
     commands = [shlex.split(line) for line in output.splitlines() if not line.startswith("#")]
     assert code == 0 and len(commands) == 7
     assert sum(float(line.split()[3]) for line in output.splitlines() if line.startswith("#")) == pytest.approx(20, abs=0.5)
     group = typer.main.get_command(app)
     bench = group.get_command(typer.Context(group), "bench")  # type: ignore[attr-defined, arg-type]
-    given = {words[words.index("--out") + 1]: bench.make_context("bench", words[2:]).params for words in commands}
-    turns = {Path(out).name: (each["samples"], each["turns"], each["temperature"]) for out, each in given.items()}
+    given = {
+        words[words.index("--out") + 1]: given_by(BenchCommandSettings, bench.make_context("bench", words[2:]).params)
+        for words in commands
+    }
+    turns = {
+        Path(out).name: (each.settings.samples, each.settings.turns, each.settings.temperature) for out, each in given.items()
+    }
     assert turns["parallel"] == (4, 1, 0.8) and turns["serial"] == (1, 4, 0.8) and turns["greedy-rl"] == (1, 1, 0.0)
-    assert all(each["seed"] == 7 and each["limit"] == 9 and each["tasks"] == ["a", "b"] for each in given.values())
+    assert all(each.settings.seed == 7 and each.settings.limit == 9 and each.words == ["a", "b"] for each in given.values())
 
 
 def test_what_earlier_runs_judged_is_known_to_later_ones(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
@@ -85,12 +92,12 @@ def test_what_earlier_runs_judged_is_known_to_later_ones(scripts: dict[str, Modu
         return shlex.split(output.splitlines()[-1])
 
     command = shown()
-    assert "--known" not in command
+    assert not any(word.startswith("known=") for word in command)
     begin(tmp_path / "skills-bm25", {"settings": {}, "fingerprint": {}, "hashes": {}, "command": shlex.join(command)})
     kept(tmp_path / "greedy", {"t": [["incorrect"]]})
     kept(tmp_path / "skills-selector", {})
     kept(tmp_path / "serial", {"t": [["incorrect"]]})
-    assert shown() == [*command[:-2], "--known", str(tmp_path / "greedy"), *command[-2:]], "and it is the same run still"
+    assert shown() == [*command[:-2], f'known=["{tmp_path / "greedy"}"]', *command[-2:]], "and it is the same run still"
 
 
 @pytest.mark.slow

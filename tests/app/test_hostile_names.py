@@ -21,8 +21,8 @@ from skill_cards import PLAIN
 from bottega.app import judging, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
 from bottega.app.bench_figures import print_page
-from bottega.app.learning_display import Panelled as LearningPanel
-from bottega.app.optimize_display import Panelled, Plain, Progress
+from bottega.app.display import LineDisplay, PanelDisplay
+from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.report_curves import Line
 from bottega.app.report_curves import Panel as Curves
 from bottega.app.report_page import Page, Rows, html, markdown
@@ -32,7 +32,7 @@ from bottega.bench.running import Begun, Noted
 from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.skills.library import Entry
 from bottega.skills.retrieve import Hit
 from bottega.skills.uses import Tally
@@ -92,19 +92,19 @@ def panel_text(panel: Any) -> str:
 def test_a_search_is_shown_as_it_is() -> None:
     told = io.StringIO()
     console = Terminal(file=told, width=200)
-    progress = Progress(Caps(kernels=4), "eager")
-    plain = Plain(progress, console)
+    progress = OptimizeProgress(BudgetCaps(kernels=4), "eager")
+    plain = LineDisplay(console, progress)
     plain.hear(RunStarted("", {}, {"problems": [{"name": HOSTILE, "detail": "x"}]}))
     plain.hear(Selected("", "e", 1, (HOSTILE,)))
     must_be_plain(told.getvalue(), 2)
-    must_be_plain(panel_text(Panelled(progress, console, HOSTILE)), 3)
+    must_be_plain(panel_text(PanelDisplay(console, progress, HOSTILE)), 3)
 
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
     progress.hear(Begun(3, 0, 3, ("cpu",)))
     progress.hear(Noted(HOSTILE))
-    must_be_plain(panel_text(LearningPanel(Terminal(), progress, HOSTILE)), 2)
+    must_be_plain(panel_text(PanelDisplay(Terminal(), progress, HOSTILE)), 2)
 
 
 def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.Captu
     say(checked_line(one))
     told = capsys.readouterr().out
     must_be_plain(told, 5)
-    assert "--seed 12345" in told
+    assert "seed=12345" in told
 
 
 def test_cards_are_shown_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

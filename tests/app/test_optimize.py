@@ -23,7 +23,7 @@ from bottega.episodes.journal import FILE, read_events
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
 BOTTEGA = [sys.executable, "-m", "bottega.app.cli"]
-USED = ["--init", "0.9", "--inputs", "example", "--no-skills", "--samples", "1"]
+USED = ["--init", "0.9", "--inputs", "example", "skills=false", "samples=1"]
 
 
 def bottega(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -66,9 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(place: Path) -> tuple[Path, dict[str, object]]:
     """A broken answer, a wrong kernel, a fast one: judged, judged again, handed over."""
     backbone = script(place, [BROKEN, answer(WRONG), answer(KERNEL)])
-    told = bottega(
-        "optimize", place / "decay.py", *USED, "--turns", 3, "--backbone", backbone, "--out", place / "run", "--json"
-    )
+    told = bottega("optimize", place / "decay.py", *USED, "turns=3", "--backbone", backbone, "--out", place / "run", "--json")
     assert told.returncode == 0, told.stderr
     assert told.stdout.count("\n") == 1
     assert "best none yet" in told.stderr and "judged again: s0r0t2  faster" in told.stderr
@@ -147,7 +145,7 @@ def test_a_finished_run_is_not_begun_again_by_accident(
     finished: tuple[Path, dict[str, object]], place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = ["optimize", place / "decay.py", *USED, "--backbone", f"scripted:{place / 'script.json'}", "--out", finished[0]]
-    for more, words in ((["--turns", 3], "holds a run already"), (["--turns", 4, "--resume"], "turns 3 then, 4 now")):
+    for more, words in ((["turns=3"], "holds a run already"), (["turns=4", "--resume"], "turns 3 then, 4 now")):
         code, told = in_this_process(capsys, *again, *more)
         assert code == 2 and words in told
 
@@ -187,7 +185,7 @@ def verdicts(folder: Path) -> int:
 
 def test_a_killed_run_goes_on_where_it_was(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backbone, count, go = counting(tmp_path, [answer(WRONG), answer(WRONG.replace("h;", "h + 0.f;"))], slow_from=1)
-    command = ["optimize", place / "decay.py", *USED, "--turns", 2, "--backbone", backbone, "--out", tmp_path / "run"]
+    command = ["optimize", place / "decay.py", *USED, "turns=2", "--backbone", backbone, "--out", tmp_path / "run"]
     process = started(*command)
     until(lambda: verdicts(tmp_path / "run") == 1 and len(count.read_text()) == 2, process)
     code, told = in_this_process(capsys, *command, "--resume")
@@ -215,7 +213,7 @@ def script(messages, sampling):
 """
     (folder / "endless.py").write_text(endless)
     backbone = f"scripted:{folder / 'endless.py'}"
-    process = started("optimize", place / "decay.py", *USED, "--turns", 500, "--backbone", backbone, "--out", folder / "run")
+    process = started("optimize", place / "decay.py", *USED, "turns=500", "--backbone", backbone, "--out", folder / "run")
     until(lambda: verdicts(folder / "run") >= 1, process)
     process.send_signal(number)
     said, told = process.communicate(timeout=120)
@@ -244,7 +242,7 @@ def test_a_signal_ends_with_the_best_so_far(place: Path, tmp_path: Path, number:
 
 @pytest.mark.slow
 def test_a_model_that_dies_half_way_is_told_with_what_was_tried(place: Path, tmp_path: Path) -> None:
-    told = bottega("optimize", place / "decay.py", *USED, "--turns", 2, "--backbone", script(tmp_path, [BROKEN]), cwd=tmp_path)
+    told = bottega("optimize", place / "decay.py", *USED, "turns=2", "--backbone", script(tmp_path, [BROKEN]), cwd=tmp_path)
     assert told.returncode == 3, told.stderr
     assert "No kernel surely beats eager, the module as it is." in told.stdout and "the script has 1 answers" in told.stdout
     assert "no kernel" in (tmp_path / "bottega-decay-1" / "report.md").read_text()
@@ -262,29 +260,29 @@ WRONG_USE: list[tuple[list[str], str]] = [
     (["decay.py", "--inputs", "example"], "needs rate"),
     (["decay.py", "--init", "0.9"], "--inputs"),
     (["decay.py", *USED, "--class", "Other"], "no class 'Other'"),
-    (["decay.py", *USED, "--kernels", "0"], "allows nothing"),
-    (["decay.py", *USED, "--tokens", "0"], "allows nothing"),
-    (["decay.py", *USED, "--minutes", "0"], "allows nothing"),
-    (["decay.py", *USED, "--money", "1"], "--price-prompt"),
-    (["decay.py", *USED, "--price-prompt", "1"], "prices are for servers"),
-    (["decay.py", *USED, "--minutes", "nan"], "allows nothing"),
-    (["decay.py", *USED, "--temperature", "-1"], "temperature must be 0"),
-    (["decay.py", *USED, "--temperature", "nan"], "temperature must be 0"),
-    (["decay.py", *USED, "--target", "nan"], "a target is a factor"),
-    (["decay.py", *USED, "--patience", "0"], "patience is at least one"),
-    (["decay.py", *USED, "--drafts", "-1"], "drafts must be 0 or more"),
-    (["decay.py", *USED, "--strategy", "luck"], "unknown strategy"),
-    (["decay.py", *USED, "--language", "triton"], "cannot be timed on a CPU"),
-    (["decay.py", *USED, "--language", "fortran"], "unknown language"),
-    (["decay.py", *USED, "--baseline", "numpy"], "unknown baseline"),
-    (["decay.py", *USED, "--mode", "fast"], "unknown mode"),
-    (["decay.py", *USED, "--precision", "int4"], "unknown precision"),
+    (["decay.py", *USED, "kernels=0"], "allows nothing"),
+    (["decay.py", *USED, "tokens=0"], "allows nothing"),
+    (["decay.py", *USED, "minutes=0"], "allows nothing"),
+    (["decay.py", *USED, "money=1"], "price_prompt"),
+    (["decay.py", *USED, "price_prompt=1"], "prices are for servers"),
+    (["decay.py", *USED, "minutes=nan"], "minutes = nan: Input should be a finite number"),
+    (["decay.py", *USED, "temperature=-1"], "temperature must be 0"),
+    (["decay.py", *USED, "temperature=nan"], "finite"),
+    (["decay.py", *USED, "target=nan"], "finite"),
+    (["decay.py", *USED, "patience=0"], "patience is at least one"),
+    (["decay.py", *USED, "drafts=-1"], "drafts = -1: Input should be greater than or equal to 0"),
+    (["decay.py", *USED, "strategy=luck"], "'luck' is unknown"),
+    (["decay.py", *USED, "language=triton"], "cannot be timed on cpu"),
+    (["decay.py", *USED, "language=fortran"], "'fortran' is unknown"),
+    (["decay.py", *USED, "baseline=numpy"], "unknown baseline"),
+    (["decay.py", *USED, "mode=fast"], "'as-built', 'train' or 'eval'"),
+    (["decay.py", *USED, "precision=int4"], "unknown precision"),
     (["decay.py", *USED, "--device", "tpu"], "unknown device"),
-    (["decay.py", *USED, "--style", "baroque"], "unknown style"),
-    (["decay.py", *USED, "--prompts", "missing"], "no folder of prompts"),
+    (["decay.py", *USED, "style=baroque"], "'terse', 'compact' or 'full'"),
+    (["decay.py", *USED, "prompts=missing"], "no folder of prompts"),
     (["decay.py", *USED, "--backbone", "oracle"], "no backbone is called"),
     (["decay.py", *USED, "--backbone", "scripted:missing.json"], "cannot be read"),
-    (["decay.py", *USED, "--context", "3", "--backbone", "scripted:script.json"], "a context of 3 tokens"),
+    (["decay.py", *USED, "context=3", "--backbone", "scripted:script.json"], "a context of 3 tokens"),
     (["decay.py", *USED, "--resume"], "to resume"),
     (["decay.py", *USED, "--out", "decay.py/run"], "no run can be kept there"),
 ]

@@ -1,4 +1,4 @@
-"""`bottega optimize --drafts` and `bottega data drafts` as processes, with the real builder, the real judge and a real compiler.
+"""`bottega optimize drafts=N` and `bottega data drafts` as processes, with the real builder, the real judge and a real compiler.
 
 The module is a chain of elementwise operators. That a draft wins is tested without a clock, in tests/episodes/test_optimise.py.
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from episodes.decay import BROKEN, script
 
-from bottega.app.asking import DRAFTS, draft_count, drafting_seconds
 from bottega.core.event import Drafted, Judged, Wrote
+from bottega.episodes.backbone_defaults import DRAFTS, draft_count, drafting_seconds
 from bottega.episodes.journal import read_events
 
 CHAIN = """import torch
@@ -36,7 +36,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-USED = ["--no-skills", "--samples", "1", "--turns", "1", "--drafts", "1"]
+USED = ["skills=false", "samples=1", "turns=1", "drafts=1"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -53,15 +53,15 @@ def test_a_draft_is_judged_told_apart_and_not_judged_again(tmp_path: Path) -> No
     command = ["optimize", tmp_path / "chain.py", *USED, "--backbone", script(tmp_path, [BROKEN]), "--out", tmp_path / "run"]
     told = bottega(*command)
     assert told.returncode in (0, 3), told.stderr  # whether it is surely faster, a busy machine decides
-    assert "builder 1 wrote 1 draft" in told.stderr and "  1  draft1  " in told.stderr
-    assert "by builder 1: 1 " in told.stdout and "by the model: 1 no kernel" in told.stdout
+    assert "builder 2 wrote 1 draft" in told.stderr and "  1  draft1  " in told.stderr
+    assert "by builder 2: 1 " in told.stdout and "by the model: 1 no kernel" in told.stdout
     result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert (result["author"], result["node"]) == (("builder 1", "draft1") if told.returncode == 0 else ("", ""))
-    assert list(result["writers"]) == ["builder 1", "the model"] and result["writers"]["the model"] == {"no kernel": 1}
-    assert "1. draft1 by builder 1" in (tmp_path / "run" / "report.md").read_text()
-    assert "<td>draft1</td><td>builder 1</td>" in (tmp_path / "run" / "report.html").read_text()
+    assert (result["author"], result["node"]) == (("builder 2", "draft1") if told.returncode == 0 else ("", ""))
+    assert list(result["writers"]) == ["builder 2", "the model"] and result["writers"]["the model"] == {"no kernel": 1}
+    assert "1. draft1 by builder 2" in (tmp_path / "run" / "report.md").read_text()
+    assert "<td>draft1</td><td>builder 2</td>" in (tmp_path / "run" / "report.html").read_text()
     events = list(read_events(tmp_path / "run"))
-    assert [event.author for event in events if isinstance(event, Wrote)] == ["builder 1", ""]
+    assert [event.author for event in events if isinstance(event, Wrote)] == ["builder 2", ""]
     (first, *_) = [event.verdict for event in events if isinstance(event, Judged)]
     assert first.correct, first.diagnosis
 
@@ -78,7 +78,7 @@ def test_drafts_of_tasks_are_files_for_a_bench(tmp_path: Path) -> None:
     told = bottega("data", "drafts", tmp_path / "chain.py", tmp_path / "luck.py", "--drafts", 1, "--out", tmp_path / "drafts")
     assert told.returncode == 0, told.stderr
     assert [path.name for path in (tmp_path / "drafts").iterdir()] == ["chain.0.py"]
-    assert "luck: no draft: " in told.stderr and "1 kernels by builder 1 for 1 of 2 tasks" in told.stdout
+    assert "luck: no draft: " in told.stderr and "1 kernels by builder 2 for 1 of 2 tasks" in told.stdout
 
 
 @pytest.mark.parametrize(

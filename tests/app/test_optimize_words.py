@@ -9,10 +9,10 @@ import pytest
 
 from bottega.app.judging import show
 from bottega.app.optimize_command import _show, speed_line
-from bottega.app.optimize_display import Progress
+from bottega.app.optimize_display import OptimizeProgress
 from bottega.core.event import Judged
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.result import Interval
 
 ONLY_EAGER = Verdict(
@@ -26,7 +26,7 @@ ONLY_EAGER = Verdict(
 
 
 def test_a_verdict_is_told_with_what_it_speaks_of_and_eager_beside_it() -> None:
-    progress = Progress(Caps(), "compile")
+    progress = OptimizeProgress(BudgetCaps(), "compile")
     line = progress.hear(Judged("e/judge/s0", "e", "s0", ONLY_EAGER))
     assert "slower 0.80× (0.70 to 0.90) against compile, 2.00× (1.90 to 2.10) against eager" in line
     assert progress.best == ""
@@ -35,7 +35,7 @@ def test_a_verdict_is_told_with_what_it_speaks_of_and_eager_beside_it() -> None:
 
 
 def test_the_best_so_far_is_the_best_against_what_is_to_be_beaten() -> None:
-    progress = Progress(Caps(), "compile")
+    progress = OptimizeProgress(BudgetCaps(), "compile")
     fallen_back = Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.9, 2.1)}, baseline="eager")
     assert "faster 2.00× (1.90 to 2.10) against eager" in progress.hear(Judged("e/judge/s0", "e", "s0", fallen_back))
     assert progress.best == ""

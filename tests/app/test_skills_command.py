@@ -25,8 +25,8 @@ import typer
 
 from bottega.app import skills_command, skills_tables
 from bottega.core.errors import BottegaError
-from bottega.core.skill import Skill, State
-from bottega.core.trial import Interval, Trial
+from bottega.core.skill import Skill, SkillState
+from bottega.core.trial import GainInterval, Trial
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 from bottega.skills.uses import Scheme, Use
@@ -89,8 +89,8 @@ def library(tmp_path: Path, starter: dict[str, Skill]) -> Iterator[Library]:
     names = (NAME, "transpose_in_tiles", "matmul_packed_panels", "gelu_erf_simd")
     with Library(tmp_path / "library") as made:
         made.add_many(starter[name] for name in names)
-        made.move(NAME, State.ADMITTED, "a gain [of] 1.4x")
-        gain = Interval(1.4, 1.2, 1.6)
+        made.move(NAME, SkillState.ADMITTED, "a gain [of] 1.4x")
+        gain = GainInterval(1.4, 1.2, 1.6)
         facts = (NAME, 1, "gate", "t" * 16, "softmax", False, "eager", "a cpu", "1", (1.4,), (1.0,), gain, "admitted", "why")
         made.evidence.add("key", Trial(*facts))
         schemes = (Scheme((NAME,), (0.3,)), Scheme((), (0.1,)))
@@ -104,7 +104,7 @@ def place(library: Library) -> tuple[str, Path]:
 
 
 def test_list_shows_names_whole_and_can_be_narrowed(place: tuple[str, Path], library: Library) -> None:
-    library.move("gelu_erf_simd", State.RETIRED, "old")
+    library.move("gelu_erf_simd", SkillState.RETIRED, "old")
     told = bottega("list", *place)
     assert told.code == 0 and NAME in told.out and "gelu_erf_simd" not in told.out
     assert "version 5: 3 cards" in told.out
@@ -164,7 +164,7 @@ def test_add_takes_cards_as_proposed_and_names_their_twins(tmp_path: Path, start
     told = bottega("add", card_file(tmp_path, card, state="admitted", version=9, reason="I say so"), *place)
     assert told.out == f"added {NAME}, proposed, library version 1\n"
     with Library(tmp_path / "new") as library:
-        assert (library.get(NAME).state, library.get(NAME).version, library.get(NAME).reason) == (State.PROPOSED, 1, "")
+        assert (library.get(NAME).state, library.get(NAME).version, library.get(NAME).reason) == (SkillState.PROPOSED, 1, "")
     twin = bottega("add", card_file(tmp_path, card, name="a_twin"), *place)
     assert f"like {NAME}: `bottega skills merge {NAME} a_twin` makes them one" in twin.out
     path = card_file(tmp_path, card, effect="Another effect.")
@@ -254,10 +254,10 @@ def test_merge_lists_twins_and_makes_them_one(place: tuple[str, Path], library: 
         library.add(Skill(**{**starter[NAME].__dict__, "name": name}))
     listed = bottega("merge", *place, "--json").json
     assert {(twins["keep"], twins["drop"]) for twins in listed} >= {(NAME, "twin_one"), (NAME, "twin_two")}
-    assert library.get("twin_one").state is State.PROPOSED
+    assert library.get("twin_one").state is SkillState.PROPOSED
     told = bottega("merge", *place, "--all")
     assert told.out.count("merged into") == 2, "a pair whose card is settled already is not merged"
-    assert library.get("twin_two").state is State.RETIRED
+    assert library.get("twin_two").state is SkillState.RETIRED
     assert "restored twin_one, proposed" in bottega("restore", "twin_one", *place).out
     assert bottega("merge", NAME, "twin_one", *place).out == f"twin_one merged into {NAME}\n"
     fails("merge", "twin_one", NAME, *place, saying="is retired")
@@ -277,12 +277,12 @@ def test_retire_and_restore(place: tuple[str, Path], library: Library) -> None:
     assert told.json["state"] == "proposed"
     fails("restore", NAME, *place, saying="is not retired")
     assert bottega("retire", "--tired", *place).out == "no card is tired\n"
-    library.move(NAME, State.ADMITTED, "again")
+    library.move(NAME, SkillState.ADMITTED, "again")
     for number in range(12):
         schemes = (Scheme((NAME,), (0.0,)), Scheme((), (0.1,)))
         library.uses.record(Use(f"late/{number}", "t" * 16, "softmax", "cpu", library.version, (NAME,), schemes))
     assert f"would retire {NAME}: no uplift" in bottega("retire", "--tired", "--dry-run", *place).out
-    assert library.get(NAME).state is State.ADMITTED
+    assert library.get(NAME).state is SkillState.ADMITTED
     assert bottega("retire", "--tired", *place, "--json").json[0]["name"] == NAME
 
 
@@ -299,8 +299,8 @@ def test_stats(place: tuple[str, Path]) -> None:
 
 def test_brackets_in_a_card_are_text(place: tuple[str, Path], library: Library, starter: dict[str, Skill]) -> None:
     intent = "Store y[i], then [bold]x[/bold] and [/] and x[/red] unclosed [link=file]."
-    library.add(Skill(**{**starter[NAME].__dict__, "name": "brackets", "intent": intent, "state": State.ADMITTED}))
-    library.move("brackets", State.ADMITTED, "it [/was] measured [i]")
+    library.add(Skill(**{**starter[NAME].__dict__, "name": "brackets", "intent": intent, "state": SkillState.ADMITTED}))
+    library.move("brackets", SkillState.ADMITTED, "it [/was] measured [i]")
     assert intent in bottega("list", *place).out
     assert intent in bottega("search", "brackets", *place).out
     shown = bottega("show", "brackets", *place)
@@ -374,11 +374,11 @@ def test_verify_refuses_what_cannot_be_proved_before_it_starts_a_judge(place: tu
     task = ("--task", f"builtin:{one}", "--sibling", f"builtin:{two}")
     writer = ("--writer", "cat")
     fails("verify", "nobody", *task, *writer, *place, saying="no card is named")
-    fails("verify", NAME, *task, *writer, *place, "--beside", "nobody", saying="no card is named")
+    fails("verify", NAME, *task, *writer, *place, "beside=nobody", saying="no card is named")
     fails("verify", NAME, "--task", f"builtin:{one}", "--sibling", f"builtin:{one}", *writer, *place, saying="sibling")
-    fails("verify", NAME, *task, *writer, *place, "--threshold", "0.5", saying="threshold")
-    fails("verify", NAME, *task, *writer, *place, "--rounds", "0", saying="round")
-    fails("verify", NAME, *task, *writer, *place, "--workers", "0", saying="--workers")
+    fails("verify", NAME, *task, *writer, *place, "threshold=0.5", saying="threshold")
+    fails("verify", NAME, *task, *writer, *place, "rounds=0", saying="round")
+    fails("verify", NAME, *task, *writer, *place, "workers=0", saying="workers = 0")
 
 
 def test_json_is_printed_where_only_ascii_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,7 +462,7 @@ def test_verify_tries_a_card_with_a_real_writer_and_a_real_judge(
         writer = f"{sys.executable} {tmp_path / 'writer.py'} {log} {how}".strip()
         tasks = ["--task", str(tmp_path / "one.py"), "--sibling", str(tmp_path / "two.py")]
         command = [sys.executable, "-m", "bottega.app.cli", "skills", "verify", "gelu_erf_simd", *tasks, "--writer", writer]
-        return [*command, "--rounds", "5", *map(str, place), *more]
+        return [*command, "rounds=5", *map(str, place), *more]
 
     with subprocess.Popen(verify(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as stopped:
         deadline = time.monotonic() + 120

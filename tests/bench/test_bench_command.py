@@ -41,7 +41,7 @@ def script(messages, sampling):
     expression = KERNELS[body] if turn else "0 * x[i]"
     return "summary: a loop.\\n```python\\n" + {text!r}.replace("EXPRESSION", expression) + "```\\n"
 """
-USED = ["--samples", "2", "--turns", "2", "--quick", "--at-once", "1", "--only", "1_Relu"]
+USED = ["--samples", "2", "--turns", "2", "quick=true", "at_once=1", "only=1_Relu"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -82,7 +82,7 @@ def asked(place: Path) -> int:
 @pytest.mark.slow
 def test_wrong_first_and_right_when_told(place: Path) -> None:
     script = f"scripted:{place / 'script.py'}"
-    told = bottega(place / "tasks", "--backbone", script, "--turns", 2, "--quick", "--only", "1_Relu", "--out", place / "once")
+    told = bottega(place / "tasks", "--backbone", script, "--turns", 2, "quick=true", "only=1_Relu", "--out", place / "once")
     assert told.returncode == 0 and "[1/1] " in told.stderr, told.stderr
     assert "correct" in told.stdout and "leaderboard.json is the record" in told.stdout
     run = read_run(place / "once")
@@ -144,7 +144,7 @@ def foreign(place: Path) -> tuple[Path, subprocess.CompletedProcess[str]]:
         (theirs / f"level_1_problem_{problem}_sample_0_kernel.py").write_text(cpp_text(CPP[stem]))
     (theirs / "level_1_problem_1_sample_1_kernel.py").write_text("import nothing_of_the_kind")
     (theirs / "level_7_problem_1_sample_1_kernel.py").write_text("")
-    told = bottega(place / "tasks", "--candidates", theirs, "--quick", "--workers", 2, "--out", place / "foreign", "--json")
+    told = bottega(place / "tasks", "--candidates", theirs, "quick=true", "workers=2", "--out", place / "foreign", "--json")
     assert told.returncode == 0, told.stderr
     return place / "foreign", told
 
@@ -164,7 +164,7 @@ def test_kernels_that_others_wrote_are_judged(foreign: tuple[Path, subprocess.Co
 def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
     place: Path, foreign: tuple[Path, subprocess.CompletedProcess[str]]
 ) -> None:
-    told = bottega("--verify", foreign[0] / LEADERBOARD, "--count", 1, "--json")
+    told = bottega("--verify", foreign[0] / LEADERBOARD, "count=1", "--json")
     found = json.loads(told.stdout)
     assert (
         found["kernels"] == 3 and len(found["checked"]) == 1 and told.returncode == int(found["conclusion"] == "does not hold")
@@ -175,7 +175,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
     text = attempts.read_text()
     assert '"outcome":"compile_error"' in text
     attempts.write_text(text.replace('"outcome":"compile_error"', '"outcome":"same"'))
-    told = bottega("--verify", place / "forged", "--share", 1)
+    told = bottega("--verify", place / "forged", "share=1")
     assert told.returncode == 1 and told.stdout.rstrip().endswith("does not hold")
     assert "was changed after" in told.stdout and "it was same and is now compile_error" in told.stdout
 
@@ -189,22 +189,22 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
         (["builtin", "--candidates", "nowhere"], "no such folder of candidates"),
         (["nowhere", "--candidates", "."], "no such file or folder"),
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
-        (["builtin", "--backbone", "scripted:x", "--known", "nowhere"], "no benchmark run is there"),
-        (["builtin", "--backbone", "x", "--samples", "0"], "samples must be at least 1"),
-        (["builtin", "--backbone", "x", "--strategy", "hope"], "unknown strategy"),
+        (["builtin", "--backbone", "scripted:x", "known=nowhere"], "no benchmark run is there"),
+        (["builtin", "--backbone", "x", "--samples", "0"], "samples = '0': Input should be greater than or equal to 1"),
+        (["builtin", "--backbone", "x", "strategy=hope"], "'hope' is unknown"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
         (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
-        (["builtin", "--backbone", "x", "--levels", "one"], "--levels"),
-        (["builtin", "--backbone", "x", "--money", "3"], "--price-prompt"),
-        (["builtin", "--backbone", "x", "--at-once", "0"], "--at-once must be at least 1"),
-        (["builtin", "--backbone", "x", "--context", "-1"], "--context must be at least 1"),
-        (["builtin", "--backbone", "x", "--share", "0.5"], "--share: says nothing without --verify"),
+        (["builtin", "--backbone", "x", "levels=one"], "levels = "),
+        (["builtin", "--backbone", "x", "money=3"], "price_prompt"),
+        (["builtin", "--backbone", "x", "at_once=0"], "at_once = 0: Input should be greater"),
+        (["builtin", "--backbone", "x", "context=-1"], "a context of -1 tokens"),
+        (["builtin", "--backbone", "x", "share=0.5"], "share: has no effect without --verify"),
         (
-            ["builtin", "--candidates", ".", "--samples", "0", "--money", "nan"],
-            "--samples, --money: says nothing with --candidates",
+            ["builtin", "--candidates", ".", "--samples", "1", "money=3"],
+            "samples, money: has no effect with --candidates",
         ),
         (["--verify", "nowhere"], "no such record"),
-        (["builtin", "--quick", "--verify", "nowhere"], "leave out TASKS, --quick"),
+        (["builtin", "quick=true", "--verify", "nowhere"], "leave out TASKS, quick"),
     ],
 )
 def test_wrong_usage_is_one_line_and_leaves_nothing(

@@ -21,7 +21,7 @@ KERNEL = "class ModelNew:\n    pass\n"
 
 
 def attempt(sample: int = 0, turn: int = 0, task: str = "a") -> Attempt:
-    return Attempt(task, sample, turn, VERDICT, Candidate(KERNEL).id, "cpp", 10, 20, 0.5, 1.25, ("fuse",))
+    return Attempt(task, sample, turn, VERDICT, Candidate(KERNEL, "cpp").id, "cpp", 10, 20, 0.5, 1.25, ("fuse",))
 
 
 def task(id: str = "a", **more: str) -> BenchTask:
@@ -45,7 +45,7 @@ def test_what_was_kept_is_read_back(folder: Path) -> None:
     assert run.attempts == (attempt(0), attempt(1))
     assert run.tasks == (task("a", fitness="constant"), task("b")), "the last line of a task counts"
     assert run.settings == HEAD["settings"] and run.fingerprint == HEAD["fingerprint"]
-    assert read_kernel(folder, Candidate(KERNEL).id) == KERNEL
+    assert read_kernel(folder, Candidate(KERNEL, "cpp").id) == KERNEL
     assert BenchRun.from_json(json.loads(json.dumps(run.to_json()))) == run
 
 
@@ -110,9 +110,9 @@ def test_one_process_writes_and_a_folder_of_something_else_is_left_alone(folder:
 
 
 def test_a_kernel_that_was_changed_is_noticed(folder: Path) -> None:
-    path = folder / "kernels" / f"{Candidate(KERNEL).id}.py"
+    path = folder / "kernels" / f"{Candidate(KERNEL, 'cpp').id}.py"
     path.write_text("class ModelNew: ...")
     with pytest.raises(UsageError, match="its text was changed"):
-        read_kernel(folder, Candidate(KERNEL).id)
+        read_kernel(folder, Candidate(KERNEL, "cpp").id)
     with pytest.raises(UsageError, match="cannot be read"):
         read_kernel(folder, "0" * 16)

@@ -22,7 +22,7 @@ from bottega.bench.running import REFUSALS_IN_A_ROW, Noted
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.verdict import Outcome
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 FAST = {".": answer(kernel(2.0))}
 
@@ -142,7 +142,7 @@ def test_the_same_text_is_a_sample_each_and_judged_once_over_sittings(tmp_path: 
 
 def test_a_spent_budget_ends_the_run_and_more_goes_on(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
     judged_by(monkeypatch, FakeJudge(), judge := FakeJudge())
-    finished = run(tmp_path / "run", tasks, writing(generations=2), FAST, caps=Caps(tokens=1))
+    finished = run(tmp_path / "run", tasks, writing(generations=2), FAST, caps=BudgetCaps(tokens=1))
     assert not finished.whole and "1 tokens is spent" in finished.ended and not finished.run.attempts
     assert all("is spent" in task.trouble for task in finished.run.tasks)
     finished = run(tmp_path / "run", tasks, writing(generations=2), FAST)

@@ -10,8 +10,8 @@ from corpus import specimens
 from peer_evaluators import HERE, SAFE, Finding, Kernel, chosen_kernels, in_a_sandbox, mistakes
 from plain_loop import evaluate
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 from bottega.sandbox.fork_server import ForkServer
 
 TASK = task_text("torch.relu(x)", size=4096)
@@ -38,9 +38,9 @@ def test_the_loop_tells_right_from_wrong_on_what_it_looks_at() -> None:
 @pytest.mark.slow
 def test_it_runs_in_a_sandbox_that_ends_with_it() -> None:
     with ForkServer(environment={"PYTHONPATH": str(HERE)}, extra_readonly=(str(HERE),)) as server:
-        kernel = Kernel("honest", "relu", Task(TASK), Candidate.from_source(RIGHT))
+        kernel = Kernel("honest", "relu", Task(TASK), candidate_from(RIGHT))
         assert in_a_sandbox(server, kernel, "cpu", 120)["correct"] is True
-        dies = Kernel("attack", "dies", Task(TASK), Candidate.from_source("import os\nos._exit(7)"))
+        dies = Kernel("attack", "dies", Task(TASK), candidate_from("import os\nos._exit(7)"))
         assert "died" in in_a_sandbox(server, dies, "cpu", 120)["error"]
 
 

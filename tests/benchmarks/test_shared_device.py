@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from bottega.bench.run_directory import Recorder, begin
 from bottega.bench.settings import Judging
-from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 
 
 def again(then: str, now: str) -> Again:
@@ -46,7 +46,7 @@ def test_a_kernel_counts_once() -> None:
 @pytest.mark.slow
 def test_a_run_is_judged_again(tmp_path: Path) -> None:
     source, text = task_text("torch.relu(x)"), cpp_text(CPP["1_Relu"])
-    name, candidate = Task(source).id, Candidate.from_source(text)
+    name, candidate = Task(source).id, candidate_from(text)
     run = run_of({name: [[(1.2, 0.5, 9.0)]]}, tasks={name: {"source": source}})
     attempt = replace(run.attempts[0], candidate=hashlib.sha256(text.encode()).hexdigest()[:16], language=candidate.language)
     settings = {**run.settings, **asdict(Judging(quick=True))}

@@ -17,11 +17,9 @@ from torch import nn
 from triton_interpreted import distance, loaded, stand_in
 
 from bottega.compiler.layers.steps import layer_steps
-from bottega.compiler.layers.whole import KINDS, prelude_of
-from bottega.compiler.style import Style
+from bottega.compiler.layers.techniques import KINDS
+from bottega.compiler.library.index import shelf_of
 
-BARE = 0
-"""A style whose pointers carry no mark, so that a name that means two things shows."""
 LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
     ("Conv2d", "16, 17, 3", (2, 16, 7, 6)),
     ("Conv2d", "33, 16, 1", (3, 33, 5, 4)),
@@ -63,8 +61,7 @@ LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
 
 def layers(folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    prelude = "import torch\nimport triton\nimport triton.language as tl\nfrom torch import nn\n\n\n"
-    ours = loaded(prelude + prelude_of(KINDS, {kind: kind for kind in KINDS}, Style(BARE)), folder, 0)
+    ours = loaded(shelf_of().parts_for(KINDS), folder, 0)
     for kind, arguments, shape in LAYERS:
         torch.manual_seed(0)
         mine = eval(f"ours.{kind}({arguments})", {"ours": ours})
@@ -93,7 +90,7 @@ def networks(folder: str) -> dict[str, Any]:
         with torch.no_grad():
             wanted = theirs.double()(*(value.double() for value in inputs))
             # The last step without a graph holds every layer that the steps before it have.
-            step = [step for step in layer_steps(given, Style(place)) if "CUDAGraph" not in step.candidate.source][-1]
+            step = [step for step in layer_steps(given) if "CUDAGraph" not in step.candidate.source][-1]
             mine = loaded(step.candidate.source, folder, 1 + place).ModelNew(*arguments)
             mine.load_state_dict(state, strict=True)
             found[name] = distance(mine(*inputs), wanted)

@@ -13,10 +13,8 @@ from small_tasks import task
 from bottega.compiler.backends.triton import write
 from bottega.compiler.backends.triton.attention import LARGEST_SHARED, shared_bytes, tile_of
 from bottega.compiler.backends.triton.kernel_text import Page
-from bottega.compiler.backends.triton.naming import hand_of
 from bottega.compiler.builder import understand
 from bottega.compiler.kernel import Attention
-from bottega.compiler.style import Style
 from bottega.core.task import Task
 
 
@@ -29,7 +27,7 @@ def attention(width: int, dtype: str, *techniques: str, mask: str = "") -> tuple
     plan = understand(given).plan(chosen)
     (kernel,) = plan.kernels
     assert isinstance(kernel, Attention)
-    return Page(plan, Style(), hand_of(Style()), chosen), kernel
+    return Page(plan, chosen), kernel
 
 
 @pytest.mark.parametrize("techniques", [(), ("tf32x3",), ("tf32x3", "tuned_tiles")])
@@ -55,7 +53,7 @@ def test_the_compiler_needs_what_we_reckon(dtype: str, techniques: tuple[str, ..
     page, kernel = attention(192, dtype, *techniques)
     arguments = ", ".join(page.plan.inputs)
     path = tmp_path / "candidate.py"
-    path.write_text(write(page.plan, understand(_plain(arguments)).frame, page.techniques, page.style))
+    path.write_text(write(page.plan, understand(_plain(arguments)).frame, page.techniques))
     spec = spec_from_file_location("candidate", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

@@ -13,7 +13,6 @@ from bottega.compiler.kernel import Call, Map, Store
 from bottega.compiler.module_frame import frame_of
 from bottega.compiler.plan import Plan
 from bottega.compiler.planner import TECHNIQUES as PLANNER
-from bottega.compiler.style import Style
 from bottega.compiler.view import Buffer, View
 from bottega.core.task import Task
 
@@ -32,11 +31,11 @@ def _flat(value: object) -> list[torch.Tensor]:
 
 def _check(source: str, techniques: frozenset[str], seed: int) -> None:
     """What is written agrees with the module in fp64, as closely as eager does or nearly so."""
-    understood = understand(Task(source, "module"), Style(seed))
+    understood = understand(Task(source, "module"), "cpp")
     plan = understood.plan(techniques)
     if all(isinstance(kernel, Call) for kernel in plan.kernels):
         return
-    text = write(plan, understood.frame, techniques, Style(seed))
+    text = write(plan, understood.frame, techniques)
     task, candidate = _module(source, "task"), _module(text, "candidate")
     torch.manual_seed(seed)
     model, exact, new = task.Model().eval(), task.Model().eval().double(), candidate.ModelNew().eval()
@@ -85,7 +84,7 @@ def _bias_plan() -> tuple[Plan, Task]:
 
 def test_sizes_come_from_tensors_and_broadcasts_are_hoisted() -> None:
     plan, task = _bias_plan()
-    text = write(plan, frame_of(task), frozenset(), Style(1))
+    text = write(plan, frame_of(task), frozenset())
     kernel, forward = text.split("def forward")
     assert "x.shape[0], x.shape[1], x.shape[2])" in forward
     assert "[(b * channels + c) * inner + i]" in kernel
@@ -94,14 +93,7 @@ def test_sizes_come_from_tensors_and_broadcasts_are_hoisted() -> None:
 
 def test_a_technique_that_does_not_apply_changes_nothing() -> None:
     plan, task = _bias_plan()
-    plain = write(plan, frame_of(task), frozenset(), Style(1))
+    plain = write(plan, frame_of(task), frozenset())
     for technique in TECHNIQUES:
         if technique.name != "grain_threshold":
-            assert write(plan, frame_of(task), frozenset({technique.name}), Style(1)) == plain
-
-
-def test_styles_differ_and_each_keeps_to_itself() -> None:
-    plan, task = _bias_plan()
-    written = [write(plan, frame_of(task), frozenset(), Style(seed)) for seed in range(8)]
-    assert len(set(written)) > 4
-    assert written[3] == write(plan, frame_of(task), frozenset(), Style(3))
+            assert write(plan, frame_of(task), frozenset({technique.name})) == plain

@@ -3,18 +3,18 @@ from __future__ import annotations
 import pytest
 from modules_in_cpp import QUICK, module
 
-from bottega.compiler.backends.cuda import TECHNIQUES, write
+from bottega.compiler.backends.cuda.techniques import TECHNIQUES
+from bottega.compiler.backends.cuda.writer import write
 from bottega.compiler.builder import understand
 from bottega.compiler.steps import Refusal
-from bottega.compiler.style import Style
 from bottega.core.task import Task
 
 FUSED = frozenset({"fuse_elementwise", "fuse_rows", "fuse_windows"})
 
 
 def _written(source: str, techniques: frozenset[str]) -> str:
-    understood = understand(Task(source, "module"), Style(0))
-    return write(understood.plan(techniques), understood.frame, techniques, Style(0))
+    understood = understand(Task(source, "module"), "cuda")
+    return write(understood.plan(techniques), understood.frame, techniques)
 
 
 def test_rows_get_a_block_or_a_warp_and_dense_maps_float4() -> None:

@@ -8,7 +8,7 @@ import types
 import pytest
 import torch
 
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 
 TASK = '''\
 """Two convolutions and a head."""
@@ -87,7 +87,7 @@ def run(source: str) -> types.ModuleType:
 
 
 def test_everything_that_the_constructor_needs_comes_along_and_it_computes() -> None:
-    whole = completed(SHORT, TASK)
+    whole = linked(SHORT, TASK)
     made, task = run(whole), run(TASK)
     x = torch.randn(4, 8)
     torch.testing.assert_close(made.ModelNew()(x), task.Model()(x) * 2)
@@ -96,7 +96,7 @@ def test_everything_that_the_constructor_needs_comes_along_and_it_computes() -> 
 
 
 def test_what_nobody_needs_stays_behind() -> None:
-    whole = completed(SHORT, TASK)
+    whole = linked(SHORT, TASK)
     assert not {"get_inputs", "get_init_inputs", "only_for_inputs", "batch", "partial", "reduce"} & names(whole)
     assert "cudnn" not in whole
 
@@ -109,20 +109,20 @@ def test_inputs_come_only_by_name() -> None:
         "def f(x):\n    return x.get_inputs()\n\n\n",
     )
     for accident in accidents:
-        assert not {"get_inputs", "only_for_inputs", "batch"} & names(completed(accident + SHORT, TASK))
-    wanted = completed(SHORT + "\n\ndef check():\n    return get_inputs()\n", TASK)
+        assert not {"get_inputs", "only_for_inputs", "batch"} & names(linked(accident + SHORT, TASK))
+    wanted = linked(SHORT + "\n\ndef check():\n    return get_inputs()\n", TASK)
     assert run(wanted).check()[0].shape == (4, 8)
 
 
 def test_an_answer_with_nothing_missing_is_untouched() -> None:
     answer = "import torch\nfrom torch import nn\n\nclass ModelNew(nn.Module):\n  def forward(self, x): return torch.relu( x )  # as is"
-    assert completed(answer, TASK) == answer
-    assert completed(TASK + "\n\nclass ModelNew(Model): pass", TASK) == TASK + "\n\nclass ModelNew(Model): pass"
+    assert linked(answer, TASK) == answer
+    assert linked(TASK + "\n\nclass ModelNew(Model): pass", TASK) == TASK + "\n\nclass ModelNew(Model): pass"
 
 
 def test_builtins_are_not_missing() -> None:
     answer = "class ModelNew:\n    def forward(self, x):\n        return sum(x)\n"
-    assert completed(answer, "def sum(x):\n    return 0\n\n\n" + TASK) == answer
+    assert linked(answer, "def sum(x):\n    return 0\n\n\n" + TASK) == answer
 
 
 def test_own_bindings_win() -> None:
@@ -130,7 +130,7 @@ def test_own_bindings_win() -> None:
         "import torch\nfrom torch import nn\n\nWIDTH = 16\n\n\nclass Block(nn.Module):\n    pass\n\n\n"
         + SHORT.split("\n\n\n")[1]
     )
-    made = run(completed(own, TASK))
+    made = run(linked(own, TASK))
     assert made.WIDTH == 16 and not hasattr(made, "Inner")
     assert all(type(layer) is made.Block and not list(layer.parameters()) for layer in made.ModelNew().convs)
 
@@ -140,18 +140,18 @@ def test_what_needs_the_answers_code_at_once_stands_behind_it() -> None:
     answer = (
         "import math\n\nSIZE = BASE + 1\n\n\n# ours\nclass Base:\n    word = 'own'\n\n\nclass ModelNew(Model):\n    one = ONE\n"
     )
-    made = run(completed(answer, task))
+    made = run(linked(answer, task))
     assert made.ModelNew.word == "own" and made.ModelNew.size == made.ModelNew.one == 1 and made.SIZE == 2
 
 
 def test_a_late_import_of_the_answer_is_enough() -> None:
-    made = run(completed("import torch\n\nTEXT = 'x'\nimport torch.nn as nn\n\n\nclass ModelNew(Model):\n    pass\n", TASK))
+    made = run(linked("import torch\n\nTEXT = 'x'\nimport torch.nn as nn\n\n\nclass ModelNew(Model):\n    pass\n", TASK))
     assert issubclass(made.ModelNew, made.Model)
 
 
 def test_imports_stand_at_the_top_and_the_future_first() -> None:
     task = "from __future__ import annotations\n" + TASK.replace('"""Two convolutions and a head."""', "")
-    lines = completed('"""Mine."""\n' + SHORT, task).splitlines()
+    lines = linked('"""Mine."""\n' + SHORT, task).splitlines()
     assert lines[0] == '"""Mine."""' and "from __future__ import annotations" in lines[1:5]
     body = ast.parse("\n".join(lines)).body
     kinds = [isinstance(node, ast.Import | ast.ImportFrom) for node in body[1:]]
@@ -162,7 +162,7 @@ def test_imports_stand_at_the_top_and_the_future_first() -> None:
 
 def test_kernels_in_strings_are_not_python() -> None:
     answer = 'CODE = r"""\nint Model = WIDTH; Block();\n"""\n\n\nclass ModelNew:\n    code = CODE\n'
-    assert completed(answer, TASK) == answer
+    assert linked(answer, TASK) == answer
 
 
 @pytest.mark.parametrize(
@@ -186,20 +186,18 @@ def test_kernels_in_strings_are_not_python() -> None:
 )
 def test_odd_answers_never_raise_and_stay_python(answer: str) -> None:
     for task in (TASK, "class Model(:\n", "", "from math import *\n" + TASK, "class Model(Model): pass\n"):
-        whole = completed(answer, task)
+        whole = linked(answer, task)
         assert whole == answer or "ModelNew" in {getattr(node, "name", "ModelNew") for node in ast.parse(whole).body}
 
 
 def test_a_name_bound_only_in_a_branch_is_the_answers() -> None:
     made = run(
-        completed(
-            "if True:\n    Block = list\n\n\nclass ModelNew(Model):\n    pass\n", TASK.replace("*[", "*[nn.Identity() and ")
-        )
+        linked("if True:\n    Block = list\n\n\nclass ModelNew(Model):\n    pass\n", TASK.replace("*[", "*[nn.Identity() and "))
     )
     assert made.Block is list and not hasattr(made, "Inner")
 
 
 def test_an_import_of_everything_comes_where_a_name_may_need_it() -> None:
     task = "from math import *\n\n\nclass Model:\n    root = sqrt(4)\n"
-    made = run(completed("from cmath import pi as e\n\n\nclass ModelNew(Model):\n    pass\n", task))
+    made = run(linked("from cmath import pi as e\n\n\nclass ModelNew(Model):\n    pass\n", task))
     assert made.ModelNew.root == 2 and made.e == made.pi

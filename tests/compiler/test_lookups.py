@@ -13,13 +13,10 @@ import pytest
 from lookup_tasks import LOOKUPS
 from small_tasks import task
 
-from bottega.agents.answers.lint.bounds import reaches
-from bottega.agents.answers.lint.call_order import strayed
-from bottega.agents.answers.lint.callgraph import doubts
-from bottega.agents.answers.lint.shapes import misfits
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import DEPLOYMENT, read
 from bottega.compiler.callgraph import sketch_of
 from bottega.compiler.library_builder import PartsBuilder
-from bottega.compiler.link import completed
 from bottega.data.answers import written
 
 HERE = Path(__file__).parent
@@ -51,9 +48,9 @@ def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> No
 def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> None:
     given = next(one for one in LOOKUPS if one.name == name)
     short, sketch = answer(name)
-    whole = completed(short.removeprefix("```python\n").removesuffix("```"), given.source)
-    assert "def index_in" in whole
-    assert [look(whole, sketch) for look in (doubts, misfits, strayed, reaches)] == [(), (), (), ()]
+    read_answer = read(short, AnswerContext(given.source, "triton", "terse", sketch), DEPLOYMENT)
+    assert "def index_in" in read_answer.source
+    assert read_answer.findings == () and read_answer.repairs == ()
 
 
 def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
@@ -82,7 +79,7 @@ def test_a_global_maximum_is_a_row_and_no_window() -> None:
 @pytest.mark.parametrize("limits", ["wide", "tight"])
 def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", limits, *(one.name for one in LOOKUPS)]
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), limits, *(one.name for one in LOOKUPS)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -23,7 +23,7 @@ def given(name: str) -> Task:
 @pytest.mark.parametrize("name", ["linear_tail", "pools", "extremes"])
 def test_a_chain_ends_as_the_plain_course_does(name: str) -> None:
     (step,) = PartsBuilder().build(given(name), "triton").steps
-    whole = Builder(plain=True).build(given(name), "triton").steps
+    whole = Builder().build(given(name), "triton").steps
     assert step.technique == SHELVED.name
     assert step.candidate.source in {one.candidate.source for one in whole if one.technique == SHELVED.name}
 
@@ -39,7 +39,7 @@ def test_the_sketch_decides_what_is_a_network_and_not_the_level() -> None:
 def test_another_language_is_taught_by_the_plain_builder() -> None:
     steps = PartsBuilder().build(given("linear_tail"), "cpp").steps
     assert [one.candidate.source for one in steps] == [
-        one.candidate.source for one in Builder(plain=True).build(given("linear_tail"), "cpp").steps
+        one.candidate.source for one in Builder().build(given("linear_tail"), "cpp").steps
     ]
 
 

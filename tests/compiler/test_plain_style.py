@@ -1,4 +1,4 @@
-"""The plain style: whoever has the sketch before it need only copy, and what is copied computes what the task does."""
+"""How a kernel is written: whoever has the sketch before it need only copy, and what is copied computes what the task does."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
 from bottega.compiler.planner import SHELVED
 from bottega.compiler.steps import Course
-from bottega.compiler.style import Style
-from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
 
@@ -44,8 +42,8 @@ def built_in(name: str) -> Task:
 
 
 @cache
-def course(name: str, language: Language, seed: int = 0) -> Course:
-    return Builder(plain=True).build(built_in(name), language, seed=seed)
+def course(name: str, language: str, seed: int = 0) -> Course:
+    return Builder().build(built_in(name), language, seed=seed)
 
 
 def assigned(source: str) -> dict[str, str]:
@@ -58,7 +56,7 @@ def assigned(source: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
-def test_results_have_the_sketchs_names_and_numbers(name: str, language: Language) -> None:
+def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) -> None:
     sketch = sketch_of(built_in(name).source)
     shapes = {call: shape for call, _, shape in CALL.findall(sketch)}
     steps = course(name, language).steps
@@ -75,28 +73,15 @@ def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
     (linear, *_), last = CALL.findall(sketch_of(given.source)), sketch_of(given.source).rpartition("return ")[2]
     for language in ("cpp", "triton"):
-        source = (
-            Builder(plain=True)
-            .build(given, language, without=("own_product", "kept_layers", SHELVED.name))
-            .steps[-1]
-            .candidate.source
-        )
+        source = Builder().build(given, language, without=("own_product", SHELVED.name)).steps[-1].candidate.source
         made = assigned(source)
         assert linear[1] == "linear" and made[linear[0]].startswith("F.linear(") and last in made
 
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
-def test_every_seed_is_the_same_hand(language: Language) -> None:
+def test_every_seed_gives_the_same_course(language: str) -> None:
     one, other = course("rms_norm_rows", language), course("rms_norm_rows", language, 7)
     assert [step.candidate.source for step in one.steps] == [step.candidate.source for step in other.steps]
-    free = Builder().build(built_in("rms_norm_rows"), language, seed=7)
-    assert free.steps[-1].candidate.source != one.steps[-1].candidate.source
-    assert (one.teacher, free.teacher) == ("builder 1 plain", "builder 1")
-
-
-def test_a_style_that_is_plain_takes_the_first_option_and_no_chance() -> None:
-    for seed in range(4):
-        assert Style(seed, True).pick("anything", "abc") == "a" and not Style(seed, True).chance("anything", 0.999)
 
 
 def module(source: str, name: str) -> types.ModuleType:
@@ -106,7 +91,7 @@ def module(source: str, name: str) -> types.ModuleType:
 
 
 @pytest.mark.parametrize("name", ["star_relu", "rms_norm_rows", "dilated_max_pool"])
-def test_plain_cpp_computes_what_the_task_does(name: str) -> None:
+def test_cpp_computes_what_the_task_does(name: str) -> None:
     theirs, mine = module(built_in(name).source, "task"), module(course(name, "cpp").steps[-1].candidate.source, "candidate")
     torch.manual_seed(0)
     arguments, inputs = theirs.get_init_inputs(), theirs.get_inputs()
@@ -119,9 +104,9 @@ def test_plain_cpp_computes_what_the_task_does(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_plain_triton_computes_what_the_module_does() -> None:
+def test_triton_computes_what_the_module_does() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", "wide", "chain", "softmax_rows", "rms_by_hand"]
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), "wide", "chain", "softmax_rows", "rms_by_hand"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
@@ -131,11 +116,11 @@ def test_plain_triton_computes_what_the_module_does() -> None:
 
 
 @pytest.mark.parametrize("name", ["residual", "mlp", "mixed"])
-def test_a_plain_network_is_the_tasks_own_with_its_layers_exchanged(name: str, tmp_path: Path) -> None:
+def test_a_network_is_the_tasks_own_with_its_layers_exchanged(name: str, tmp_path: Path) -> None:
     pytest.importorskip("triton")
     given = NETWORKS[name]
     theirs = module(given.source, "task")
-    steps = layer_steps(given, Style(0, True))
+    steps = layer_steps(given)
     assert [step.technique for step in steps[:1]] == ["captured"] and steps[-1].technique == "graph_replay"
     reference = theirs.Model(*theirs.get_init_inputs())
     for number, step in enumerate(steps):

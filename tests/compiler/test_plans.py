@@ -84,7 +84,7 @@ def test_a_result_with_two_users_is_computed_once() -> None:
 
 def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None:
     call, tail = kernels("recurrent_given", "fuse_elementwise")[1:]
-    assert (type(call), type(tail), call.function, call.targets) == (Call, Map, "self.g[0]", "lstm, _")
+    assert (type(call), type(tail), call.function, call.targets) == (Call, Map, "self.g[0]", "t2_0, _")
     call = kernels("recurrent_pair", "fuse_elementwise")[0]
     assert len(call.arguments) == 1
     assert re.fullmatch(r"(\w+), \((\w+), (\w+)\)", call.targets)

@@ -1,4 +1,4 @@
-"""The plain style's last step: heavy operators are the shelf's parts, by the sketch's own lines; the rest is fused."""
+"""A course's step with the shelf: heavy operators are the shelf's parts, by the sketch's own lines; the rest is fused."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from bottega.compiler.callgraph import sketch_of
 from bottega.compiler.library.index import shelf_of
 from bottega.compiler.lowering.parts import PARTS
 from bottega.compiler.planner import SHELVED
-from bottega.compiler.source.check import faults
+from bottega.compiler.source.check import check
 from bottega.compiler.steps import Refusal
 from bottega.compiler.strip import shortened
-from bottega.core.candidate import Language
 from bottega.core.task import Task
 from bottega.data import drafts, unjudged
 
@@ -34,7 +33,7 @@ def given(name: str) -> Task:
 
 
 def step(name: str) -> str:
-    steps = Builder(plain=True).build(given(name), "triton").steps
+    steps = Builder().build(given(name), "triton").steps
     return next(one.candidate.source for one in steps if one.technique == SHELVED.name)
 
 
@@ -47,16 +46,16 @@ def test_one_name_for_the_step_everywhere() -> None:
 
 
 @pytest.mark.parametrize("language", ["triton", "cpp"])
-def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: Language) -> None:
+def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: str) -> None:
     rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
     try:
-        steps = Builder(plain=True).build(rounded, language).steps
+        steps = Builder().build(rounded, language).steps
     except Refusal:
         assert language == "cpp"  # which has no such part
         return
     assert any(one.technique == SHELVED.name for one in steps) == (language == "triton")
     for one in steps:
-        assert faults(one.candidate.source, rounded.source, language) == ()
+        assert check(one.candidate.source, rounded.source, language) == ()
         assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != SHELVED.name)
 
 
@@ -82,7 +81,7 @@ def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results
 @pytest.mark.slow
 def test_they_compute_what_the_module_does() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", "wide", *INTERPRETED]
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), "wide", *INTERPRETED]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -1,8 +1,8 @@
 """Runs what the Triton writer writes, by Triton's interpreter, against the module in fp64. Started as a process of its own:
 
-    TRITON_INTERPRET=1 python triton_interpreted.py SEED LIMITS NAME ...
+    TRITON_INTERPRET=1 python triton_interpreted.py LIMITS NAME ...
 
-In place of a seed, `plain` is the builder's plain style. The interpreter is chosen when Triton is imported. It has no libdevice, so
+The interpreter is chosen when Triton is imported. It has no libdevice, so
 numpy stands in for those functions; and it multiplies bfloat16 wrongly, so products of that type are left to the device.
 """
 
@@ -86,7 +86,7 @@ def distance(got: Any, wanted: Any) -> float:
     return worst
 
 
-def check(given: Task, seed: str, folder: str) -> list[tuple[str, float | str]]:
+def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
     """Each step of the course with its error."""
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(given.source, given.name, "exec"), namespace)
@@ -95,8 +95,7 @@ def check(given: Task, seed: str, folder: str) -> list[tuple[str, float | str]]:
     found: list[tuple[str, float | str]] = []
     with torch.no_grad():
         wanted = prepared(namespace["Model"]()).double()(*wide)
-        builder = Builder(plain=seed == "plain", every_product=True)
-        for number, step in enumerate(builder.build(given, "triton", seed=0 if builder.plain else int(seed)).steps):
+        for number, step in enumerate(Builder(every_product=True).build(given, "triton").steps):
             source = step.candidate.source
             narrow = any(value.dtype == torch.bfloat16 for value in inputs) and "tl.dot" in source
             if narrow or "CUDAGraph" in source:
@@ -114,12 +113,12 @@ if __name__ == "__main__":
     np.seterr(all="ignore")
     torch.set_num_threads(1)
     stand_in()
-    if sys.argv[2].startswith("tight"):
+    if sys.argv[1].startswith("tight"):
         tighten()
-    if sys.argv[2].endswith("large"):
+    if sys.argv[1].endswith("large"):
         width.BEYOND = width.INT32  # every tensor counts as one of more than 2^31 elements
     result = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in sys.argv[3:] or TASKS:
-            result[name] = check(TASKS[name], sys.argv[1], folder)
+        for name in sys.argv[2:] or TASKS:
+            result[name] = check(TASKS[name], folder)
     print(json.dumps(result))

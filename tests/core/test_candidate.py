@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.core.candidate import Candidate, detect_language
+from bottega.core.candidate import Candidate
+from bottega.languages import candidate_from, detect_language
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ from bottega.core.candidate import Candidate, detect_language
 )
 def test_language_is_detected(source: str, language: str) -> None:
     assert detect_language(source) == language
-    assert Candidate.from_source(source).language == language
+    assert candidate_from(source).language == language
 
 
 def test_moving_to_the_gpu_is_not_a_cuda_kernel() -> None:
@@ -37,11 +38,11 @@ def test_moving_to_the_gpu_is_not_a_cuda_kernel() -> None:
 
 
 def test_id_is_of_the_text_alone() -> None:
-    one = Candidate.from_source("class ModelNew: pass", name="a", parent="p")
+    one = candidate_from("class ModelNew: pass", name="a", parent="p")
     assert one.id == Candidate("class ModelNew: pass", "triton", "b").id
-    assert one.id != Candidate.from_source("class ModelNew: pass ").id
+    assert one.id != candidate_from("class ModelNew: pass ").id
     assert one.parent == "p"
 
 
 def test_text_that_is_no_unicode_has_an_id() -> None:
-    assert len(Candidate.from_source("x = '\ud800'").id) == 16
+    assert len(candidate_from("x = '\ud800'").id) == 16

@@ -8,12 +8,13 @@ from collections.abc import Callable
 import pytest
 
 from bottega.agents.cards import keyed_cards
-from bottega.core.candidate import SOURCE_LIMIT, Candidate, detect_language
+from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.foreign_text import html_text, markdown_code, markdown_text, one_line, printable, shown, tokens, words_of
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.coverage import claimed_kernels, gpu_coverage
 from bottega.judge.diagnosis import diagnose, first_errors
 from bottega.judge.settings import Settings
+from bottega.languages import detect_language
 
 ADVERSARIAL = {
     "imports on one line": "from bottega.runtime import x ",

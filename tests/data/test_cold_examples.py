@@ -19,12 +19,12 @@ from told_material import BENCH, CARD, candidate_of, tell, timed
 from bottega.agents import selector, writer
 from bottega.agents.module_text import without_prose
 from bottega.agents.prompts import Prompts
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BackboneError, BottegaError, UsageError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.data import examples_writing
 from bottega.data.build import LIBRARY, examples_stage, opened_library
 from bottega.data.cards import Shelf
@@ -55,7 +55,7 @@ def admit_all(folder: Path) -> int:
             card = library.get(claim.card)
             made = adapted(card, claim, store.kernel(claim.after).source, store.kernel(claim.before).source, "cpu", "hand 1")
             library.add(made)
-            library.move(made.name, State.ADMITTED, "told")
+            library.move(made.name, SkillState.ADMITTED, "told")
             store.note(f"{FACT}{made.name}", {"step": "admit", "reason": "told", "sibling": sibling.task_id, **claim.__dict__})
     return len(plan)
 
@@ -88,7 +88,7 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
             source = writer.parse(answer["content"]).source
             assert source in sources[row["task_name"]]
             assert ("class ModelNew(Model):" in source) == ("self.scale = " not in source) == (style == "terse")
-            assert "self.scale = " in completed(source, task(row["task_name"]).source)
+            assert "self.scale = " in linked(source, task(row["task_name"]).source)
         elif row["role"] == "select":
             assert [choice.name for choice in selector.parse(answer["content"], 3)] == row["skills"]
         assert row["speedup_low"] <= row["speedup"] <= row["speedup_high"]
@@ -311,7 +311,7 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
         examples_stage(tmp_path, OPEN)
     with Store(tmp_path) as store, opened_library(tmp_path, store):
         pass
-    with pytest.raises(UsageError, match=r"nothing is judged there yet.*--unjudged"):
+    with pytest.raises(UsageError, match=r"nothing is judged there yet.*unjudged=true"):
         examples_stage(tmp_path, OPEN)
     assert examples_stage(tmp_path, replace(OPEN, unjudged=True))[1]["examples"] == 0  # nothing was taught either
 

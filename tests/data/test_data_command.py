@@ -14,10 +14,12 @@ from typer.testing import CliRunner, Result
 
 from bottega.agents import writer
 from bottega.agents.module_text import without_prose
-from bottega.app.data_command import app, languages_of, seeds_of
+from bottega.app.data_command import app, languages_of
 from bottega.app.data_teachers import builder_for, family_of
+from bottega.app.settings.data_build import DataBuildSettings
 from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError, UsageError
+from bottega.core.settings import checked
 from bottega.data.settings import JudgeStage
 from bottega.data.store import Bench, Store
 from bottega.data.task_columns import load_subjects
@@ -31,7 +33,7 @@ def ran(*words: object) -> Result:
 
 def test_examples_stats_card_and_show(tmp_path: Path) -> None:
     tell(tmp_path)
-    built = ran("build", "--stage", "examples", "--out", tmp_path, "--held-out", "0", "--json")
+    built = ran("build", "--stage", "examples", "--out", tmp_path, "held_out=0", "--json")
     assert built.exit_code == 0, built.output
     told = json.loads(built.output)
     assert told["examples"] == sum(told["counts"]["kind"].values()) > 5 and told["unreadable"] == []
@@ -52,15 +54,15 @@ def test_examples_stats_card_and_show(tmp_path: Path) -> None:
 def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     (tmp_path / "silu_chain.py").write_text(task("silu_chain").source)
     out = tmp_path / "out"
-    words = ("--stage", "teach", "--teacher", "plain", "--languages", "cpp", "--teachers", 1, "--json")
+    words = ("--stage", "teach", "--teacher", "builder", "--languages", "cpp", "teachers=1", "--json")
     taught = ran("build", tmp_path / "silu_chain.py", *words, "--out", out)
     assert taught.exit_code == 0, taught.output
     told = json.loads(taught.output)
-    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 1 plain")
-    making = ("build", "--stage", "examples", "--out", out, "--held-out", 0, "--style", "terse", "--json")
+    assert (told["courses"], told["judged"], told["teacher"]) == (1, 0, "builder 2")
+    making = ("build", "--stage", "examples", "--out", out, "held_out=0", "--style", "terse", "--json")
     refused = ran(*making)
-    assert isinstance(refused.exception, UsageError) and "--unjudged" in str(refused.exception)
-    made = ran(*making, "--unjudged")
+    assert isinstance(refused.exception, UsageError) and "unjudged=true" in str(refused.exception)
+    made = ran(*making, "unjudged=true")
     assert made.exit_code == 0, made.output
     rows = [json.loads(line) for line in ran("show", out, "--json", "-n", 9).output.splitlines()]
     assert {row["kind"] for row in rows} <= {"first", "first_with_untried_skills"} and rows[0]["kind"] == "first"
@@ -77,23 +79,23 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
-    for name, teacher in (("builder", "builder 1"), ("plain", "builder 1 plain"), ("parts", "builder 1 parts")):
+    for name, teacher in (("builder", "builder 2"), ("parts", "builder 2 parts")):
         with closing(builder_for(name, stage)) as room:
             assert room.teacher == teacher and family_of(name) == "builder"
-    assert family_of("llm") == "llm" and family_of("plain:Teacher") == "plain:Teacher"
+    assert family_of("llm") == "llm" and family_of("parts:Teacher") == "parts:Teacher"
     said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
-    assert "plain: the builder in one plain hand, for --style terse; parts: of plain one kernel a task" in said
+    assert "builder (the rule-based compiler); parts: of its kernels the last of each task, for training a small model" in said
 
 
 @pytest.mark.parametrize(
     ("words", "what"),
     [
         (["build"], "name the tasks"),
-        (["build", "builtin:star_relu", "--stage", "both"], "unknown stage"),
-        (["build", "builtin:star_relu", "--teacher", "nobody"], "unknown teacher"),
-        (["build", "builtin:star_relu", "--languages", "fortran"], "unknown language"),
-        (["build", "builtin:star_relu", "--seeds", "many"], "seeds"),
-        (["build", "builtin:star_relu", "--held-out", "1.5"], "held-out"),
+        (["build", "builtin:star_relu", "--stage", "both"], "stage = 'both'"),
+        (["build", "builtin:star_relu", "--teacher", "nobody"], "teachers: 'nobody' is unknown"),
+        (["build", "builtin:star_relu", "--languages", "fortran"], "languages: 'fortran' is unknown"),
+        (["build", "builtin:star_relu", "--seeds", "many"], "seeds = "),
+        (["build", "builtin:star_relu", "held_out=1.5"], "held_out"),
         (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged material"),
         (["show", "nowhere-at-all"], "no examples there"),
         (["card", "nowhere-at-all"], "has no card.json"),
@@ -107,16 +109,19 @@ def test_wrong_usage_is_said(words: list[str], what: str, tmp_path: Path, monkey
 
 
 def test_seeds_and_languages() -> None:
-    assert seeds_of("3") == (0, 1, 2) and seeds_of("4,7,4") == (4, 7)
-    assert languages_of("", "cpu") == ("cpp",) and languages_of("", "cuda:1") == ("triton",)
-    assert languages_of("triton, cuda,triton", "cuda") == ("triton", "cuda")
-    for text in ("0", "-1", "", "1,-2"):
+    def seeds(value: object) -> tuple[int, ...]:
+        return checked(DataBuildSettings, {"seeds": value}, "test").seeds
+
+    assert seeds("3") == seeds(3) == (0, 1, 2) and seeds("4,7,4") == seeds([4, 7]) == (4, 7)
+    for value in ("0", "-1", "", "1,-2", 0):
         with pytest.raises(UsageError, match="seeds"):
-            seeds_of(text)
+            seeds(value)
+    assert languages_of((), "cpu") == ("cpp",) and languages_of((), "cuda:1") == ("triton",)
+    assert languages_of(("triton", "cuda", "triton"), "cuda") == ("triton", "cuda")
 
 
 def test_columns_of_a_data_set_go_along(tmp_path: Path) -> None:
-    source = (Path(__file__).parents[3] / "src/bottega/app/demo/task.py").read_text()
+    source = (Path(__file__).parents[2] / "src/bottega/app/demo/task.py").read_text()
     rows = [
         {"code": source, "name": "one", "level": 2, "ops": ["silu", "mul"], "families": ["activations"], "structure": "chain"}
     ]

@@ -107,7 +107,7 @@ def test_a_killed_run_goes_on_and_judges_nothing_twice(tmp_path: Path) -> None:
         "--teacher",
         "hand_teacher:Hand",
     ]
-    command += ["--proofs", "0", "--stage", "judge", "--json"]
+    command += ["proofs=0", "--stage", "judge", "--json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     seen: dict[tuple[str, str], float] = {}
     for least in (3, 8):

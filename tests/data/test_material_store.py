@@ -66,7 +66,7 @@ def test_a_full_disk_is_said_and_the_next_run_goes_on(tmp_path: Path) -> None:
         with pytest.raises(BottegaError, match=r"disk is full.*run the same command again"):
             for number in range(100):
                 store.add_verdict(BENCH, "task", Candidate(f"{number}" * 5000, "cpp"), timed(1.5))
-        assert store.verdict(BENCH, "task", Candidate("first").id) is not None
+        assert store.verdict(BENCH, "task", Candidate("first", "torch").id) is not None
     with Store(tmp_path) as store:
         store.add_verdict(BENCH, "task", Candidate("second", "cpp"), timed(1.5))
         assert store.counts()["verdicts"] >= 2

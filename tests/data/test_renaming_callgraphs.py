@@ -17,7 +17,6 @@ from bottega.backbone.chat import Message
 from bottega.compiler.builder import Builder
 from bottega.compiler.callgraph import sketch_of
 from bottega.compiler.strip import shortened
-from bottega.core.candidate import Language
 from bottega.data.build import examples_stage
 from bottega.data.example import Example
 from bottega.data.fresh_names import ARGUMENTS, ATTRIBUTES, invented, usable
@@ -87,10 +86,10 @@ def example(sketch: str = SKETCH, answer: str = ANSWER, more: str = "") -> Examp
 
 
 @cache
-def taught(name: str, language: Language) -> tuple[str, str]:
+def taught(name: str, language: str) -> tuple[str, str]:
     """The sketch of a built-in task and the builder's last kernel for it, as a terse answer has it."""
     (task,) = load_tasks([f"builtin:{name}"], size="cpu").tasks
-    source = Builder(plain=True).build(task, language).steps[-1].candidate.source
+    source = Builder().build(task, language).steps[-1].candidate.source
     return sketch_of(task.source), shortened(without_prose(source), task.source)
 
 
@@ -122,7 +121,7 @@ def identifiers(source: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", TASKS)
-def test_a_copy_of_the_builders_answer_is_the_same_tree_under_other_names(name: str, language: Language) -> None:
+def test_a_copy_of_the_builders_answer_is_the_same_tree_under_other_names(name: str, language: str) -> None:
     sketch, answer = taught(name, language)
     whole = example(sketch, answer)
     copies = renamings(whole, 6)

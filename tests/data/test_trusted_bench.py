@@ -20,7 +20,7 @@ from bottega.data.trusted.apart import Apart
 from bottega.data.trusted.bench import TrustedBench
 from bottega.data.trusted.room import TaskRoom, _sum
 from bottega.data.trusted.trust import NOTE
-from bottega.judge.device import DeviceCare
+from bottega.judge.device import DeviceControl
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
 
@@ -135,7 +135,7 @@ def test_a_task_that_cannot_be_judged_says_so_and_a_closed_bench_raises() -> Non
 
 def test_what_a_wrong_kernel_wrote_into_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    room = TaskRoom(TASK, Settings(), "cpu", DeviceCare("cpu"), Apart(Lease(open_lease("cpu")), lambda begins: None))
+    room = TaskRoom(TASK, Settings(), "cpu", DeviceControl("cpu"), Apart(Lease(open_lease("cpu")), lambda begins: None))
     room.open()
     before = room.draws("loaded")
     assert room.look_again() and room.draws("loaded") is before

@@ -111,22 +111,21 @@ def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> 
 
 
 def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
-    for words in (["--teacher", "llm", "--backbone", "embedded"], ["--teacher", "hand_teacher:Hand"]):
-        result = ran("build", "builtin:star_relu", "--trust-teacher", *words, "--out", tmp_path / "out")
+    for words in (["--teacher", "llm", "backbone=embedded"], ["--teacher", "hand_teacher:Hand"]):
+        result = ran("build", "builtin:star_relu", "trust_teacher=true", *words, "--out", tmp_path / "out")
         assert isinstance(result.exception, UsageError) and "foreign code" in str(result.exception)
     assert not (tmp_path / "out").exists()
     hand = lambda _: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     with pytest.raises(UsageError, match="foreign code"):
         asyncio.run(judge_stage(tmp_path, [subject_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING))
     assert _verdicts(tmp_path) == {}
-    for plain in (False, True):
-        must_be_trusted(Builder(plain).name.partition(" ")[0])
+    must_be_trusted(Builder().name.partition(" ")[0])
     for words, what in (
         (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
-        (["--steps", "some"], "steps"),
-        (["--teacher", "plain", "--trust-teacher", "--steps", "some"], "steps"),
-        (["--audit", "2"], "audited share"),
-        (["--seconds", "-1"], "seconds"),
+        (["steps=some"], "steps"),
+        (["--teacher", "parts", "trust_teacher=true", "steps=some"], "steps"),
+        (["audit=2"], "audit = 2"),
+        (["seconds=-1"], "seconds"),
     ):
         result = ran("build", "builtin:star_relu", *words, "--out", tmp_path / "out")
         assert isinstance(result.exception, UsageError) and what in str(result.exception)
@@ -195,18 +194,13 @@ def test_a_killed_run_on_the_trusting_bench_goes_on(tmp_path: Path) -> None:
     for name in ("silu_chain", "silu_norm", "tanh_chain"):
         (sources / f"{name}.py").write_text(task(name).source)
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "bottega.app.cli", "data", "build", str(sources), "--out", str(out), "--trust-teacher"]
+    command = [sys.executable, "-m", "bottega.app.cli", "data", "build", str(sources), "--out", str(out), "trust_teacher=true"]
     command += [
-        "--workers",
-        "2",
-        "--teachers",
-        "1",
-        "--mistakes",
-        "1",
-        "--audit",
-        "0",
-        "--proofs",
-        "0",
+        "workers=2",
+        "teachers=1",
+        "mistakes=1",
+        "audit=0",
+        "proofs=0",
         "--stage",
         "judge",
         "--json",

@@ -1,5 +1,5 @@
 """A module that is slow as people first write it, a kernel that is far faster, and answers of a model that come to it. And parts of a
-workshop without processes, for tests of control flow: their judge is a fake that reads the speed off the kernel's text."""
+context without processes, for tests of control flow: their judge is a fake that reads the speed off the kernel's text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import ChatSpeaker
+from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes.budget import Budget, Caps
-from bottega.episodes.context import Workshop
-from bottega.episodes.journal import Journal
+from bottega.episodes.budget import BudgetCaps, RunBudget
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 MODULE = '''"""A decaying sum over time, as people write it first."""
 
@@ -129,15 +129,19 @@ class FakeJudge:
         return verdict_of(candidate.source)
 
 
-def workshop(folder: Path, answers: Script, caps: Caps | None = None, library: Any = None, context: int = 32_768) -> Workshop:
-    speaker = ChatSpeaker(ScriptedChat(answers, context=context))
-    return Workshop(speaker, FakeJudge(), library, Prompts("compact"), DEVICE, Journal(folder), Budget(caps or Caps()))
+def episode_context(
+    folder: Path, answers: Script, caps: BudgetCaps | None = None, library: Any = None, context: int = 32_768
+) -> EpisodeContext:
+    client = ChatClient(ScriptedChat(answers, context=context))
+    return EpisodeContext(
+        client, FakeJudge(), library, Prompts("compact"), DEVICE, EpisodeJournal(folder), RunBudget(caps or BudgetCaps())
+    )
 
 
-def asked(shop: Workshop) -> int:
+def asked(context: EpisodeContext) -> int:
     """How many answers the script has given."""
-    return len(shop.speaker.backbone.asked)  # type: ignore[attr-defined]
+    return len(context.client.backbone.asked)  # type: ignore[attr-defined]
 
 
-def bench(shop: Workshop, settings: EpisodeSettings, schemes: Sequence[tuple[Any, ...]] = ((),)) -> Bench:
-    return Bench(shop, TASK.id, TASK, settings, schemes)
+def search(context: EpisodeContext, settings: EpisodeSettings, schemes: Sequence[tuple[Any, ...]] = ((),)) -> EpisodeSearch:
+    return EpisodeSearch(context, TASK.id, TASK, settings, schemes)

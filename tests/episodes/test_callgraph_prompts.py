@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from bottega.agents.prompts import Prompts, Style
-from bottega.backbone.client import ChatSpeaker
+from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
-from bottega.episodes.context import Workshop
-from bottega.episodes.journal import Journal
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.journal import EpisodeJournal
 
 TASK = Task("""
 import torch
@@ -27,12 +27,12 @@ def get_init_inputs():
 
 
 def sketch(style: Style, folder: Path) -> str:
-    with Journal(folder / style) as journal:
-        speaker = ChatSpeaker(ScriptedChat([]))
-        workshop = Workshop(
-            speaker, cast(Any, None), None, Prompts(style), DeviceFacts("cpu", "a processor", "x86_64", 2, 8.0), journal
+    with EpisodeJournal(folder / style) as journal:
+        client = ChatClient(ScriptedChat([]))
+        context = EpisodeContext(
+            client, cast(Any, None), None, Prompts(style), DeviceFacts("cpu", "a processor", "x86_64", 2, 8.0), journal
         )
-        return asyncio.run(workshop.sketch(TASK, "write"))
+        return asyncio.run(context.sketch(TASK, "write"))
 
 
 def test_terse_prompts_show_a_sketch_and_others_draw_none(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
 from bottega.episodes.delivery import files
 from bottega.episodes.delivery.check import compared, open_result
-from bottega.episodes.delivery.final import Finding, Retrial, Settled, again_in_words, missed, promising
+from bottega.episodes.delivery.final import FinalChoice, FinalKernel, RefusedKernel, again_in_words, missed, promising
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.optimized_file import Delivered
@@ -57,11 +57,11 @@ def events(second: str = KERNEL, diagnosis: str = "The output is wrong.") -> lis
     ]
 
 
-def settled(found: bool = True, told: list[Event] | None = None) -> Settled:
+def settled(found: bool = True, told: list[Event] | None = None) -> FinalChoice:
     attempts = attempts_of(told or events(), SUBJECT.task.id)
     if not found:
-        return Settled(None, [Retrial(attempts[1], HOSTILE)])
-    return Settled(Finding(attempts[1], Delivered(KERNEL, "load"), verdict(), "", 7.0))
+        return FinalChoice(None, [RefusedKernel(attempts[1], HOSTILE)])
+    return FinalChoice(FinalKernel(attempts[1], Delivered(KERNEL, "load"), verdict(), "", 7.0))
 
 
 def story(found: bool = True, told: list[Event] | None = None, error: str = "") -> Story:
@@ -113,14 +113,14 @@ def against(baseline: str, **speedups: tuple[float, float, float]) -> Verdict:
 ONLY_EAGER = against("compile", compile=(0.8, 0.7, 0.9), eager=(3.0, 2.7, 3.3))
 
 
-def second_best() -> Settled:
+def second_best() -> FinalChoice:
     """Nothing beats compile; the second attempt surely beats eager."""
     attempt = attempts_of(events(), SUBJECT.task.id)[1]
-    kept = Finding(attempt, Delivered(KERNEL, "load"), ONLY_EAGER, "", 7.0)
-    return Settled(None, [Retrial(attempt, again_in_words(ONLY_EAGER, "compile"))], kept)
+    kept = FinalKernel(attempt, Delivered(KERNEL, "load"), ONLY_EAGER, "", 7.0)
+    return FinalChoice(None, [RefusedKernel(attempt, again_in_words(ONLY_EAGER, "compile"))], kept)
 
 
-def told_of(found: Settled, *baselines: str) -> Story:
+def told_of(found: FinalChoice, *baselines: str) -> Story:
     settings = replace(SETTINGS, baselines=baselines)
     return story_of(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
 
@@ -146,7 +146,7 @@ def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(
 def test_a_result_says_which_baseline_the_best_is() -> None:
     attempt = attempts_of(events(), SUBJECT.task.id)[1]
     verdict_of_best = against("best", best=(1.4, 1.3, 1.5), eager=(3.0, 2.7, 3.3), autotune=(1.4, 1.3, 1.5))
-    told = told_of(Settled(Finding(attempt, Delivered(KERNEL, "load"), verdict_of_best)), "best")
+    told = told_of(FinalChoice(FinalKernel(attempt, Delivered(KERNEL, "load"), verdict_of_best)), "best")
     text = markdown(told)
     assert "a kernel that beats best" in text and "**1.40× (1.30 to 1.50)** against best (autotune)" in text
     assert "against best | tokens" in text
@@ -154,7 +154,7 @@ def test_a_result_says_which_baseline_the_best_is() -> None:
 
 def test_a_kernel_that_is_faster_and_cannot_be_handed_over_is_not_called_slow() -> None:
     attempt = attempts_of(events(), SUBJECT.task.id)[1]
-    found = Settled(None, [Retrial(attempt, "as a module in place of the original: it crashes", "eager")])
+    found = FinalChoice(None, [RefusedKernel(attempt, "as a module in place of the original: it crashes", "eager")])
     sentence = missed(found, SETTINGS)
     assert (
         sentence == "A kernel surely beats eager, and cannot be handed over: as a module in place of the original: it crashes."

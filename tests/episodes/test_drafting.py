@@ -10,16 +10,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from episodes.decay import TASK, answer, asked, kernel, workshop
+from episodes.decay import TASK, answer, asked, episode_context, kernel
 
-from bottega.core.candidate import Language
 from bottega.core.draft import Draft, Drafts
 from bottega.core.episode import Episode
 from bottega.core.event import Drafted, Wrote
 from bottega.core.task import Task
 from bottega.episodes.attempts import attempts_of, by_author, totals_of
-from bottega.episodes.budget import Caps
-from bottega.episodes.context import Workshop
+from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
@@ -31,36 +30,38 @@ class Rule:
     def __init__(self, *sources: str, error: Exception | None = None) -> None:
         self.sources, self.error, self.calls = sources, error, 0
 
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         self.calls += 1
         if self.error is not None:
             raise self.error
         return Drafts("rule 1", tuple(Draft(source, "fused", "By rule.") for source in self.sources))
 
 
-def run(folder: Path, answers: Any, rule: Rule, caps: Caps | None = None, **settings: Any) -> tuple[Workshop, Episode]:
-    shop = workshop(folder, answers, caps)
-    shop.draft_source = rule
+def run(
+    folder: Path, answers: Any, rule: Rule, caps: BudgetCaps | None = None, **settings: Any
+) -> tuple[EpisodeContext, Episode]:
+    context = episode_context(folder, answers, caps)
+    context.draft_source = rule
     wanted = EpisodeSettings(**{"samples": 1, "turns": 2, "schemes": 0, "select": "none", "drafts": 2, **settings})
-    with shop.journal:
-        return shop, asyncio.run(run_episode(shop, TASK, wanted))
+    with context.journal:
+        return context, asyncio.run(run_episode(context, TASK, wanted))
 
 
 def test_drafts_are_judged_first_and_are_nobody_elses(tmp_path: Path) -> None:
     rule = Rule(kernel(1.4), kernel(3.0, "the better"), kernel(9.0, "one too many"))
-    shop, episode = run(tmp_path, [answer(kernel(1.5)), answer(kernel(1.6))], rule)
-    attempts = attempts_of(shop.journal.events, TASK.id)
+    context, episode = run(tmp_path, [answer(kernel(1.5)), answer(kernel(1.6))], rule)
+    attempts = attempts_of(context.journal.events, TASK.id)
     assert [(one.node.id, one.author) for one in attempts] == [
         ("draft1", "rule 1"), ("draft2", "rule 1"), ("s0r0t0", "the model"), ("s0r0t1", "the model"),
     ]  # fmt: skip
     assert by_author(attempts) == {"rule 1": {"faster": 2}, "the model": {"faster": 2}}
-    assert totals_of(shop.journal.events).calls == 2 and shop.budget.kernels == 4
+    assert totals_of(context.journal.events).calls == 2 and context.budget.kernels == 4
     assert [len(trace.turns) for trace in episode.of("write")] == [2], "training must not take a draft for the model's"
 
 
 def test_the_best_draft_is_shown_from_the_second_turn_on(tmp_path: Path) -> None:
-    shop, _ = run(tmp_path, [answer(kernel(1.5)), answer(kernel(1.6))], Rule(kernel(1.4), kernel(3.0, "the better")))
-    first, second = (one.messages[-1].content for one in shop.speaker.backbone.asked)  # type: ignore[attr-defined]
+    context, _ = run(tmp_path, [answer(kernel(1.5)), answer(kernel(1.6))], Rule(kernel(1.4), kernel(3.0, "the better")))
+    first, second = (one.messages[-1].content for one in context.client.backbone.asked)  # type: ignore[attr-defined]
     assert "the better" not in first
     assert "the better" in second and "speed 1.5" in second and "speed 1.4" not in second
     assert "Best so far: attempt 1" in second
@@ -68,39 +69,39 @@ def test_the_best_draft_is_shown_from_the_second_turn_on(tmp_path: Path) -> None
 
 def test_a_run_that_goes_on_draws_and_judges_no_draft_again(tmp_path: Path) -> None:
     rule = Rule(kernel(1.4), kernel(3.0))
-    run(tmp_path, [answer(kernel(1.5))], rule, Caps(kernels=3))
-    shop, _ = run(tmp_path, [answer(kernel(1.6))], rule, drafts=0)
-    assert rule.calls == 1 and shop.judge.judged == ["s0r0t1"]  # type: ignore[attr-defined]
-    assert shop.budget.kernels == 4, "drafts of an earlier sitting count too"
+    run(tmp_path, [answer(kernel(1.5))], rule, BudgetCaps(kernels=3))
+    context, _ = run(tmp_path, [answer(kernel(1.6))], rule, drafts=0)
+    assert rule.calls == 1 and context.judge.judged == ["s0r0t1"]  # type: ignore[attr-defined]
+    assert context.budget.kernels == 4, "drafts of an earlier sitting count too"
 
 
 def test_drafts_count_against_the_budget_of_kernels(tmp_path: Path) -> None:
-    shop, episode = run(tmp_path, [], Rule(kernel(1.4), kernel(1.5)), Caps(kernels=1))
-    assert "1 kernels" in episode.ended and asked(shop) == 0
-    assert [event.node for event in shop.journal.events if isinstance(event, Wrote)] == ["draft1"]
-    more, _ = run(tmp_path, [], Rule(), Caps(kernels=2))
+    context, episode = run(tmp_path, [], Rule(kernel(1.4), kernel(1.5)), BudgetCaps(kernels=1))
+    assert "1 kernels" in episode.ended and asked(context) == 0
+    assert [event.node for event in context.journal.events if isinstance(event, Wrote)] == ["draft1"]
+    more, _ = run(tmp_path, [], Rule(), BudgetCaps(kernels=2))
     assert more.judge.judged == ["draft2"]  # type: ignore[attr-defined]
 
 
 def test_a_draft_that_reaches_the_target_spares_the_model(tmp_path: Path) -> None:
-    shop, episode = run(tmp_path, [], Rule(kernel(4.0), kernel(5.0)), stopping=Stopping(target=2))
-    assert episode.ended.startswith("target") and asked(shop) == 0 and shop.judge.judged == ["draft1"]  # type: ignore[attr-defined]
+    context, episode = run(tmp_path, [], Rule(kernel(4.0), kernel(5.0)), stopping=Stopping(target=2))
+    assert episode.ended.startswith("target") and asked(context) == 0 and context.judge.judged == ["draft1"]  # type: ignore[attr-defined]
 
 
 def test_drafts_set_the_mark_but_try_no_patience(tmp_path: Path) -> None:
     rule = Rule(kernel(4.0), kernel(3.0))
-    shop, episode = run(tmp_path, [answer(kernel(1.5))] * 4, rule, turns=4, stopping=Stopping(patience=1))
-    assert asked(shop) == 1 and episode.ended == "no progress in 1 kernels"
+    context, episode = run(tmp_path, [answer(kernel(1.5))] * 4, rule, turns=4, stopping=Stopping(patience=1))
+    assert asked(context) == 1 and episode.ended == "no progress in 1 kernels"
 
 
 def test_whatever_happens_to_who_draws_the_model_writes(tmp_path: Path) -> None:
-    shop, episode = run(tmp_path, [answer(kernel(1.5))] * 2, Rule(error=RuntimeError("two\nlines")))
-    (drafted,) = [event for event in shop.journal.events if isinstance(event, Drafted)]
+    context, episode = run(tmp_path, [answer(kernel(1.5))] * 2, Rule(error=RuntimeError("two\nlines")))
+    (drafted,) = [event for event in context.journal.events if isinstance(event, Drafted)]
     assert drafted.told == "no draft: RuntimeError: two lines" and episode.ended == "all turns taken"
-    assert asked(shop) == 2
+    assert asked(context) == 2
 
 
 def test_nobody_is_asked_for_no_drafts(tmp_path: Path) -> None:
     rule = Rule(kernel(4.0))
-    shop, _ = run(tmp_path, [answer(kernel(1.5))] * 2, rule, drafts=0)
-    assert rule.calls == 0 and not any(isinstance(event, Drafted) for event in shop.journal.events)
+    context, _ = run(tmp_path, [answer(kernel(1.5))] * 2, rule, drafts=0)
+    assert rule.calls == 0 and not any(isinstance(event, Drafted) for event in context.journal.events)

@@ -17,9 +17,9 @@ import pytest
 import torch
 from torch import nn
 
-from bottega.core.candidate import Candidate
 from bottega.episodes.delivery.inside import describe, try_out
 from bottega.episodes.delivery.optimized_file import delivered, facts_of
+from bottega.languages import candidate_from
 
 MARK = 1e-4
 """What the kernel adds to the right answer, so that a test can tell who answered."""
@@ -59,7 +59,7 @@ def made(kernel: str = KERNEL, task: str = TASK, training: bool | None = None, p
     """The delivered module and the task's, each imported from its text."""
     arguments = {"source": task, "device": "cpu", "training": training, "precision": precision}
     facts = facts_of(describe(arguments), "cpu", precision)
-    return imported(delivered(Candidate.from_source(kernel), facts, "Model").text, "optimized"), imported(task, "original")
+    return imported(delivered(candidate_from(kernel), facts, "Model").text, "optimized"), imported(task, "original")
 
 
 def imported(text: str, name: str) -> Any:
@@ -395,4 +395,4 @@ def _arguments() -> dict[str, Any]:
 
 def _text(kernel: str) -> str:
     facts = facts_of(describe(_arguments()), "cpu", "fp32")
-    return delivered(Candidate.from_source(kernel), facts, "Model").text
+    return delivered(candidate_from(kernel), facts, "Model").text

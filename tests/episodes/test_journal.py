@@ -13,7 +13,7 @@ from bottega.core.errors import UsageError
 from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes.journal import FILE, Journal, read_events
+from bottega.episodes.journal import FILE, EpisodeJournal, read_events
 
 
 def judged(key: str) -> Judged:
@@ -28,7 +28,7 @@ def wrote(key: str) -> Wrote:
 
 
 def test_events_come_back_as_they_were(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         kept = [journal.write(RunStarted("command", {"turns": 2}, {})), journal.write(wrote("a")), journal.write(judged("b"))]
     assert list(read_events(tmp_path)) == kept
     assert [event.at > 0 for event in kept] == [True] * 3
@@ -43,10 +43,10 @@ def test_what_has_a_key_is_done_once(tmp_path: Path) -> None:
         return judged("a")
 
     async def run() -> None:
-        with Journal(tmp_path) as journal:
+        with EpisodeJournal(tmp_path) as journal:
             both = await asyncio.gather(*(journal.once("a", Judged, make) for _ in range(3)))
             assert both[0] == both[1] == both[2]
-        with Journal(tmp_path) as journal:
+        with EpisodeJournal(tmp_path) as journal:
             assert (await journal.once("a", Judged, make)) == both[0]
             assert journal.done("a", Wrote) is None
 
@@ -60,7 +60,7 @@ def test_what_fails_is_told_to_all_who_wait_and_can_be_done_again(tmp_path: Path
         raise ValueError("no")
 
     async def run() -> None:
-        with Journal(tmp_path) as journal:
+        with EpisodeJournal(tmp_path) as journal:
             found = await asyncio.gather(*(journal.once("a", Judged, fail) for _ in range(2)), return_exceptions=True)
             assert [str(error) for error in found] == ["no", "no"]
 
@@ -73,13 +73,13 @@ def test_what_fails_is_told_to_all_who_wait_and_can_be_done_again(tmp_path: Path
 
 
 def test_a_cut_last_line_is_dropped_and_mended(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         journal.write(judged("a"))
         journal.write(judged("b"))
     path = tmp_path / FILE
     path.write_bytes(path.read_bytes()[:-7])
     assert [event.key for event in read_events(tmp_path)] == ["a"]
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         assert journal.done("b", Judged) is None
         journal.write(judged("c"))
     assert [event.key for event in read_events(tmp_path)] == ["a", "c"]
@@ -87,23 +87,23 @@ def test_a_cut_last_line_is_dropped_and_mended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"{garbage\n", b'{"type":"unknown"}\n', b'{"type":"judged"}\n', b"\xff\xfe\n", b"[]\n"])
 def test_a_damaged_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path: Path, damage: bytes) -> None:
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         journal.write(judged("a"))
         journal.write(judged("b"))
     path = tmp_path / FILE
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + damage + second)
     with pytest.raises(UsageError, match=r"line 2 is damaged .* remove it"):
-        Journal(tmp_path)
+        EpisodeJournal(tmp_path)
     assert path.read_bytes() == first + damage + second
     path.write_bytes(first + second)
-    with Journal(tmp_path) as journal:  # the failed attempt holds no lock
+    with EpisodeJournal(tmp_path) as journal:  # the failed attempt holds no lock
         assert len(journal.events) == 2
 
 
 def test_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None:
     code = f"from pathlib import Path\nfrom bottega.episodes.journal import Journal\nJournal(Path({str(tmp_path)!r}))"
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         journal.write(judged("a"))
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert "another process is writing this run" in told.stderr
@@ -112,7 +112,7 @@ def test_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None
 
 def test_listeners_hear_what_is_kept(tmp_path: Path) -> None:
     heard: list[Event] = []
-    with Journal(tmp_path) as journal:
+    with EpisodeJournal(tmp_path) as journal:
         journal.listeners.append(heard.append)
         journal.write(judged("a"))
         assert heard == journal.events
@@ -121,7 +121,7 @@ def test_listeners_hear_what_is_kept(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_is_wrong_usage(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="no run can be kept there"):
-        Journal(tmp_path / "file" / "run")
+        EpisodeJournal(tmp_path / "file" / "run")
     with pytest.raises(UsageError, match="no run there"):
         list(read_events(tmp_path))
 

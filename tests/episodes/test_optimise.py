@@ -1,4 +1,4 @@
-"""A commission from its beginning to its end, where things go wrong: dead backbones, budgets, signals, other settings, second processes.
+"""A request from its beginning to its end, where things go wrong: dead backbones, budgets, signals, other settings, second processes.
 
 Judges are fakes here (see `decay.py`): what is tested is that nothing is lost and everything is said. The same paths run with the real judge
 in tests/app/test_optimize.py.
@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
 
-from bottega.backbone.client import ChatSpeaker, Speaker
+from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft, Drafts, DraftSource
 from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunEnded, RunStarted
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes import optimise as optimising
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, read_events
-from bottega.episodes.optimise import Finished, Stop, optimise
-from bottega.episodes.request import Commission, differences, next_folder, opened_run
+from bottega.episodes.optimise import OptimizeFinished, Stop, optimise
+from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Wanted, subject_of
 
@@ -104,30 +104,30 @@ def benches(monkeypatch: pytest.MonkeyPatch) -> type[Bench]:
     return made
 
 
-def commission(turns: int = 3, caps: Caps | None = None, **settings: Any) -> Commission:
+def request(turns: int = 3, caps: BudgetCaps | None = None, **settings: Any) -> OptimizeRequest:
     wanted = EpisodeSettings(samples=1, turns=turns, schemes=0, select="none", **settings)
-    return Commission(SUBJECT, wanted, "scripted:x", caps or Caps(), command="bottega optimize decay.py")
+    return OptimizeRequest(SUBJECT, wanted, "scripted:x", caps or BudgetCaps(), command="bottega optimize decay.py")
 
 
 def run(
     folder: Path,
     answers: Script,
-    wanted: Commission | None = None,
+    wanted: OptimizeRequest | None = None,
     resume: bool = False,
-    speaker: Callable[[], Speaker] | None = None,
+    client: Callable[[], Client] | None = None,
     listener: Callable[[Event], None] | None = None,
     bells: list[Stop] | None = None,
     draft_source: DraftSource | None = None,
-) -> Finished | None:
+) -> OptimizeFinished | None:
     """`bells` gets what a signal would ring."""
-    wanted = wanted or commission()
+    wanted = wanted or request()
 
-    async def work() -> Finished | None:
+    async def work() -> OptimizeFinished | None:
         bell = Stop()
         bells.append(bell) if bells is not None else None
         with opened_run(folder, wanted, resume) as journal:
             return await optimise(
-                wanted, journal, speaker or (lambda: ChatSpeaker(ScriptedChat(answers))), None, bell, listener, draft_source
+                wanted, journal, client or (lambda: ChatClient(ScriptedChat(answers))), None, bell, listener, draft_source
             )
 
     return asyncio.run(work())
@@ -150,7 +150,7 @@ def test_the_best_is_judged_again_and_handed_over(tmp_path: Path, benches: type[
 
 
 class Rule:
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         return Drafts("rule 1", (Draft(kernel(2.5, "by rule"), "fused", "One pass."),))
 
 
@@ -158,7 +158,7 @@ class Rule:
     (1.5, "draft1", "rule 1", "rule 1, by rule and not by a model"), (4.0, "s0r0t0", "the model", "the model (scripted:x)"),
 ])  # fmt: skip
 def test_the_fastest_is_handed_over_whoever_wrote_it(tmp_path: Path, speed: float, node: str, author: str, words: str) -> None:
-    finished = run(tmp_path / "run", [answer(kernel(speed))], commission(turns=1, drafts=1), draft_source=Rule())
+    finished = run(tmp_path / "run", [answer(kernel(speed))], request(turns=1, drafts=1), draft_source=Rule())
     assert finished is not None and (finished.result.node, finished.result.author) == (node, author)
     assert finished.result.writers == {"rule 1": {"faster": 1}, "the model": {"faster": 1}}
     assert f"- written by {words}" in (tmp_path / "run" / "report.md").read_text()
@@ -166,7 +166,7 @@ def test_the_fastest_is_handed_over_whoever_wrote_it(tmp_path: Path, speed: floa
 
 
 def test_a_draft_is_handed_over_where_the_model_never_answers(tmp_path: Path) -> None:
-    finished = run(tmp_path / "run", [BackboneError("never")], commission(drafts=1), draft_source=Rule())
+    finished = run(tmp_path / "run", [BackboneError("never")], request(drafts=1), draft_source=Rule())
     assert finished is not None and finished.result.author == "rule 1" and finished.error == "never"
 
 
@@ -181,14 +181,14 @@ def test_luck_does_not_hold_and_the_next_best_is_tried(tmp_path: Path, benches: 
 
 def test_after_three_that_do_not_hold_none_is_found(tmp_path: Path, benches: type[Bench]) -> None:
     answers = [answer(kernel(2.0 + n / 10, "lucky")) for n in range(3)] + [answer(kernel(1.2))]
-    finished = run(tmp_path / "run", answers, commission(turns=4))
+    finished = run(tmp_path / "run", answers, request(turns=4))
     assert finished is not None and finished.result.outcome == "none" and len(benches.finals) == 3
     assert outputs(tmp_path / "run") == NONE
 
 
 def test_what_beats_eager_only_is_kept_where_more_was_asked_for(tmp_path: Path, benches: type[Bench]) -> None:
     answers = [answer(kernel(2.0, f"beats eager only {n}")) for n in range(2)]
-    finished = run(tmp_path / "run", answers, commission(turns=2, baselines=("compile",)))
+    finished = run(tmp_path / "run", answers, request(turns=2, baselines=("compile",)))
     assert finished is not None and finished.result.outcome == "none" and len(benches.finals) == 1
     assert finished.result.kept == "faster_than_eager.py" and finished.result.kept_claim["eager"].low == 1.9
     assert outputs(tmp_path / "run") == NONE | {"faster_than_eager.py", "faster_than_eager.json"}
@@ -201,14 +201,14 @@ def test_where_what_is_to_be_beaten_cannot_run_eager_is_to_be_beaten_and_it_is_s
     tmp_path: Path, benches: type[Bench]
 ) -> None:
     benches.unavailable = {"compile": "raises Unsupported: no"}
-    finished = run(tmp_path / "run", [answer(kernel(2.0))], commission(turns=1, baselines=("compile",)))
+    finished = run(tmp_path / "run", [answer(kernel(2.0))], request(turns=1, baselines=("compile",)))
     assert finished is not None and finished.result.outcome == "faster" and finished.result.baselines == ["eager", "compile"]
     assert "about the module: baseline compile: it raises Unsupported: no" in (tmp_path / "run" / "report.md").read_text()
 
 
 @pytest.mark.parametrize("said", ["", "no", "x" * 100_000, "```python\nprint(1)\n```", "\ud800"])
 def test_answers_without_a_kernel_end_with_a_report_of_them(tmp_path: Path, said: str) -> None:
-    finished = run(tmp_path / "run", [said, said], commission(turns=2))
+    finished = run(tmp_path / "run", [said, said], request(turns=2))
     assert finished is not None and finished.result.outcome == "none"
     assert finished.result.attempts == {"no kernel": 2}
     assert outputs(tmp_path / "run") == NONE
@@ -255,11 +255,11 @@ def test_a_judge_that_fails_at_once_is_an_error(tmp_path: Path, benches: type[Be
 
 
 def test_no_backbone_leaves_no_folder(tmp_path: Path) -> None:
-    def missing() -> Speaker:
+    def missing() -> Client:
         raise BackboneError("no such model")
 
     with pytest.raises(BackboneError, match="no such model"):
-        run(tmp_path / "run", [], speaker=missing)
+        run(tmp_path / "run", [], client=missing)
     assert not (tmp_path / "run").exists()
 
 
@@ -292,7 +292,7 @@ ENDLESS = [answer(kernel(1.5, str(n))) for n in range(99)]
 def test_a_signal_ends_the_search_with_the_best_so_far(tmp_path: Path, benches: type[Bench]) -> None:
     benches.slow = 0.01
     bells: list[Stop] = []
-    finished = run(tmp_path / "run", ENDLESS, commission(turns=99), bells=bells, listener=ringing(bells))
+    finished = run(tmp_path / "run", ENDLESS, request(turns=99), bells=bells, listener=ringing(bells))
     assert finished is not None and finished.interrupted and finished.result.outcome == "faster"
     assert finished.result.ended == "interrupted" and finished.attempts < 99
 
@@ -301,13 +301,13 @@ def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> Non
     bells: list[Stop] = []
 
     async def work() -> None:
-        loop, wanted = asyncio.get_running_loop(), commission()
+        loop, wanted = asyncio.get_running_loop(), request()
         bells.append(Stop())
 
-        def opening() -> Speaker:
+        def opening() -> Client:
             loop.call_soon_threadsafe(bells[0].ring)
             time.sleep(0.3)
-            return ChatSpeaker(ScriptedChat([]))
+            return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
             assert await optimise(wanted, journal, opening, None, bells[0]) is None
@@ -323,7 +323,7 @@ def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: 
         bells[0].ring()
 
     benches.slow, benches.at_the_end = 0.01, staticmethod(once_more)  # type: ignore[assignment]
-    wanted = commission(turns=99)
+    wanted = request(turns=99)
     assert run(tmp_path / "run", ENDLESS, wanted, bells=bells, listener=ringing(bells)) is None
     assert outputs(tmp_path / "run") == set() and bells[0].rings == 2
     benches.slow, benches.at_the_end = 0.0, None
@@ -333,13 +333,13 @@ def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: 
 
 def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]) -> None:
     slow = answer(kernel(1.5, "takes for ever"))
-    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], commission(caps=Caps(seconds=1.0)))
+    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=1.0)))
     assert finished is not None and finished.result.ended == "the budget of 1 seconds is spent"
     assert finished.attempts == 1 and finished.result.attempts == {"faster": 1, "not judged": 1}
 
 
 def test_a_budget_that_allows_no_answer_is_a_report_too(tmp_path: Path) -> None:
-    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 9, commission(caps=Caps(tokens=1)))
+    finished = run(tmp_path / "run", [answer(kernel(1.5))] * 9, request(caps=BudgetCaps(tokens=1)))
     assert finished is not None and finished.attempts == 1 and "1 tokens" in finished.result.ended
 
 
@@ -354,14 +354,14 @@ def test_a_finished_run_is_resumed_without_asking_or_judging_again(tmp_path: Pat
 
 
 def test_more_to_spend_is_no_other_setting_but_turns_are(tmp_path: Path) -> None:
-    short = run(tmp_path / "run", [answer(kernel(1.3))], commission(caps=Caps(kernels=1)))
+    short = run(tmp_path / "run", [answer(kernel(1.3))], request(caps=BudgetCaps(kernels=1)))
     assert short is not None and "1 kernels" in short.result.ended
     longer = run(tmp_path / "run", [answer(kernel(1.6)), answer(kernel(1.7))], resume=True)
     assert longer is not None and longer.result.node == "s0r0t2"
     with pytest.raises(
         UsageError, match=r"other settings: turns 3 then, 5 now; temperature 1.0 then, 0.5 now\. Resume with those"
     ):
-        run(tmp_path / "run", [], commission(turns=5, temperature=0.5), resume=True)
+        run(tmp_path / "run", [], request(turns=5, temperature=0.5), resume=True)
 
 
 def test_a_folder_is_taken_only_when_it_is_free_or_to_be_resumed(tmp_path: Path) -> None:
@@ -380,7 +380,7 @@ def test_a_folder_is_taken_only_when_it_is_free_or_to_be_resumed(tmp_path: Path)
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
-    wanted = commission()
+    wanted = request()
     with opened_run(tmp_path / "run", wanted, False) as journal:
         journal.write(RunStarted("x", wanted.terms(), {}))
         with pytest.raises(UsageError, match="another process is writing this run"), opened_run(tmp_path / "run", wanted, True):
@@ -411,7 +411,7 @@ def test_folders_are_numbered(tmp_path: Path) -> None:
 
 
 def test_terms_are_plain_and_complete() -> None:
-    terms = commission().terms()
+    terms = request().terms()
     assert terms["turns"] == 3 and terms["mode"] == "as-built" and terms["target"] is None
-    assert not differences(terms, replace(commission(), workers=4, caps=Caps(kernels=1)).terms())
-    assert differences(terms, replace(commission(), training=False).terms()) == ['mode "as-built" then, "eval" now']
+    assert not differences(terms, replace(request(), workers=4, caps=BudgetCaps(kernels=1)).terms())
+    assert differences(terms, replace(request(), training=False).terms()) == ['mode "as-built" then, "eval" now']

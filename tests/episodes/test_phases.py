@@ -245,9 +245,9 @@ class Speaks:
 def busy() -> Iterator[tuple[Busy, Engine, Phases]]:
     runner = Busy()
     engine = Engine(runner, (), lambda ids: "")  # type: ignore[arg-type]
-    speaker = Speaks(Local(engine))
-    phases = share_device(speaker)  # type: ignore[arg-type]
-    assert share_device(speaker) is phases  # type: ignore[arg-type]
+    client = Speaks(Local(engine))
+    phases = share_device(client)  # type: ignore[arg-type]
+    assert share_device(client) is phases  # type: ignore[arg-type]
     yield runner, engine, phases
     engine.close()
 
@@ -357,13 +357,13 @@ def test_a_real_model_answers_alike_before_and_after_a_phase_of_judging() -> Non
     """Drawn on the CPU by transformers' weights in our own decoder, and in transformers' own for a make that it does not know."""
     from backbone.small_models import loaded, small_model, unequal
 
-    from bottega.backbone.client import TokenSpeaker
+    from bottega.backbone.client import TokenClient
     from bottega.backbone.local import LocalBackbone
 
     for kind in ("llama", "gpt2"):
         backbone = LocalBackbone(loaded(small_model(kind)), slots=3)
-        phases = share_device(TokenSpeaker(backbone))
-        assert phases.device == "cpu" and share_device(TokenSpeaker(backbone)) is phases
+        phases = share_device(TokenClient(backbone))
+        assert phases.device == "cpu" and share_device(TokenClient(backbone)) is phases
 
         async def rounds(backbone: LocalBackbone = backbone, phases: Phases = phases) -> list[Any]:
             found = []

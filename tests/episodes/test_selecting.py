@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from episodes.decay import TASK, FakeJudge, answer, asked, kernel, workshop
+from episodes.decay import TASK, FakeJudge, answer, asked, episode_context, kernel
 
 from bottega.backbone.chat import Message
 from bottega.backbone.sampling import Sampling
 from bottega.core.episode import Episode
 from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
-from bottega.core.skill import Conditions, Skill, State
+from bottega.core.skill import Conditions, Skill, SkillState
 from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
-from bottega.episodes.budget import Caps
-from bottega.episodes.context import Workshop
+from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import Journal, read_events
+from bottega.episodes.journal import EpisodeJournal, read_events
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
 
@@ -36,7 +36,7 @@ def card(name: str) -> Skill:
     return Skill(
         name, f"{name}: run a recurrence over time in one loop.", "general", ("scan",), ("cpp",), ("cpu",), conditions,
         "A Python loop over time steps with stack at its end.", technique, "for (t = 0; t < steps; ++t) h = rate * h + x[t];",
-        "One pass instead of many.", failures, state=State.ADMITTED,
+        "One pass instead of many.", failures, state=SkillState.ADMITTED,
     )  # fmt: skip
 
 
@@ -76,9 +76,9 @@ class Actor:
         return self.select if played == "select" else self.summarise
 
 
-def run(shop: Workshop, settings: EpisodeSettings) -> Episode:
-    with shop.journal:
-        return asyncio.run(run_episode(shop, TASK, settings))
+def run(context: EpisodeContext, settings: EpisodeSettings) -> Episode:
+    with context.journal:
+        return asyncio.run(run_episode(context, TASK, settings))
 
 
 SETTINGS = EpisodeSettings(samples=1, turns=1, schemes=1)
@@ -86,11 +86,11 @@ SETTINGS = EpisodeSettings(samples=1, turns=1, schemes=1)
 
 def test_a_selected_skill_is_in_the_writers_prompt_and_in_the_trace(tmp_path: Path, library: Library) -> None:
     actor = Actor("one_loop_over_time: it has a recurrence", [answer(kernel(1.1)), answer(kernel(1.4))])
-    shop = workshop(tmp_path / "run", actor, library=library)
-    episode = run(shop, SETTINGS)
+    context = episode_context(tmp_path / "run", actor, library=library)
+    episode = run(context, SETTINGS)
     assert episode.schemes == ((), ("one_loop_over_time",))
     assert set(episode.retrieved) == {"one_loop_over_time", "stack_in_place"}
-    written = [question for question in shop.speaker.backbone.asked if role(question.messages) == "write"]  # type: ignore[attr-defined]
+    written = [question for question in context.client.backbone.asked if role(question.messages) == "write"]  # type: ignore[attr-defined]
     shown = ["register" in "".join(message.content for message in question.messages) for question in written]
     assert shown == [False, True]
     assert [trace.role for trace in episode.traces] == ["select", "write", "write"]
@@ -98,36 +98,36 @@ def test_a_selected_skill_is_in_the_writers_prompt_and_in_the_trace(tmp_path: Pa
 
 @pytest.mark.parametrize("said", ["magic_wand: it always helps", "", "[{]", "x" * 20_000, "none"])
 def test_a_selector_that_names_nothing_real_selects_nothing(tmp_path: Path, library: Library, said: str) -> None:
-    shop = workshop(tmp_path / "run", Actor(said, [answer(kernel(1.1)), answer(kernel(1.4))]), library=library)
-    episode = run(shop, SETTINGS)
+    context = episode_context(tmp_path / "run", Actor(said, [answer(kernel(1.1)), answer(kernel(1.4))]), library=library)
+    episode = run(context, SETTINGS)
     assert episode.schemes == ((), ())
-    (event,) = [event for event in shop.journal.events if isinstance(event, Selected)]
+    (event,) = [event for event in context.journal.events if isinstance(event, Selected)]
     assert event.turn is not None and event.names == ()
 
 
 def test_proposed_cards_are_offered_only_where_that_is_asked_for(tmp_path: Path) -> None:
     with Library(tmp_path / "library") as library:
-        library.add(replace(card("one_loop_over_time"), state=State.PROPOSED))
+        library.add(replace(card("one_loop_over_time"), state=SkillState.PROPOSED))
         for unproved, offered in ((False, ()), (True, ("one_loop_over_time",))):
             settings = replace(SETTINGS, unproved=unproved, select="bm25")
-            shop = workshop(tmp_path / f"run{unproved}", Actor("", [answer(kernel(1.1))] * 2), library=library)
-            assert run(shop, settings).retrieved == offered
+            context = episode_context(tmp_path / f"run{unproved}", Actor("", [answer(kernel(1.1))] * 2), library=library)
+            assert run(context, settings).retrieved == offered
 
 
 def test_without_a_library_nobody_selects(tmp_path: Path) -> None:
     actor = Actor("", [answer(kernel(1.1))])
-    episode = run(workshop(tmp_path / "run", actor), replace(SETTINGS, select="none", schemes=0))
+    episode = run(episode_context(tmp_path / "run", actor), replace(SETTINGS, select="none", schemes=0))
     assert episode.schemes == ((),) and actor.roles == ["write"]
 
 
 def test_a_clear_gain_is_summarised_into_cards(tmp_path: Path, library: Library) -> None:
     actor = Actor("none", [answer(kernel(1.1)), answer(kernel(1.6))], json.dumps([PROPOSAL, {"name": "Bad Name"}]))
     settings = replace(SETTINGS, turns=2, summaries=1, schemes=0)
-    shop = workshop(tmp_path / "run", actor, library=library)
-    episode = run(shop, settings)
+    context = episode_context(tmp_path / "run", actor, library=library)
+    episode = run(context, settings)
     assert [skill.name for skill in episode.proposals] == ["carry_in_register"]
-    assert episode.proposals[0].state is State.PROPOSED
-    (event,) = [event for event in shop.journal.events if isinstance(event, Summarised)]
+    assert episode.proposals[0].state is SkillState.PROPOSED
+    (event,) = [event for event in context.journal.events if isinstance(event, Summarised)]
     assert len(event.refused) == 1
 
 
@@ -138,47 +138,47 @@ def test_only_a_gain_within_one_line_over_a_right_kernel_is_summarised(
     tmp_path: Path, speeds: tuple[Any, Any], asks: bool
 ) -> None:
     actor = Actor("none", [answer(kernel(speed)) for speed in speeds])
-    run(workshop(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
+    run(episode_context(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
     assert ("summarise" in actor.roles) is asks
 
 
 @pytest.mark.parametrize("said", ["", "no idea, sorry", "{", json.dumps({"name": "x"})])
 def test_summaries_that_cannot_be_read_cost_nothing_but_the_answer(tmp_path: Path, said: str) -> None:
     actor = Actor("none", [answer(kernel(1.1)), answer(kernel(1.9))], said)
-    episode = run(workshop(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
+    episode = run(episode_context(tmp_path / "run", actor), replace(SETTINGS, turns=2, summaries=1, schemes=0, select="none"))
     assert episode.proposals == () and episode.ended == "all turns taken"
 
 
 def test_a_resumed_episode_does_nothing_twice_and_sees_the_library_as_it_was(tmp_path: Path, library: Library) -> None:
     settings = replace(SETTINGS, turns=2, summaries=1)
     actor = Actor("one_loop_over_time: yes", [answer(kernel(1.1, str(n)), "a") for n in range(4)])
-    first = run(workshop(tmp_path / "run", actor, library=library), settings)
+    first = run(episode_context(tmp_path / "run", actor, library=library), settings)
     tokens = totals_of(list(read_events(tmp_path / "run"))).tokens
-    library.move("one_loop_over_time", State.RETIRED, "superseded")
-    shop = workshop(tmp_path / "run", [], library=library)
-    again = run(shop, settings)
-    assert again == first and asked(shop) == 0
-    assert isinstance(shop.judge, FakeJudge) and shop.judge.judged == []
-    assert shop.budget.tokens == tokens and shop.budget.kernels == 4
-    assert sum(isinstance(event, EpisodeEnded) for event in shop.journal.events) == 1
+    library.move("one_loop_over_time", SkillState.RETIRED, "superseded")
+    context = episode_context(tmp_path / "run", [], library=library)
+    again = run(context, settings)
+    assert again == first and asked(context) == 0
+    assert isinstance(context.judge, FakeJudge) and context.judge.judged == []
+    assert context.budget.tokens == tokens and context.budget.kernels == 4
+    assert sum(isinstance(event, EpisodeEnded) for event in context.journal.events) == 1
 
 
 def test_a_run_with_more_to_spend_goes_on_where_it_stopped(tmp_path: Path) -> None:
     settings = replace(SETTINGS, turns=3, schemes=0, select="none")
     answers = [answer(kernel(speed)) for speed in (1.1, 1.3, 1.5)]
-    short = run(workshop(tmp_path, answers[:2], Caps(kernels=2)), settings)
+    short = run(episode_context(tmp_path, answers[:2], BudgetCaps(kernels=2)), settings)
     assert "2 kernels" in short.ended
-    shop = workshop(tmp_path, answers[2:])
-    assert run(shop, settings).ended == "all turns taken"
-    assert asked(shop) == 1
-    ends = [event for event in shop.journal.events if isinstance(event, EpisodeEnded)]
+    context = episode_context(tmp_path, answers[2:])
+    assert run(context, settings).ended == "all turns taken"
+    assert asked(context) == 1
+    ends = [event for event in context.journal.events if isinstance(event, EpisodeEnded)]
     assert [event.best for event in ends] == ["s0r0t1", "s0r0t2"]
 
 
 def test_attempts_are_told_from_the_log_alone(tmp_path: Path) -> None:
     settings = replace(SETTINGS, turns=4, schemes=0, select="none")
     repeated = answer(kernel(1.3))
-    run(workshop(tmp_path, [answer(kernel("timeout")), "no code", repeated, repeated]), settings)
+    run(episode_context(tmp_path, [answer(kernel("timeout")), "no code", repeated, repeated]), settings)
     events = list(read_events(tmp_path))
     attempts = attempts_of(events, TASK.id)
     assert [attempt.outcome for attempt in attempts] == ["timeout", "no kernel", "faster", "faster"]
@@ -190,16 +190,16 @@ def test_attempts_are_told_from_the_log_alone(tmp_path: Path) -> None:
 
 
 def test_a_prompt_has_room_also_where_answers_may_be_longer_than_the_context(tmp_path: Path) -> None:
-    shop = workshop(tmp_path, ["none"], context=4096)
-    with shop.journal:
-        assert shop.room(replace(SETTINGS, max_tokens=8192)).tokens == 2048
-        assert shop.room(replace(SETTINGS, max_tokens=1)).tokens == int(4096 * 0.7)
+    context = episode_context(tmp_path, ["none"], context=4096)
+    with context.journal:
+        assert context.room(replace(SETTINGS, max_tokens=8192)).tokens == 2048
+        assert context.room(replace(SETTINGS, max_tokens=1)).tokens == int(4096 * 0.7)
 
 
 def test_a_task_that_does_not_fit_the_context_is_one_clear_error(tmp_path: Path) -> None:
     from bottega.backbone.failures import ContextError
 
     with pytest.raises(ContextError, match="longer context"):
-        run(workshop(tmp_path, ["none"], context=600), replace(SETTINGS, schemes=0, select="none"))
-    with Journal(tmp_path) as journal:
+        run(episode_context(tmp_path, ["none"], context=600), replace(SETTINGS, schemes=0, select="none"))
+    with EpisodeJournal(tmp_path) as journal:
         assert not attempts_of(journal.events, TASK.id)

@@ -7,34 +7,34 @@ import pytest
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.episodes.budget import Budget, Caps
-from bottega.episodes.node import Node, best_of, ranked
+from bottega.episodes.budget import BudgetCaps, RunBudget
+from bottega.episodes.node import SearchNode, best_of, ranked
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 
 
-def node(name: str, point: float | None, times: dict[str, float] | None = None) -> Node:
+def node(name: str, point: float | None, times: dict[str, float] | None = None) -> SearchNode:
     if point is None:
-        return Node(name, None, 0, Turn("write", "", fault="no code"))
+        return SearchNode(name, None, 0, Turn("write", "", fault="no code"))
     outcome = Outcome.FASTER if point > 1 else Outcome.SLOWER
     verdict = Verdict(outcome, True, {"eager": Speedup(point, point * 0.9, point * 1.1)}, times or {})
-    return Node(name, None, 0, Turn("write", "", source=name, verdict=verdict))
+    return SearchNode(name, None, 0, Turn("write", "", source=name, verdict=verdict))
 
 
 @pytest.mark.parametrize("cap", [{"kernels": 0}, {"tokens": 0}, {"money": 0.0}, {"seconds": 0.0}, {"kernels": -1}])
 def test_a_budget_of_nothing_is_wrong_usage(cap: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="allows nothing"):
-        Caps(**cap)  # type: ignore[arg-type]
+        BudgetCaps(**cap)  # type: ignore[arg-type]
 
 
 def test_each_cap_is_named_when_it_is_reached() -> None:
     turn = Turn("write", "", prompt_tokens=60, output_tokens=40, cost=0.5)
-    for caps, words in ((Caps(tokens=100), "100 tokens"), (Caps(money=0.5), "0.5 money")):
-        budget = Budget(caps)
+    for caps, words in ((BudgetCaps(tokens=100), "100 tokens"), (BudgetCaps(money=0.5), "0.5 money")):
+        budget = RunBudget(caps)
         assert budget.reached() is None
         budget.spend(turn)
         assert words in (budget.reached() or "")
-    budget = Budget(Caps(kernels=2))
+    budget = RunBudget(BudgetCaps(kernels=2))
     budget.take_kernel()
     budget.take_kernel()
     with pytest.raises(BudgetError, match="2 kernels"):
@@ -42,14 +42,16 @@ def test_each_cap_is_named_when_it_is_reached() -> None:
 
 
 def test_what_a_run_took_before_it_was_resumed_counts() -> None:
-    budget = Budget(Caps(seconds=10), earlier_seconds=11)
+    budget = RunBudget(BudgetCaps(seconds=10), earlier_seconds=11)
     assert "10 seconds" in (budget.reached() or "")
     assert budget.seconds_left() == 0
-    assert Budget().seconds_left() is None
+    assert RunBudget().seconds_left() is None
 
 
 def test_the_sure_end_of_the_interval_ranks() -> None:
-    unsure = Node("b", None, 0, Turn("write", "", verdict=Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(9.0, 0.5, 90.0)})))
+    unsure = SearchNode(
+        "b", None, 0, Turn("write", "", verdict=Verdict(Outcome.AMBIGUOUS, True, {"eager": Speedup(9.0, 0.5, 90.0)}))
+    )
     order = ranked([node("a", 2.0), unsure, node("c", None), node("d", 3.0)], "eager")
     assert [found.id for found in order] == ["d", "a", "b", "c"]
     assert best_of([node("c", None)], "eager") is None

@@ -10,26 +10,28 @@ import re
 from pathlib import Path
 
 import pytest
-from episodes.decay import FakeJudge, answer, asked, bench, kernel, workshop
+from episodes.decay import FakeJudge, answer, asked, episode_context, kernel, search
 
 from bottega.backbone.chat import Message
 from bottega.backbone.sampling import Sampling
 from bottega.core.errors import BackboneError
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.episodes.strategies import STRATEGIES
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 
-def grow(folder: Path, answers: object, settings: EpisodeSettings, caps: Caps | None = None, schemes: int = 1) -> Bench:
-    shop = workshop(folder, answers, caps)  # type: ignore[arg-type]
-    place = bench(shop, settings, [()] * schemes)
+def grow(
+    folder: Path, answers: object, settings: EpisodeSettings, caps: BudgetCaps | None = None, schemes: int = 1
+) -> EpisodeSearch:
+    context = episode_context(folder, answers, caps)  # type: ignore[arg-type]
+    place = search(context, settings, [()] * schemes)
 
     async def run() -> None:
         await STRATEGIES[settings.strategy](place)
 
-    with shop.journal:
+    with context.journal:
         asyncio.run(run())
     return place
 
@@ -46,7 +48,7 @@ def test_each_turn_of_a_line_sees_the_ones_before_it(tmp_path: Path) -> None:
     place = grow(tmp_path, answers, EpisodeSettings(samples=1, turns=3))
     assert [node.id for node in place.nodes] == ["s0r0t0", "s0r0t1", "s0r0t2"]
     assert [node.parent for node in place.nodes] == [None, "s0r0t0", "s0r0t1"]
-    last = place.workshop.speaker.backbone.asked[-1].messages[-1].content  # type: ignore[attr-defined]
+    last = place.context.client.backbone.asked[-1].messages[-1].content  # type: ignore[attr-defined]
     assert "It is compile_error." in last and "unusable_answer" in last
     assert place.best is not None and place.best.id == "s0r0t2"
 
@@ -84,8 +86,8 @@ def test_the_same_seed_walks_the_same_way(tmp_path: Path, strategy: str) -> None
 @pytest.mark.parametrize("strategy", list(STRATEGIES))
 def test_a_budget_of_kernels_holds_also_side_by_side(tmp_path: Path, strategy: str) -> None:
     settings = EpisodeSettings(strategy=strategy, samples=3, turns=4)  # type: ignore[arg-type]
-    place = grow(tmp_path, climbing, settings, Caps(kernels=5), schemes=2)
-    assert len(place.nodes) == 5 == asked(place.workshop)
+    place = grow(tmp_path, climbing, settings, BudgetCaps(kernels=5), schemes=2)
+    assert len(place.nodes) == 5 == asked(place.context)
     assert place.ended is not None and "5 kernels" in place.ended
 
 
@@ -98,13 +100,13 @@ def test_the_target_ends_all_lanes(tmp_path: Path) -> None:
 
 def test_an_error_ends_the_search_and_keeps_what_is_judged(tmp_path: Path) -> None:
     answers = [answer(kernel(2.0)), BackboneError("the server died")]
-    shop = workshop(tmp_path, answers)
-    place = bench(shop, EpisodeSettings(samples=1, turns=3))
+    context = episode_context(tmp_path, answers)
+    place = search(context, EpisodeSettings(samples=1, turns=3))
 
     async def run() -> None:
         await STRATEGIES["serial"](place)
 
-    with shop.journal, pytest.raises(BackboneError, match="died"):
+    with context.journal, pytest.raises(BackboneError, match="died"):
         asyncio.run(run())
     assert [node.id for node in place.nodes] == ["s0r0t0"]
 
@@ -113,11 +115,11 @@ def test_the_same_text_is_judged_once_also_after_a_resumption(tmp_path: Path) ->
     settings = EpisodeSettings(samples=1, turns=2)
     same = answer(kernel(1.5))
     first = grow(tmp_path, [same, same], settings)
-    assert isinstance(first.workshop.judge, FakeJudge) and first.workshop.judge.judged == ["s0r0t0"]
+    assert isinstance(first.context.judge, FakeJudge) and first.context.judge.judged == ["s0r0t0"]
     again = grow(tmp_path, [same], EpisodeSettings(samples=1, turns=3))
-    assert isinstance(again.workshop.judge, FakeJudge) and again.workshop.judge.judged == []
-    assert len(again.nodes) == 3 and asked(again.workshop) == 1
-    assert again.workshop.budget.kernels == 3
+    assert isinstance(again.context.judge, FakeJudge) and again.context.judge.judged == []
+    assert len(again.nodes) == 3 and asked(again.context) == 1
+    assert again.context.budget.kernels == 3
 
 
 def test_answers_see_their_messages_and_seeds_differ_by_place(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ class Holder:
             env={**os.environ, "TMPDIR": str(folder)},
             bufsize=0,
         )
-        assert self.word(30) == "asking"
+        assert self.said(30) == "asking"
 
-    def word(self, seconds: float) -> str:
+    def said(self, seconds: float) -> str:
         """The next thing it says, or nothing when it says nothing for that long."""
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
@@ -55,7 +55,7 @@ class Holder:
 
     def release(self) -> None:
         self.tell("")
-        assert self.word(30) == "released"
+        assert self.said(30) == "released"
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -16,11 +16,12 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.judge import memory_ledger
-from bottega.judge.admission import Admission, Admitted
+from bottega.judge.admission import AdmittedTask, MemoryAdmission
 from bottega.judge.judge import Judge
 from bottega.judge.memory_ledger import MemoryLedger
-from bottega.judge.memory_need import CONTEXT_BYTES, FIXED_BYTES, Estimate
+from bottega.judge.memory_need import CONTEXT_BYTES, FIXED_BYTES, MemoryEstimate
 from bottega.judge.memory_rules import RESERVE_BYTES
+from bottega.languages import candidate_from
 
 GIB = 1 << 30
 TOTAL = 24 * GIB + RESERVE_BYTES
@@ -49,7 +50,7 @@ def task(factor: int = 2, body: str = "pass", shape: str = "64, 64") -> Task:
 
 
 def candidate(factor: int = 2, body: str = "pass") -> Candidate:
-    return Candidate.from_source(task(factor, body).source.replace("class Model(", "class ModelNew("))
+    return candidate_from(task(factor, body).source.replace("class Model(", "class ModelNew("))
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def admitting(wide: Judge, card: PretendCard) -> Iterator[Judge]:
     for session in wide._idle:
         session.close()
     wide._idle.clear()
-    wide._admission = Admission(MemoryLedger("cuda:0", card), wide._give_way, lambda: wide._closed)
+    wide._admission = MemoryAdmission(MemoryLedger("cuda:0", card), wide._give_way, lambda: wide._closed)
     yield wide
     for session in wide._idle:
         session.close()
@@ -113,7 +114,7 @@ def test_a_judge_that_does_nothing_gives_way_to_another_process(admitting: Judge
     assert sizes(admitting)
     other = Holder(tmp_path, 23.5)
     try:
-        assert other.word(60) == "held"
+        assert other.said(60) == "held"
     finally:
         other.kill()
     assert admitting._idle == []
@@ -128,7 +129,7 @@ def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge
         time.sleep(0.01)
     other = Holder(tmp_path, 23.5)
     try:
-        assert other.word(60) == "held"  # after the verdict, not before
+        assert other.said(60) == "held"  # after the verdict, not before
         thread.join(60)
         assert found == [True]
         assert admitting._idle == []
@@ -169,7 +170,7 @@ def test_nobody_is_blamed_where_strangers_hold_the_card(
 
 
 def test_a_task_that_ran_short_beside_others_is_judged_when_it_is_alone(admitting: Judge) -> None:
-    """It fails in the first referee that draws its inputs, which leaves a mark where referees may write."""
+    """It fails in the first controller that draws its inputs, which leaves a mark where referees may write."""
     mark = os.path.join(admitting._start().cache, f"opened-once-{os.getpid()}")
     once = f"""
     made = torch.randn(64, 64)
@@ -203,10 +204,10 @@ def test_candidates_of_one_task_share_it_while_nobody_has_waited_for_long(admitt
 
 def test_a_claim_is_corrected_by_what_was_seen_and_remembered(card: PretendCard) -> None:
     ledger = MemoryLedger("cuda:0", card)
-    admission = Admission(ledger)
-    estimate = Estimate(inputs=GIB, outputs=GIB)
+    admission = MemoryAdmission(ledger)
+    estimate = MemoryEstimate(inputs=GIB, outputs=GIB)
 
-    def never() -> Estimate:
+    def never() -> MemoryEstimate:
         raise AssertionError("what was seen is known")
 
     first = admission.admit("a task", "key", lambda: estimate, 1, False)
@@ -224,8 +225,8 @@ def test_a_claim_is_corrected_by_what_was_seen_and_remembered(card: PretendCard)
 
 
 def test_an_estimate_beyond_the_card_is_tried_alone(card: PretendCard) -> None:
-    admission = Admission(MemoryLedger("cuda:0", card))
-    found = admission.admit("a task", "key", lambda: Estimate(inputs=4 * GIB, outputs=4 * GIB), 1, False)
+    admission = MemoryAdmission(MemoryLedger("cuda:0", card))
+    found = admission.admit("a task", "key", lambda: MemoryEstimate(inputs=4 * GIB, outputs=4 * GIB), 1, False)
     assert found.alone and found.on_empty_card
     assert "needs about 37 GB" in str(admission.refusal(found)) and "the card has 26" in str(admission.refusal(found))
     found.claim.release()
@@ -233,9 +234,9 @@ def test_an_estimate_beyond_the_card_is_tried_alone(card: PretendCard) -> None:
 
 def test_a_candidate_beside_a_model_that_stays_is_to_blame_where_the_task_had_plenty(card: PretendCard) -> None:
     ledger = MemoryLedger("cuda:0", card)
-    admission = Admission(ledger)
+    admission = MemoryAdmission(ledger)
     with ledger.claim(2 * GIB, "a task") as claim:
-        found = Admitted("a task", "key", claim, Estimate(), 2 * GIB, TOTAL, alone=True)
+        found = AdmittedTask("a task", "key", claim, MemoryEstimate(), 2 * GIB, TOTAL, alone=True)
         claim.room = 18 * GIB
         assert admission.candidate_ran_short(found) is None
         claim.room = 3 * GIB

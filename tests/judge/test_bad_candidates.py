@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import SOURCE_LIMIT, Judge
+from bottega.languages import candidate_from
 
 SOURCE = """
 import torch
@@ -78,7 +78,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 def judged(judge: Judge, source: str) -> Verdict:
-    return judge.judge(TASK, Candidate.from_source(source), quick=True, timed=False)
+    return judge.judge(TASK, candidate_from(source), quick=True, timed=False)
 
 
 @pytest.mark.parametrize("name", BAD)

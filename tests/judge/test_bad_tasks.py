@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 GOOD = """
 import ctypes
@@ -34,7 +34,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-CANDIDATE = Candidate.from_source(GOOD.replace("class Model(", "class ModelNew("))
+CANDIDATE = candidate_from(GOOD.replace("class Model(", "class ModelNew("))
 FORWARD = "return x + 1"
 INPUTS = "return [torch.randn(8, 16)]"
 
@@ -130,8 +130,8 @@ def test_a_closure_that_holds_a_submodule_is_judged(judge: Judge) -> None:
         "self.calls = 0", "self.fc = torch.nn.Linear(16, 16); self.f = lambda x: torch.tanh(self.fc(x))"
     )
     task = Task(source, origin="folder/mine.py")
-    same = Candidate.from_source(source.replace("class Model(", "class ModelNew("))
-    wrong = Candidate.from_source(source.replace("class Model(", "class ModelNew(").replace("torch.tanh", "torch.sin"))
+    same = candidate_from(source.replace("class Model(", "class ModelNew("))
+    wrong = candidate_from(source.replace("class Model(", "class ModelNew(").replace("torch.tanh", "torch.sin"))
     verdict = judge.judge(task, same, quick=True, timed=False)
     assert verdict.correct, verdict.diagnosis
     assert verdict.error["oracle"] == "fp64"

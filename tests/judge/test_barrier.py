@@ -1,4 +1,4 @@
-"""The referee's kernel behind a side's work: without the word it touches nothing, with it the inputs are spoiled."""
+"""The controller's kernel behind a worker's work: without the flag it touches nothing, with it the inputs are poisoned."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.barrier import Fence
+from bottega.judge.barrier import Barrier
 from bottega.judge.layout import TensorSpec, lay_out
-from bottega.judge.poison import Spoil
+from bottega.judge.poison import Poison
 
 pytestmark = pytest.mark.gpu
 
@@ -19,8 +19,8 @@ NONCE = (1 << 51) + 12345
 
 
 @pytest.fixture
-def fence() -> Iterator[Fence]:
-    made = Fence("cuda")
+def barrier() -> Iterator[Barrier]:
+    made = Barrier("cuda")
     yield made
     made.close()
 
@@ -37,45 +37,45 @@ def specs() -> list[TensorSpec]:
     return lay_out([torch.empty(300, 500), torch.empty(7), torch.empty(70000)], 1024)[0]
 
 
-def write(fence: Fence, word: int) -> None:
-    fence.word.base[:8].view(torch.int64).fill_(word)
+def write(barrier: Barrier, value: int) -> None:
+    barrier.flag.base[:8].view(torch.int64).fill_(value)
 
 
-def struck(fence: Fence, spoil: Spoil) -> bool:
-    return fence.strike(spoil, NONCE, 1000, time.monotonic() + 10)
+def applied(barrier: Barrier, poison: Poison) -> bool:
+    return barrier.apply(poison, NONCE, 1000, time.monotonic() + 10)
 
 
-def test_without_the_word_nothing_happens(fence: Fence, inputs: Arena) -> None:
-    before, spoil = inputs.base.clone(), Spoil(inputs, specs(), harmless=False)
-    assert not struck(fence, spoil)
-    write(fence, NONCE - 1)
-    assert not struck(fence, spoil)
+def test_without_the_flag_nothing_happens(barrier: Barrier, inputs: Arena) -> None:
+    before, poison = inputs.base.clone(), Poison(inputs, specs(), read_only=False)
+    assert not applied(barrier, poison)
+    write(barrier, NONCE - 1)
+    assert not applied(barrier, poison)
     assert torch.equal(inputs.base, before)
 
 
-def test_with_the_word_the_inputs_are_spoiled_and_can_be_mended(fence: Fence, inputs: Arena) -> None:
-    before, spoil = inputs.base.clone(), Spoil(inputs, specs(), harmless=False)
-    write(fence, NONCE)
-    assert struck(fence, spoil)
+def test_with_the_flag_the_inputs_are_poisoned_and_can_be_restored(barrier: Barrier, inputs: Arena) -> None:
+    before, poison = inputs.base.clone(), Poison(inputs, specs(), read_only=False)
+    write(barrier, NONCE)
+    assert applied(barrier, poison)
     for spec in specs():
         assert spec.view(inputs.base).isnan().any()
-    spoil.mend()
+    poison.restore()
     assert torch.equal(inputs.base, before)
 
 
-def test_inputs_that_are_still_needed_are_left_alone(fence: Fence, inputs: Arena) -> None:
+def test_inputs_that_are_still_needed_are_left_alone(barrier: Barrier, inputs: Arena) -> None:
     before = inputs.base.clone()
-    write(fence, NONCE)
-    assert struck(fence, Spoil(inputs, specs(), harmless=True))
-    assert struck(fence, Spoil(inputs, [], harmless=False))
+    write(barrier, NONCE)
+    assert applied(barrier, Poison(inputs, specs(), read_only=True))
+    assert applied(barrier, Poison(inputs, [], read_only=False))
     assert torch.equal(inputs.base, before)
 
 
-def test_the_word_counts_in_the_order_of_the_work(fence: Fence, inputs: Arena) -> None:
+def test_the_flag_counts_in_the_order_of_the_work(barrier: Barrier, inputs: Arena) -> None:
     """What was enqueued before it is over when it is found."""
     done = torch.zeros(1, dtype=torch.int64, device="cuda")
     torch.cuda._sleep(5_000_000)
     done.fill_(1)
-    write(fence, NONCE)
-    assert struck(fence, Spoil(inputs, specs(), harmless=False))
+    write(barrier, NONCE)
+    assert applied(barrier, Poison(inputs, specs(), read_only=False))
     assert done.item() == 1

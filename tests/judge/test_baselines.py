@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.baselines import measured, parse_baselines, with_eager
 from bottega.judge.judge import Judge
 from bottega.judge.settings import Settings
+from bottega.languages import candidate_from
 
 SOURCE = """
 import torch
@@ -69,7 +69,7 @@ def test_eager_is_added_where_nothing_measures_it() -> None:
 
 def judged(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *baselines: str, **options: float) -> Verdict:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    task, candidate = Task(source, name="task"), Candidate.from_source(SOURCE.replace("class Model(", "class ModelNew("))
+    task, candidate = Task(source, name="task"), candidate_from(SOURCE.replace("class Model(", "class ModelNew("))
     with Judge("cpu", quick=True, memory_gb=6, baselines=baselines, **options) as judge:
         return judge.judge(task, candidate)
 
@@ -111,7 +111,7 @@ def test_two_judges_share_a_folder_and_a_killed_one_leaves_nothing_that_breaks_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    task, candidate = Task(SOURCE, name="task"), Candidate.from_source(SOURCE.replace("class Model(", "class ModelNew("))
+    task, candidate = Task(SOURCE, name="task"), candidate_from(SOURCE.replace("class Model(", "class ModelNew("))
     found: list[Verdict] = []
     killed = Judge("cpu", quick=True, memory_gb=6, baselines=("compile",))
 
@@ -145,7 +145,7 @@ def test_two_judges_share_a_folder_and_a_killed_one_leaves_nothing_that_breaks_t
 def test_the_best_of_all_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = SOURCE.replace("torch.randn(256, 64)", "torch.randn(4096, 64)")
-    candidate = Candidate.from_source(source.replace("class Model(", "class ModelNew("))
+    candidate = candidate_from(source.replace("class Model(", "class ModelNew("))
     with Judge("cuda", quick=True, baselines=("best",)) as judge:
         verdict = judge.judge(Task(source, name="task"), candidate)
     assert verdict.correct and list(verdict.speedup) == ["best", "eager", "compile", "autotune"], verdict.notes

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bottega.core.verdict import Outcome
-from bottega.judge.clocks import FLOOR_NS, SHARED_NS, Pair, combine, floor_width, is_shared, outer_interval, overhead
+from bottega.judge.clocks import FLOOR_NS, SHARED_NS, TimedPair, combine, floor_width, is_shared, outer_interval, overhead
 from bottega.judge.statistics import speed_outcome, width
 
 MILLISECOND = 1_000_000
@@ -29,7 +29,7 @@ def rounds(
     delivery_ms: float = 0.5,
     count: int = ROUNDS,
     seed: int = 1,
-) -> list[Pair]:
+) -> list[TimedPair]:
     """Simulated rounds. `claim` scales what the candidate's process says; `beside_ms` is work that its clock does not see, and
     `put_off_ms` work that it does when its outputs are asked for (negative: a copy that it does not make)."""
     source = random.Random(seed)
@@ -45,7 +45,7 @@ def rounds(
     for _ in range(count):
         baseline, candidate = around(baseline_ms, noise), around(candidate_ms, noise)
         pairs.append(
-            Pair(
+            TimedPair(
                 baseline_outer=int((baseline + waking()) * MILLISECOND),
                 baseline_inner=int(baseline * MILLISECOND),
                 candidate_outer=int((candidate + beside_ms + waking()) * MILLISECOND),
@@ -58,7 +58,7 @@ def rounds(
 
 
 def test_overhead_is_what_the_trusted_side_shows() -> None:
-    assert overhead([Pair(130, 100, 0, 0), Pair(150, 100, 0, 0), Pair(1000, 100, 0, 0)]) == 50
+    assert overhead([TimedPair(130, 100, 0, 0), TimedPair(150, 100, 0, 0), TimedPair(1000, 100, 0, 0)]) == 50
 
 
 @pytest.mark.parametrize(("baseline", "candidate"), [(2.0, 1.0), (1.0, 2.0), (5.0, 4.0), (0.4, 0.2)])
@@ -127,8 +127,8 @@ def test_a_quicker_delivery_earns_nothing() -> None:
 
 
 def test_microseconds_that_hostile_code_leaves_out_are_covered() -> None:
-    """A call of 36 µs against itself, 8 µs of an honest turn left out and 16 µs off its clock: 36 / (36 - 8 + 10) by the referee's."""
-    pairs = [Pair(1_336_000, 36_000, 1_328_000, 20_000)] * ROUNDS
+    """A call of 36 µs against itself, 8 µs of an honest turn left out and 16 µs off its clock: 36 / (36 - 8 + 10) by the controller's."""
+    pairs = [TimedPair(1_336_000, 36_000, 1_328_000, 20_000)] * ROUNDS
     outer = outer_interval(pairs, 0.0)
     assert outer.point == pytest.approx(36 / 28)
     assert outer.low == pytest.approx(36 / 38)
@@ -141,12 +141,12 @@ def test_microseconds_that_hostile_code_leaves_out_are_covered() -> None:
 @pytest.mark.parametrize("base", [12_000, 20_000, 36_000, 600_000])
 def test_the_floor_covers_as_many_microseconds_of_a_short_call_as_of_a_long_one(base: int) -> None:
     saved = int(FLOOR_NS) - 500
-    pairs = [Pair(1_300_000 + base, base, 1_300_000 + base - saved, 1000)] * ROUNDS
+    pairs = [TimedPair(1_300_000 + base, base, 1_300_000 + base - saved, 1000)] * ROUNDS
     assert speed_outcome(combine(pairs, 0.02).speedup) is not Outcome.FASTER
 
 
 def test_a_short_call_that_is_twice_as_fast_is_faster() -> None:
-    pairs = [Pair(1_336_000 + wake, 36_000, 1_318_000 + wake, 18_000) for wake in range(0, 4800, 200)]
+    pairs = [TimedPair(1_336_000 + wake, 36_000, 1_318_000 + wake, 18_000) for wake in range(0, 4800, 200)]
     assert speed_outcome(combine(pairs, 0.02).speedup) is Outcome.FASTER
 
 
@@ -184,12 +184,12 @@ WAITED_MS = [
     (1.34, 0.82, 4.13, 0.43, 0.38, 3.04),
     (1.48, 0.88, 5.87, 0.44, 0.45, 2.85),
 ]
-"""Rounds of an honest kernel as they were seen on two cores that others used too: for seconds its side had to wait for a core in
+"""Rounds of an honest kernel as they were seen on two cores that others used too: for seconds its runner had to wait for a core in
 every turn, and the baseline in one of eight."""
 
 
-def seen_while_waiting(counted: bool = True) -> list[Pair]:
-    pairs = [Pair(*(int(value * MILLISECOND) for value in row)) for row in WAITED_MS]
+def seen_while_waiting(counted: bool = True) -> list[TimedPair]:
+    pairs = [TimedPair(*(int(value * MILLISECOND) for value in row)) for row in WAITED_MS]
     waits = [(pair.candidate_outer - pair.candidate_inner - MILLISECOND // 2) if counted else 0 for pair in pairs]
     return [replace(pair, candidate_waited=waited) for pair, waited in zip(pairs, waits)]
 
@@ -218,8 +218,8 @@ def test_waiting_excuses_no_more_than_was_waited(hidden_ms: float) -> None:
     assert bool(combine(pairs, 0.02).forged) == (hidden_ms > 0)
 
 
-def on_a_core(pairs: list[Pair], worked_ms: float) -> list[Pair]:
-    """The same rounds, with what the system counts: `worked_ms` in the call, and half a millisecond beside it on both sides."""
+def on_a_core(pairs: list[TimedPair], worked_ms: float) -> list[TimedPair]:
+    """The same rounds, with what the system counts: `worked_ms` in the call, and half a millisecond beside it on both runners."""
     beside = MILLISECOND // 2
     return [replace(pair, candidate_ran=int(worked_ms * MILLISECOND) + beside, baseline_beside=beside) for pair in pairs]
 
@@ -254,7 +254,7 @@ def test_work_counts_only_where_all_of_it_was_counted() -> None:
 @pytest.mark.parametrize("claim", [1.0, 0.7, 0.3, 0.01, 0.0])
 @pytest.mark.parametrize("waited_ms", [0.1, 2.0, 1e6])
 def test_waiting_earns_nothing(claim: float, waited_ms: float) -> None:
-    """Whoever makes a crowd of its own waits as long as it likes: the low end and the point are those of the referee's clock."""
+    """Whoever makes a crowd of its own waits as long as it likes: the low end and the point are those of the controller's clock."""
     for seed in range(20):
         plain = rounds(2.0, 2.0, claim=claim, preempted=0.3, seed=seed)
         crowd = [replace(pair, candidate_waited=int(waited_ms * MILLISECOND)) for pair in plain]
@@ -273,14 +273,14 @@ def test_preempted_calls_do_not_make_a_kernel_faster() -> None:
 
 
 def test_tiny_differences_are_below_what_the_referee_can_see() -> None:
-    """Microseconds of overhead more on one side are no forgery."""
+    """Microseconds of overhead more on one runner are no forgery."""
     timing = combine(rounds(0.05, 0.05, beside_ms=0.03, overhead_ms=0.1), 0.02)
     assert timing.forged == ""
 
 
 @pytest.mark.parametrize("claimed", [2**63, -(2**63), 0])
 def test_absurd_claims_are_survived(claimed: int) -> None:
-    """What the candidate's process says may be any number: it must lead to a timing, not to a broken referee."""
+    """What the candidate's process says may be any number: it must lead to a timing, not to a broken controller."""
     honest = rounds(1.0, 1.0)
     pairs = [replace(pair, candidate_inner=claimed) for pair in honest]
     assert speed_outcome(combine(pairs, 0.02).speedup) is not Outcome.FASTER
@@ -305,7 +305,7 @@ SLICE = 2_420_000
 
 def beside_others(
     base_us: int, true_us: int, claimed_us: int, *, slices: tuple[int, int] = (2, 2), count: int = ROUNDS
-) -> list[Pair]:
+) -> list[TimedPair]:
     """Rounds on a GPU. `slices` are how often it goes to others in a turn of the baseline and of the candidate."""
     source = random.Random(7)
 
@@ -313,7 +313,7 @@ def beside_others(
         return HELD + 315_000 + call_us * 1000 + gone * SLICE + source.randrange(-6000, 6000)
 
     return [
-        Pair(turn(base_us, slices[0]), base_us * 1000, turn(true_us, slices[1]), claimed_us * 1000, held=HELD)
+        TimedPair(turn(base_us, slices[0]), base_us * 1000, turn(true_us, slices[1]), claimed_us * 1000, held=HELD)
         for _ in range(count)
     ]
 

@@ -13,10 +13,11 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.decide import decide
 from bottega.judge.settings import Settings
+from bottega.languages import candidate_from
 
 TASK = Task("class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n")
-PLAIN = Candidate.from_source("class ModelNew: pass")
-KERNEL = Candidate.from_source("from bottega.runtime import cpp\nlibrary = cpp('extern \"C\" void fused(float* x) {}')")
+PLAIN = candidate_from("class ModelNew: pass")
+KERNEL = candidate_from("from bottega.runtime import cpp\nlibrary = cpp('extern \"C\" void fused(float* x) {}')")
 ERROR = {"relative": 1e-7, "reference_relative": 2e-7, "worst_element": 1e-6, "limit": 5e-5}
 
 

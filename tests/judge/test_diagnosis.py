@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.judge.coverage import gpu_coverage
 from bottega.judge.decide import decide
 from bottega.judge.diagnosis import ADVICE, LINES, first_errors, printable
 from bottega.judge.settings import Settings
+from bottega.languages import candidate_from
 
 TASK = Task("class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n")
 
@@ -20,7 +20,7 @@ TASK = Task("class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): p
 def diagnosis(source: str = "class ModelNew: pass", ending: dict[str, Any] | None = None, **found: Any) -> str:
     settings = found.pop("settings", Settings())
     examination = {"trials": [], "violations": [], "stages": {}, "notes": [], "facts": {}, **found}
-    return decide(TASK, Candidate.from_source(source), settings, examination, ending).diagnosis
+    return decide(TASK, candidate_from(source), settings, examination, ending).diagnosis
 
 
 COMPILER = """\
@@ -195,7 +195,7 @@ def test_an_output_of_another_shape_or_type_needs_no_tolerance() -> None:
 
 CUDA = (
     "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be asynchronously reported at some other API call\n"
-    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-runner assertions.\n"
 )
 TRITON = (
     "at 12:4:\n"
@@ -254,6 +254,6 @@ def test_a_verdict_stays_small_whatever_is_reported() -> None:
             [[f"k{n}<{long}>", 1.0, 1.0] for n in range(200)], " ".join(f"k{n}" for n in range(200)), ()
         ).to_json(),
     }
-    verdict = decide(TASK, Candidate.from_source("class ModelNew: pass"), Settings(), examination)
+    verdict = decide(TASK, candidate_from("class ModelNew: pass"), Settings(), examination)
     text = json.dumps(verdict.to_json())
     assert len(text) < 100_000 and "\\u001b" not in text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 SOURCE = """
 import torch
@@ -28,7 +28,7 @@ HONEST = SOURCE.replace("class Model(", "class ModelNew(")
 
 
 def judged(judge: Judge, source: str, timed: bool = False) -> Verdict:
-    return judge.judge(TASK, Candidate.from_source(source), quick=True, timed=timed)
+    return judge.judge(TASK, candidate_from(source), quick=True, timed=timed)
 
 
 FAILURES = {
@@ -43,7 +43,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_made_up_failure_is_a_failure(judge: Judge, name: str) -> None:
-    forged = f"import bottega.judge.worker as player\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
+    forged = f"import bottega.judge.worker as worker\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
     verdict = judged(judge, forged)
     assert not verdict.outcome.accepted, verdict
     assert not verdict.correct
@@ -62,7 +62,7 @@ SKELETONS = {
 @pytest.mark.parametrize("name", SKELETONS)
 def test_a_made_up_structure_is_wrong(judge: Judge, name: str) -> None:
     forged = f"""
-import bottega.judge.worker as player
+import bottega.judge.worker as worker
 
 def nest():
     deep = {{'tensor': 0}}
@@ -70,8 +70,8 @@ def nest():
         deep = {{'tuple': [deep]}}
     return deep
 
-honest = player.flatten
-player.flatten = lambda *given: ({SKELETONS[name]}, honest(*given)[1])
+honest = worker.flatten
+worker.flatten = lambda *given: ({SKELETONS[name]}, honest(*given)[1])
 {HONEST}"""
     verdict = judged(judge, forged)
     assert verdict.outcome in ("incorrect", "rejected"), verdict.diagnosis
@@ -103,7 +103,7 @@ TensorSpec.to_json = lambda self: {SPECS[name]}
 @pytest.mark.parametrize("claim", ["10**400", "-10**400", "float('inf')", "'soon'", "None", "[]", "1"])
 def test_a_made_up_time_gains_nothing(judge: Judge, claim: str) -> None:
     forged = f"""
-from bottega.judge.stopwatch import HostStopwatch
+from bottega.judge.call_timer import HostStopwatch
 HostStopwatch.elapsed = lambda self: {claim}
 {HONEST}"""
     verdict = judged(judge, forged, timed=True)
@@ -138,7 +138,7 @@ def test_a_single_integer_is_looked_at_in_timed_calls_too(judge: Judge) -> None:
         "return x.argmax()",
         "self.calls = getattr(self, 'calls', 0) + 1\n        return x.argmax() if self.calls <= 4 else torch.tensor(7)",
     )
-    verdict = judge.judge(Task(ARGMAX, name="argmax"), Candidate.from_source(lazy), quick=True)
+    verdict = judge.judge(Task(ARGMAX, name="argmax"), candidate_from(lazy), quick=True)
     assert not verdict.outcome.accepted, verdict.diagnosis
     assert not verdict.correct
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from bottega.judge.inputs import InputSource, bend, flat, same_bytes, structure
-from bottega.judge.inputs_plan import QUICK_VARIANTS, VARIANTS
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
+from bottega.judge.variants import QUICK_VARIANTS, VARIANTS
 
 BENT = [variant for variant in VARIANTS if variant != "plain"]
 

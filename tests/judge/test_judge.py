@@ -13,6 +13,7 @@ from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 SOURCE = """
 import torch
@@ -55,10 +56,10 @@ def task(factor: int = 2) -> Task:
 
 
 def library_only(factor: int = 2) -> Candidate:
-    return Candidate.from_source(SOURCE.replace("FACTOR", str(factor)).replace("class Model(", "class ModelNew("))
+    return candidate_from(SOURCE.replace("FACTOR", str(factor)).replace("class Model(", "class ModelNew("))
 
 
-SLOWER = Candidate.from_source(
+SLOWER = candidate_from(
     SOURCE.replace("class Model(", "class ModelNew(").replace(
         "torch.exp(torch.sin(x)) * FACTOR", "sum(torch.exp(torch.sin(x)) for _ in range(6)) / 3"
     )
@@ -86,7 +87,7 @@ def test_a_verdict_is_whole(judge: Judge) -> None:
 
 def test_many_candidates_of_a_task_share_what_was_brought_up(judge: Judge) -> None:
     before = len(judge._idle)
-    candidates = [library_only(2), library_only(3), Candidate.from_source("")]
+    candidates = [library_only(2), library_only(3), candidate_from("")]
     verdicts = judge.judge_many(task(), candidates, quick=True, timed=False)
     assert [verdict.candidate_id for verdict in verdicts] == [candidate.id for candidate in candidates]
     assert [verdict.correct for verdict in verdicts] == [True, False, False]
@@ -94,7 +95,7 @@ def test_many_candidates_of_a_task_share_what_was_brought_up(judge: Judge) -> No
 
 
 def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
-    kernel = judge.judge(task(), Candidate.from_source(KERNEL), quick=True, require_kernel=0.8)
+    kernel = judge.judge(task(), candidate_from(KERNEL), quick=True, require_kernel=0.8)
     assert kernel.outcome.accepted, kernel.diagnosis
     assert kernel.coverage["share"] > 0.8
     assert kernel.coverage["own"] == ["fused"]
@@ -105,14 +106,14 @@ def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
 
 
 def test_a_decoy_is_rejected_without_being_asked_for(judge: Judge) -> None:
-    decoy = Candidate.from_source(KERNEL.replace("library.fused(x, y, x.numel())", "return torch.exp(torch.sin(x)) * 2"))
+    decoy = candidate_from(KERNEL.replace("library.fused(x, y, x.numel())", "return torch.exp(torch.sin(x)) * 2"))
     verdict = judge.judge(task(), decoy)  # in full: a small share must rest on many samples, and a busy machine gives few
     assert verdict.outcome == "rejected", verdict.diagnosis
     assert "decoy_kernel" in {violation.name for violation in verdict.violations}
 
 
 def test_a_kernel_that_does_not_compile_shows_the_compiler_s_line(judge: Judge) -> None:
-    verdict = judge.judge(task(), Candidate.from_source(KERNEL.replace("std::exp(std", "std::exp(typo::std")), quick=True)
+    verdict = judge.judge(task(), candidate_from(KERNEL.replace("std::exp(std", "std::exp(typo::std")), quick=True)
     assert verdict.outcome == "compile_error", verdict.diagnosis
     assert "line 6" in verdict.diagnosis
     assert "typo" in verdict.diagnosis
@@ -140,19 +141,19 @@ DOUBLING = Task(SOURCE.replace("torch.exp(torch.sin(x)) * FACTOR", "x * 2").repl
 
 
 def test_triton_on_a_cpu_is_judged_for_its_values_only(judge: Judge) -> None:
-    verdict = judge.judge(DOUBLING, Candidate.from_source(TRITON), quick=True)
+    verdict = judge.judge(DOUBLING, candidate_from(TRITON), quick=True)
     assert verdict.outcome == "ambiguous", verdict.diagnosis
     assert verdict.correct
     assert verdict.speedup == {}
     assert any("not timed" in note for note in verdict.notes)
-    wrong = judge.judge(DOUBLING, Candidate.from_source(TRITON.replace("values * 2", "values * 3")), quick=True)
+    wrong = judge.judge(DOUBLING, candidate_from(TRITON.replace("values * 2", "values * 3")), quick=True)
     assert wrong.outcome == "incorrect"
     assert "times 1.5" in wrong.diagnosis
 
 
 def test_mentioning_triton_is_no_way_around_a_required_share(judge: Judge) -> None:
     library = SOURCE.replace("FACTOR", "2").replace("class Model(", "class ModelNew(")
-    verdict = judge.judge(task(), Candidate.from_source("import triton\n" + library), quick=True, require_kernel=0.9)
+    verdict = judge.judge(task(), candidate_from("import triton\n" + library), quick=True, require_kernel=0.9)
     assert not verdict.outcome.accepted, verdict.diagnosis
 
 
@@ -166,7 +167,7 @@ def test_wrong_usage_raises_and_costs_nothing(judge: Judge) -> None:
 
 
 def test_a_candidate_that_does_not_end_times_out_and_the_next_is_judged(judge: Judge) -> None:
-    endless = Candidate.from_source(KERNEL.replace("library.fused(x, y, x.numel())", "while True: pass"))
+    endless = candidate_from(KERNEL.replace("library.fused(x, y, x.numel())", "while True: pass"))
     verdict = judge.judge(task(), endless, quick=True, timeout=2.0)
     assert verdict.outcome is Outcome.TIMEOUT
     assert "2 s" in verdict.diagnosis
@@ -193,7 +194,7 @@ def test_many_candidates_on_two_tasks_at_once(wide: Judge) -> None:
 
 def test_a_failure_among_many_stays_alone(wide: Judge) -> None:
     async def some() -> list[Verdict | BaseException]:
-        bad = Candidate.from_source("import os; os.abort()")
+        bad = candidate_from("import os; os.abort()")
         broken = Task("def (", name="broken")
         work = [wide.judge_async(task(), bad), wide.judge_async(broken, bad), wide.judge_async(task(), library_only())]
         return await asyncio.gather(*work, wide.judge_async(task(), bad, speed=11), return_exceptions=True)
@@ -218,8 +219,8 @@ def test_a_referee_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
     """As the system does when memory runs out, between two verdicts."""
     assert wide.judge(task(), library_only()).correct
     for session in wide._idle:
-        for cell in session.cells:
-            cell.kill()
+        for sandbox in session.sandboxes:
+            sandbox.kill()
     verdict = wide.judge(task(), library_only())
     assert verdict.correct, verdict.diagnosis
 

@@ -15,6 +15,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 HEAD = """
 import collections
@@ -83,7 +84,7 @@ def get_init_inputs():
         return Task(self.source("Model", self.output), name="a kind", origin="folder/kind.py")
 
     def candidate(self, output: str) -> Candidate:
-        return Candidate.from_source(self.source("ModelNew", output))
+        return candidate_from(self.source("ModelNew", output))
 
 
 CALLS = {
@@ -336,10 +337,10 @@ def get_init_inputs():
 def test_a_transformers_model_is_judged(judge: Judge) -> None:
     task = Task(TRANSFORMER, name="bert", origin="folder/bert.py")
     source = TRANSFORMER.replace("class Model(", "class ModelNew(")
-    right = judge.judge(task, Candidate.from_source(source), quick=True, timed=False, training=False)
+    right = judge.judge(task, candidate_from(source), quick=True, timed=False, training=False)
     assert right.correct, right.diagnosis
     changed = source.replace("return self.bert(", "return self.bert(1 + 0 * ")
-    wrong = judge.judge(task, Candidate.from_source(changed), quick=True, timed=False, training=False)
+    wrong = judge.judge(task, candidate_from(changed), quick=True, timed=False, training=False)
     assert wrong.outcome == "incorrect", wrong.diagnosis
 
 
@@ -446,7 +447,7 @@ def test_what_cannot_be_judged_is_refused_in_one_sentence(judge: Judge, name: st
 def test_a_candidate_without_the_class_of_its_arguments_is_told_so(judge: Judge) -> None:
     case = CALLS["constructor with a class of the task"]
     source = case.source("ModelNew", case.output).replace("class Config:", "class Configuration:")
-    verdict = judge.judge(case.task, Candidate.from_source(source), quick=True, timed=False)
+    verdict = judge.judge(case.task, candidate_from(source), quick=True, timed=False)
     assert not verdict.correct
     assert "defines no Config" in verdict.diagnosis
 

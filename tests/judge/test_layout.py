@@ -24,8 +24,8 @@ from bottega.judge.layout import (
     same_shape,
     unflatten,
 )
-from bottega.judge.runner import Side, SideFailed
-from bottega.judge.trials import plain_equal, sketch
+from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.trials import plain_equal, skeleton_text
 
 TENSORS = {
     "matrix": torch.randn(5, 7),
@@ -203,7 +203,7 @@ def test_floats_become_tensors_where_that_is_asked_for() -> None:
     assert [tensor.shape for tensor in tensors[1:]] == [torch.Size([])] * 4
     assert tensors[2].item() == pytest.approx(1e-9)
     assert plain_values(skeleton) == [3, True]
-    assert sketch(skeleton) == "tuple(tensor, float, 3, True, list(float), float, … 7 in all)"
+    assert skeleton_text(skeleton) == "tuple(tensor, float, 3, True, list(float), float, … 7 in all)"
     wide = flatten(2.5, torch.float64)[1]
     assert [tensor.dtype for tensor in wide] == [torch.float64]
     assert not same_shape(flatten(2.5, torch.float32)[0], flatten(torch.tensor(2.5), torch.float32)[0])
@@ -273,7 +273,7 @@ def test_plain_values_come_in_the_same_order_for_equal_dictionaries() -> None:
 def test_a_forged_skeleton_is_another_structure_and_no_exception(garbage: object) -> None:
     for expected in (skeleton((ONE, TWO)), skeleton({"a": ONE, "b": TWO}), skeleton(ONE)):
         assert same_shape(garbage, expected) is False
-    assert isinstance(sketch(garbage), str)
+    assert isinstance(skeleton_text(garbage), str)
 
 
 def test_a_forged_deep_skeleton_is_survived() -> None:
@@ -281,12 +281,12 @@ def test_a_forged_deep_skeleton_is_survived() -> None:
     for _ in range(900):
         deep = {"tuple": [deep]}
     assert same_shape(deep, skeleton((ONE,))) is False
-    assert len(sketch(deep)) < 5000
+    assert len(skeleton_text(deep)) < 5000
 
 
 def test_a_sketch_is_bounded() -> None:
-    assert len(sketch(skeleton(tuple(tuple(str(j) * 100 for j in range(50)) for _ in range(50))))) < 5000
-    assert sketch(skeleton((ONE, {"a": TWO}, 3))) == "tuple(tensor, {a: tensor}, 3)"
+    assert len(skeleton_text(skeleton(tuple(tuple(str(j) * 100 for j in range(50)) for _ in range(50))))) < 5000
+    assert skeleton_text(skeleton((ONE, {"a": TWO}, 3))) == "tuple(tensor, {a: tensor}, 3)"
 
 
 @pytest.mark.parametrize(
@@ -330,14 +330,14 @@ def test_plain_values_are_compared(expected: object, got: object, equal: bool) -
 )
 def test_a_forged_spec_never_leaves_the_arena(spec: list) -> None:
     """A spec comes out of the candidate's process. It reads from the arena, or it is called forged; nothing else."""
-    side = Side("candidate", None, None, "cpu")  # type: ignore[arg-type]  # nothing is said or stopped here
-    side.outputs = Arena.create("cpu", 8192)
+    runner = Runner("candidate", None, None, "cpu")  # type: ignore[arg-type]  # nothing is said or stopped here
+    runner.outputs = Arena.create("cpu", 8192)
     try:
-        (view,) = side.output_views([TensorSpec.from_json(spec)])
-    except SideFailed as failure:
+        (view,) = runner.output_views([TensorSpec.from_json(spec)])
+    except RunnerFailed as failure:
         assert failure.kind == "forged"
     else:
-        base = side.outputs.base.data_ptr()
+        base = runner.outputs.base.data_ptr()
         assert base <= view.data_ptr() <= base + 8192 - view.numel() * view.itemsize
 
 
@@ -346,5 +346,5 @@ def test_a_skeleton_that_is_nested_too_deeply_is_malformed_and_never_printed() -
     for _ in range(100_000):
         nest = [nest]
     assert not same_shape({"dict": [[nest, {"tensor": 0}]]}, {"dict": [["a", {"tensor": 0}]]})
-    assert sketch({"value": nest}) == "a list"
-    assert sketch({"dict": [[nest, {"value": nest}]]}) == "{: a list}"
+    assert skeleton_text({"value": nest}) == "a list"
+    assert skeleton_text({"dict": [[nest, {"value": nest}]]}) == "{: a list}"

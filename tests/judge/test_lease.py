@@ -38,9 +38,9 @@ class Holder:
             env={**os.environ, "TMPDIR": str(folder)},
             bufsize=0,
         )
-        assert self.word(20) == "asking"
+        assert self.said(20) == "asking"
 
-    def word(self, seconds: float) -> str:
+    def said(self, seconds: float) -> str:
         """The next thing it says, or nothing when it says nothing for that long."""
         assert self.process.stdout is not None
         if not select.select([self.process.stdout], [], [], seconds)[0]:
@@ -50,7 +50,7 @@ class Holder:
     def release(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(b"\n")
-        assert self.word(20) == "released"
+        assert self.said(20) == "released"
 
 
 @pytest.fixture
@@ -69,52 +69,52 @@ def hold(tmp_path: Path) -> Iterator[Callable[..., Holder]]:
 
 def test_sharers_share_and_keep_a_timer_out(hold) -> None:
     one, two = hold("shared"), hold("shared")
-    assert (one.word(20), two.word(20)) == ("held", "held")
+    assert (one.said(20), two.said(20)) == ("held", "held")
     timer = hold("exclusive")
-    assert timer.word(0.2) == ""
+    assert timer.said(0.2) == ""
     one.release()
-    assert timer.word(0.2) == ""
+    assert timer.said(0.2) == ""
     two.release()
-    assert timer.word(20) == "held"
+    assert timer.said(20) == "held"
 
 
 def test_a_timer_is_alone_and_lets_go_when_it_is_killed(hold) -> None:
     timer = hold("exclusive")
-    assert timer.word(20) == "held"
+    assert timer.said(20) == "held"
     sharer, second = hold("shared"), hold("exclusive")
-    assert sharer.word(0.2) == ""
-    assert second.word(0.1) == ""
+    assert sharer.said(0.2) == ""
+    assert second.said(0.1) == ""
     timer.process.kill()
-    assert sharer.word(20) == "held"
+    assert sharer.said(20) == "held"
     sharer.process.kill()
-    assert second.word(20) == "held"
+    assert second.said(20) == "held"
 
 
 def test_a_waiting_timer_goes_before_sharers_that_come_later(hold) -> None:
     early = hold("shared")
-    assert early.word(20) == "held"
+    assert early.said(20) == "held"
     timer = hold("exclusive")
-    assert timer.word(0.2) == ""
+    assert timer.said(0.2) == ""
     late = hold("shared")
-    assert late.word(0.2) == ""  # it would get in beside the first one, and the timer would wait for ever
+    assert late.said(0.2) == ""  # it would get in beside the first one, and the timer would wait for ever
     early.release()
-    assert timer.word(20) == "held"
-    assert late.word(0.2) == ""
+    assert timer.said(20) == "held"
+    assert late.said(0.2) == ""
     timer.release()
-    assert late.word(20) == "held"
+    assert late.said(20) == "held"
 
 
 def test_a_process_that_comes_up_and_a_timer_wait_for_each_other(hold) -> None:
-    comer = hold("coming_or_going")
-    assert comer.word(20) == "held"
+    comer = hold("starting_or_stopping")
+    assert comer.said(20) == "held"
     timer = hold("exclusive")
-    assert timer.word(0.2) == ""
+    assert timer.said(0.2) == ""
     comer.release()
-    assert timer.word(20) == "held"
-    late = hold("coming_or_going")
-    assert late.word(0.2) == ""
+    assert timer.said(20) == "held"
+    late = hold("starting_or_stopping")
+    assert late.said(0.2) == ""
     timer.release()
-    assert late.word(20) == "held"
+    assert late.said(20) == "held"
 
 
 def test_who_shares_can_let_a_timer_in_and_goes_on_afterwards(hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,19 +122,19 @@ def test_who_shares_can_let_a_timer_in_and_goes_on_afterwards(hold, tmp_path: Pa
     lease = Lease(open_lease("cpu"))
     with lease.shared():
         timer = hold("exclusive")
-        assert timer.word(0.2) == ""
-        with lease.apart():
-            assert timer.word(20) == "held"
+        assert timer.said(0.2) == ""
+        with lease.released():
+            assert timer.said(20) == "held"
             timer.release()
         second = hold("exclusive")
-        assert second.word(0.2) == ""
-    assert second.word(20) == "held"
+        assert second.said(0.2) == ""
+    assert second.said(20) == "held"
 
 
 def test_other_devices_do_not_wait(hold) -> None:
-    assert hold("exclusive", "cuda:0").word(20) == "held"
-    assert hold("exclusive", "cuda:1").word(20) == "held"
-    assert hold("exclusive", "cpu").word(20) == "held"
+    assert hold("exclusive", "cuda:0").said(20) == "held"
+    assert hold("exclusive", "cuda:1").said(20) == "held"
+    assert hold("exclusive", "cpu").said(20) == "held"
 
 
 def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_a_device_that_is_held_for_ever_is_waited_for_with_a_word(hold, tmp_path
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("bottega.judge.lease.WORD_SECONDS", 0.2)
     stranger = hold("exclusive")
-    assert stranger.word(20) == "held"
+    assert stranger.said(20) == "held"
     words = ""
 
     def wait() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from bottega.core.arguments import Arguments
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.loading import autocast, bytes_of, load_state, read_initial, set_precision, state_of
 
 

@@ -1,4 +1,4 @@
-"""How many verdicts a device gets side by side."""
+"""How many verdicts a device gets runner by runner."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_number_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize("workers", [0, -1, "0", "-2", "many", "", "1.5"])
 def test_what_is_no_number_of_workers_is_refused(workers: int | str) -> None:
-    with pytest.raises(UsageError, match="--workers"):
+    with pytest.raises(UsageError, match="workers"):
         worker_count(workers, "cpu")
 
 

@@ -51,28 +51,28 @@ def hold(tmp_path: Path, card: PretendCard) -> Iterator[Callable[..., Holder]]:
 
 def test_who_finds_too_little_waits_and_small_ones_go_on(hold, ledger: MemoryLedger) -> None:
     first = hold(16)
-    assert first.word(30) == "held"
+    assert first.said(30) == "held"
     large = hold(12)
-    assert large.word(0.2) == ""
+    assert large.said(0.2) == ""
     assert ledger.waiting() == 12 * GIB
     assert ledger.missing() == 4 * GIB
     small = hold(4)
-    assert small.word(30) == "held"
+    assert small.said(30) == "held"
     small.release()
     first.release()
-    assert large.word(30) == "held"
+    assert large.said(30) == "held"
     assert ledger.waiting() == 0
 
 
 def test_a_killed_holder_lets_go_and_a_killed_waiter_leaves_the_queue(hold, ledger: MemoryLedger) -> None:
     first = hold(20)
-    assert first.word(30) == "held"
+    assert first.said(30) == "held"
     waiter, second = hold(22), hold(10)
-    assert waiter.word(0.2) == ""
+    assert waiter.said(0.2) == ""
     waiter.kill()
     assert [entry.size for entry in ledger.state().waiting] == [10 * GIB]
     first.kill()
-    assert second.word(30) == "held"
+    assert second.said(30) == "held"
     assert [entry.size for entry in ledger.state().held] == [10 * GIB]
     second.kill()
     assert ledger.state().entries == ()
@@ -94,7 +94,7 @@ def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: Memo
         thread.start()
     try:
         large = hold(22)
-        assert large.word(60) == "held"
+        assert large.said(60) == "held"
         before = sum(taken)
         assert before > 3  # they went on while it waited
         time.sleep(0.3)
@@ -111,32 +111,32 @@ def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: Memo
 
 def test_the_whole_card_is_had_alone_and_others_wait(hold, ledger: MemoryLedger) -> None:
     model, one, two = hold(1, "lasting"), hold(2), hold(3)
-    assert (model.word(30), one.word(30), two.word(30)) == ("held", "held", "held")
+    assert (model.said(30), one.said(30), two.said(30)) == ("held", "held", "held")
     whole = hold(5, "whole")
-    assert whole.word(0.2) == ""
+    assert whole.said(0.2) == ""
     assert ledger.waiting() == TOTAL
     one.release()
     two.kill()
-    assert whole.word(30) == "held"  # beside the lasting one
+    assert whole.said(30) == "held"  # beside the lasting one
     late = hold(1)
-    assert late.word(0.3) == ""
+    assert late.said(0.3) == ""
     whole.release()
-    assert late.word(30) == "held"
+    assert late.said(30) == "held"
 
 
 def test_two_who_want_the_whole_card_have_it_one_after_the_other(hold) -> None:
     one = hold(1, "whole")
-    assert one.word(30) == "held"
+    assert one.said(30) == "held"
     two, three = hold(1, "whole"), hold(1, "whole")
-    assert (two.word(0.2), three.word(0.2)) == ("", "")
+    assert (two.said(0.2), three.said(0.2)) == ("", "")
     one.kill()
     waiting = [two, three]
-    while not (had := [one for one in waiting if one.word(0.1) == "held"]):
+    while not (had := [one for one in waiting if one.said(0.1) == "held"]):
         pass
     (first,), (second,) = had, [one for one in waiting if one not in had]
-    assert second.word(0.3) == ""
+    assert second.said(0.3) == ""
     first.release()
-    assert second.word(30) == "held"
+    assert second.said(30) == "held"
 
 
 def test_a_lasting_claim_that_does_not_shrink_is_worked_around(
@@ -144,7 +144,7 @@ def test_a_lasting_claim_that_does_not_shrink_is_worked_around(
 ) -> None:
     monkeypatch.setattr(memory_ledger, "GIVE_WAY_SECONDS", 0.3)
     model = hold(10, "lasting")
-    assert model.word(30) == "held"
+    assert model.said(30) == "held"
     with ledger.claim(0, "alone", whole=True) as claim:
         assert claim.room == 14 * GIB
         assert claim.waited > 0.3
@@ -152,20 +152,20 @@ def test_a_lasting_claim_that_does_not_shrink_is_worked_around(
 
 def test_a_claim_shrinks_always_and_grows_only_where_nobody_waits(hold, ledger: MemoryLedger) -> None:
     model = hold(10, "lasting")
-    assert model.word(30) == "held"
+    assert model.said(30) == "held"
     model.tell("resize 20")
-    assert model.word(30) == "True"
+    assert model.said(30) == "True"
     waiter = hold(8)
-    assert waiter.word(0.2) == ""
+    assert waiter.said(0.2) == ""
     model.tell("resize 21")
-    assert model.word(30) == "False"
+    assert model.said(30) == "False"
     model.tell("resize 16")
-    assert model.word(30) == "True"
-    assert waiter.word(30) == "held"
+    assert model.said(30) == "True"
+    assert waiter.said(30) == "held"
     model.tell("resize 17")
-    assert model.word(30) == "False"
+    assert model.said(30) == "False"
     model.tell("correct 18")  # as it is, whether or not it fits
-    assert model.word(30) == "None"
+    assert model.said(30) == "None"
     assert sorted(entry.size // GIB for entry in ledger.state().held) == [8, 18]
 
 
@@ -175,11 +175,11 @@ def test_what_can_be_had_at_once_or_not_at_all(hold, ledger: MemoryLedger) -> No
         assert spare is not None
         assert ledger.try_claim(5 * GIB, "too much") is None
         waiter = hold(10)
-        assert waiter.word(0.2) == ""
+        assert waiter.said(0.2) == ""
         assert ledger.try_claim(GIB, "beside one who waits") is None
         spare.release()
         spare.release()
-    assert waiter.word(30) == "held"
+    assert waiter.said(30) == "held"
 
 
 def test_strangers_are_counted_even_behind_a_claim_that_is_not_used_yet(ledger: MemoryLedger, card: PretendCard) -> None:

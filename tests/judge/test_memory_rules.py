@@ -5,8 +5,8 @@ from __future__ import annotations
 from bottega.judge.memory_rules import (
     AGEING_SECONDS,
     RESERVE_BYTES,
-    Entry,
-    State,
+    LedgerEntry,
+    LedgerState,
     counts_as_empty,
     fits,
     is_hindered,
@@ -19,16 +19,16 @@ GIB = 1 << 30
 NOW = 1000.0
 
 
-def held(slot: int, gib: float, **more: object) -> Entry:
-    return Entry(slot, "held", int(gib * GIB), slot, NOW - 100, **more)  # type: ignore[arg-type]
+def held(slot: int, gib: float, **more: object) -> LedgerEntry:
+    return LedgerEntry(slot, "held", int(gib * GIB), slot, NOW - 100, **more)  # type: ignore[arg-type]
 
 
-def waits(slot: int, gib: float, seconds: float = 0.0, **more: object) -> Entry:
-    return Entry(slot, "waiting", int(gib * GIB), slot, NOW - seconds, **more)  # type: ignore[arg-type]
+def waits(slot: int, gib: float, seconds: float = 0.0, **more: object) -> LedgerEntry:
+    return LedgerEntry(slot, "waiting", int(gib * GIB), slot, NOW - seconds, **more)  # type: ignore[arg-type]
 
 
-def state(*entries: Entry, total: float = 24, strangers: float = 0) -> State:
-    return State(entries, int(total * GIB) + RESERVE_BYTES, int(strangers * GIB), NOW)
+def state(*entries: LedgerEntry, total: float = 24, strangers: float = 0) -> LedgerState:
+    return LedgerState(entries, int(total * GIB) + RESERVE_BYTES, int(strangers * GIB), NOW)
 
 
 def test_what_fits_is_let_in_and_what_does_not_waits() -> None:

@@ -14,6 +14,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 
 UNTIMED: dict[str, Any] = {"quick": True, "timed": False}
 
@@ -63,7 +64,7 @@ def get_init_inputs():
     def candidate(self, wrong: bool = False) -> Candidate:
         source = self.source("ModelNew")
         assert self.right in source
-        return Candidate.from_source(source.replace(self.right, self.wrong) if wrong else source)
+        return candidate_from(source.replace(self.right, self.wrong) if wrong else source)
 
 
 CASES = {
@@ -178,7 +179,7 @@ def test_a_copy_is_right_and_a_changed_copy_is_wrong(judge: Judge, name: str) ->
 def test_lazy_conjugation_is_resolved_on_both_sides(judge: Judge, output: str, same: str) -> None:
     """torch conjugates and negates by a flag on the view; the bytes below are not the values. Timed calls look at them too."""
     case = Case(f"return {output}", output, "x", inputs="[torch.randn(64, dtype=torch.complex64)]")
-    eagerly = Candidate.from_source(case.source("ModelNew").replace(output, same))
+    eagerly = candidate_from(case.source("ModelNew").replace(output, same))
     verdict = judge.judge(case.task, eagerly, quick=True)
     assert verdict.correct, verdict.diagnosis
     lazily = judge.judge(case.task, case.candidate(), **UNTIMED)
@@ -211,7 +212,7 @@ def linear_candidate(*changes: tuple[str, str]) -> Candidate:
     for old, new in changes:
         assert old in source
         source = source.replace(old, new)
-    return Candidate.from_source(source)
+    return candidate_from(source)
 
 
 def test_other_names_are_seeded_and_the_verdict_says_so(judge: Judge) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import InputSet
 from bottega.judge.layout import flatten
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
@@ -28,7 +28,7 @@ def get_init_inputs():
 """
 
 
-def prepared(forward: str) -> tuple[Oracle, Drawn, list[torch.Tensor]]:
+def prepared(forward: str) -> tuple[Oracle, InputSet, list[torch.Tensor]]:
     reference = Reference(SOURCE.format(forward=forward), "cpu", None)
     drawn = reference.draw()
     with torch.no_grad():
@@ -36,7 +36,7 @@ def prepared(forward: str) -> tuple[Oracle, Drawn, list[torch.Tensor]]:
     return Oracle(reference), drawn, outputs
 
 
-def whole(oracle: Oracle, drawn: Drawn, outputs: list[torch.Tensor]) -> torch.Tensor:
+def whole(oracle: Oracle, drawn: InputSet, outputs: list[torch.Tensor]) -> torch.Tensor:
     pieces = list(oracle.truth(drawn, "loaded", outputs))
     starts = [piece.rows.start or 0 for piece in pieces]
     assert starts == sorted(set(starts))

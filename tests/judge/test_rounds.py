@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bottega.judge import examination
-from bottega.judge.clocks import Pair
-from bottega.judge.invalid import InvalidTask
-from bottega.judge.rounds import Rounds, left_behind, take_turn
-from bottega.judge.runner import SideFailed
+from bottega.judge import evaluation
+from bottega.judge.clocks import TimedPair
+from bottega.judge.invalid_task import InvalidTask
+from bottega.judge.rounds import Rounds, left_behind, timed_call
+from bottega.judge.runner import RunnerFailed
 
 MILLISECOND = 1_000_000
 
@@ -37,8 +37,8 @@ def test_too_few_rounds_say_nothing() -> None:
     assert left_behind(Rounds()) == ""
 
 
-def examined(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[str, Any], int]:
-    """What an examination of a GPU's kernel finds in its timed rounds, batch after batch, and how many it ran."""
+def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[str, Any], int]:
+    """What the evaluation of a GPU's kernel finds in its timed rounds, batch after batch, and how many it ran."""
     taken = iter(batches)
     count = 0
 
@@ -47,13 +47,13 @@ def examined(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[st
         count += 1
         return next(taken)
 
-    monkeypatch.setattr(examination, "run_rounds", rounds)
-    monkeypatch.setattr(examination.Examination, "_warm_up", 0, raising=False)
-    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
-    one = object.__new__(examination.Examination)
-    one.bench = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", known=SimpleNamespace(alone_ms=0.0))  # type: ignore[assignment]
+    monkeypatch.setattr(evaluation, "run_rounds", rounds)
+    monkeypatch.setattr(evaluation.Evaluation, "_warm_up", 0, raising=False)
+    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
+    one = object.__new__(evaluation.Evaluation)
+    one.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=0.0))  # type: ignore[assignment]
     one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
-    one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
+    one.runner, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
     assert one._rounds([]) is False
     return one.found, count
 
@@ -63,42 +63,42 @@ QUIET = Rounds(settles={"candidate": [MILLISECOND] * 8, "eager": [MILLISECOND] *
 
 
 def test_a_device_that_was_busy_once_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, count = examined(monkeypatch, BUSY, QUIET)
+    found, count = evaluated(monkeypatch, BUSY, QUIET)
     assert count == 2 and found["violations"] == []
 
 
 def test_a_kernel_that_leaves_work_behind_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, count = examined(monkeypatch, BUSY, BUSY)
+    found, count = evaluated(monkeypatch, BUSY, BUSY)
     assert count == 2 and [name for name, _ in found["violations"]] == ["work_after_return"]
-    assert examined(monkeypatch, QUIET)[1] == 1
+    assert evaluated(monkeypatch, QUIET)[1] == 1
 
 
 def timed(*, hidden_ms: int) -> Rounds:
     outer = (2 + hidden_ms) * MILLISECOND
-    return Rounds(pairs={"eager": [Pair(3 * MILLISECOND, 2 * MILLISECOND, MILLISECOND + outer, 2 * MILLISECOND)] * 8})
+    return Rounds(pairs={"eager": [TimedPair(3 * MILLISECOND, 2 * MILLISECOND, MILLISECOND + outer, 2 * MILLISECOND)] * 8})
 
 
 def test_a_clock_that_looks_forged_once_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, count = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
+    found, count = evaluated(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
     assert count == 2 and found["violations"] == []
-    assert examined(monkeypatch, timed(hidden_ms=0))[1] == 1
+    assert evaluated(monkeypatch, timed(hidden_ms=0))[1] == 1
 
 
 def test_rounds_in_which_it_lied_count_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a lie would be a way to have bad rounds thrown away."""
-    found, _ = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
+    found, _ = evaluated(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=0))
     assert len(found["timing"]["eager"]["pairs"]) == 16
     assert found["timing"]["eager"]["speedup"][1] < 0.5
 
 
 def test_a_clock_that_is_forged_each_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, count = examined(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=9))
+    found, count = evaluated(monkeypatch, timed(hidden_ms=9), timed(hidden_ms=9))
     assert count == 2 and [name for name, _ in found["violations"]] == ["clock_forged"]
 
 
 def test_nobody_is_blamed_for_a_device_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = replace(BUSY, pairs={"eager": [Pair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
-    found, count = examined(monkeypatch, others)
+    others = replace(BUSY, pairs={"eager": [TimedPair(6 * MILLISECOND, 1000, 6 * MILLISECOND, 1000, held=MILLISECOND)] * 8})
+    found, count = evaluated(monkeypatch, others)
     assert count == 1 and found["violations"] == [] and found["timing"]["eager"]["shared"]
 
 
@@ -106,21 +106,21 @@ class Baseline:
     """Takes so long, or fails."""
 
     def __init__(self, name: str, inner_ms: float = 1.0, fails: str = "") -> None:
-        self.name, self.inner_ms, self.fails, self.turns = name, inner_ms, fails, 0
+        self.name, self.inner_ms, self.fails, self.calls = name, inner_ms, fails, 0
 
-    def play(self, drawn: object, terms: object, keep: bool = False, look: object = ()) -> Any:
-        self.turns += 1
+    def run_call(self, drawn: object, options: object, keep: bool = False, look: object = ()) -> Any:
+        self.calls += 1
         if self.fails:
-            raise SideFailed(self.fails)
+            raise RunnerFailed(self.fails)
         return SimpleNamespace(inner_ns=self.inner_ms * MILLISECOND)
 
 
 @pytest.mark.parametrize("kind", ["died", "forged"])
 def test_a_baseline_that_is_lost_is_no_fault_of_the_candidate(kind: str) -> None:
     with pytest.raises(InvalidTask, match="eager"):
-        take_turn(Baseline("eager", fails=kind), None, None)  # type: ignore[arg-type]
-    with pytest.raises(SideFailed):
-        take_turn(Baseline("candidate", fails=kind), None, None)  # type: ignore[arg-type]
+        timed_call(Baseline("eager", fails=kind), None, None)  # type: ignore[arg-type]
+    with pytest.raises(RunnerFailed):
+        timed_call(Baseline("candidate", fails=kind), None, None)  # type: ignore[arg-type]
 
 
 def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict[str, Any], alone_ms: float) -> list[str]:
@@ -128,13 +128,13 @@ def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict
     done: list[str] = []
 
     def gone(deadline: float) -> None:
-        raise SideFailed("died")
+        raise RunnerFailed("died")
 
-    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
-    one = object.__new__(examination.Examination)
-    known = SimpleNamespace(alone_ms=alone_ms)
-    one.bench = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, known=known)  # type: ignore[assignment]
-    one.side = SimpleNamespace(reins=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)  # type: ignore[assignment]
+    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
+    one = object.__new__(evaluation.Evaluation)
+    profile = SimpleNamespace(alone_ms=alone_ms)
+    one.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)  # type: ignore[assignment]
+    one.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)  # type: ignore[assignment]
     one.found = {"timing": {"eager": row}, "trials": [{"variant": "plain", "skipped": ""}]}
     one._time_without_it()
     return done
@@ -157,17 +157,17 @@ def test_a_baseline_that_is_slow_without_the_candidate_too_is_believed(monkeypat
 )
 def test_nobody_is_doubted_without_need(monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]) -> None:
     baseline = Baseline("eager", 1.0)
-    assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == [] and not baseline.turns
+    assert timed_without(monkeypatch, baseline, row, alone_ms=2.0) == [] and not baseline.calls
 
 
 def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = Rounds(pairs={"eager": []}, violations=[("output_reused", "")])
-    monkeypatch.setattr(examination, "run_rounds", lambda *_, **__: ended)
-    monkeypatch.setattr(examination.Examination, "_warm_up", 0, raising=False)
-    monkeypatch.setattr(examination.Examination, "_terms", lambda self: None)
-    one = object.__new__(examination.Examination)
-    one.bench = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", known=None)  # type: ignore[assignment]
+    monkeypatch.setattr(evaluation, "run_rounds", lambda *_, **__: ended)
+    monkeypatch.setattr(evaluation.Evaluation, "_warm_up", 0, raising=False)
+    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
+    one = object.__new__(evaluation.Evaluation)
+    one.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)  # type: ignore[assignment]
     one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
-    one.side, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
+    one.runner, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
     assert one._rounds([]) is True
     assert one.found["violations"] == [["output_reused", ""]]

@@ -1,4 +1,4 @@
-"""How the referee waits for the end of a call on a GPU: the device's word counts, and a message is only a hint of what went wrong."""
+"""How the controller waits for the end of a call on a GPU: the device's flag counts, and a message is only a hint of what went wrong."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.barrier import Overdue
-from bottega.judge.canary import Glance
-from bottega.judge.inputs import Drawn
-from bottega.judge.runner import MOST_GAPS, MOST_STIRRED, Side, SideFailed
-from bottega.judge.terms import Terms, nothing
+from bottega.judge.barrier import BarrierTimeout, flag_value
+from bottega.judge.call_options import CallOptions, no_op
+from bottega.judge.canary import Canary
+from bottega.judge.inputs import InputSet
+from bottega.judge.runner import MOST_GAPS, MOST_RUNS_WHILE_STOPPED, Runner, RunnerFailed
+from bottega.sandbox.channel import Channel, channel_pair
 from bottega.sandbox.core_time import CoreTime
-from bottega.sandbox.wire import Channel, channel_pair, word
 
 NONCE = 77
 
 
 class Answers:
-    """A fence that says what it was told to say."""
+    """A barrier that says what it was told to say."""
 
     def __init__(self, *answers: bool):
         self.left = list(answers)
-        self.words: list[int] = []
+        self.values: list[int] = []
 
-    def strike(self, target: Glance, word: int, hold_ns: int, deadline: float) -> bool:
-        self.words.append(word)
+    def apply(self, target: Canary, expected: int, hold_ns: int, deadline: float) -> bool:
+        self.values.append(expected)
         if not self.left:
-            raise Overdue
+            raise BarrierTimeout
         return self.left.pop(0)
 
 
@@ -46,57 +46,57 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
         yield Channel(ours), theirs
 
 
-def waiting(channel: Channel, fence: Any, what: str = "returned", terms: Terms | None = None) -> Any:
-    reins: Any = SimpleNamespace(freeze=lambda: True, spent=CoreTime())
-    side = Side("candidate", channel, reins, "cuda")
-    side.fence = fence
-    target = Glance([torch.zeros(64, dtype=torch.uint8)])
-    return side._over(target, what, NONCE, 0, terms or patient())
+def waiting(channel: Channel, barrier: Any, what: str = "returned", options: CallOptions | None = None) -> Any:
+    control: Any = SimpleNamespace(freeze=lambda: True, spent=CoreTime())
+    runner = Runner("candidate", channel, control, "cuda")
+    runner.barrier = barrier
+    target = Canary([torch.zeros(64, dtype=torch.uint8)])
+    return runner._over(target, what, NONCE, 0, options or patient())
 
 
-def patient(**options: Any) -> Terms:
-    return Terms(
+def patient(**options: Any) -> CallOptions:
+    return CallOptions(
         precision="fp32",
         state="loaded",
         mutates=frozenset(),
         reference_aliases=False,
         deadline=lambda: time.monotonic() + 5,
-        settle=nothing,
-        hold_call=nothing,
+        prepare_device=no_op,
+        hold_call=no_op,
         call_hold_ns=0,
         delivery_hold_ns=0,
         **options,
     )
 
 
-def test_the_device_s_word_is_enough(ends: tuple[Channel, socket.socket]) -> None:
-    fence = Answers(False, False, True)
-    assert waiting(ends[0], fence) is None
-    assert fence.words == [NONCE] * 3
+def test_the_device_s_flag_is_enough(ends: tuple[Channel, socket.socket]) -> None:
+    barrier = Answers(False, False, True)
+    assert waiting(ends[0], barrier) is None
+    assert barrier.values == [NONCE] * 3
 
 
-def test_a_call_and_its_delivery_have_different_words(ends: tuple[Channel, socket.socket]) -> None:
-    fence = Answers(True)
-    waiting(ends[0], fence, "done")
-    assert fence.words == [word("done", NONCE)] != [word("returned", NONCE)]
+def test_a_call_and_its_delivery_have_different_values(ends: tuple[Channel, socket.socket]) -> None:
+    barrier = Answers(True)
+    waiting(ends[0], barrier, "done")
+    assert barrier.values == [flag_value("done", NONCE)] != [flag_value("returned", NONCE)]
 
 
-def test_a_message_that_the_word_confirms_is_handed_on(ends: tuple[Channel, socket.socket]) -> None:
+def test_a_message_that_the_flag_confirms_is_handed_on(ends: tuple[Channel, socket.socket]) -> None:
     Channel(ends[1]).send({"returned": NONCE})
     assert waiting(ends[0], Answers(False, True)) == {"returned": NONCE}
 
 
-def test_a_side_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[Channel, socket.socket]) -> None:
-    fence = Answers(*[False] * MOST_GAPS, True)
+def test_a_worker_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[Channel, socket.socket]) -> None:
+    barrier = Answers(*[False] * MOST_GAPS, True)
     later = threading.Timer(0.1, Channel(ends[1]).send, [{"returned": NONCE}])
     later.start()
-    assert waiting(ends[0], fence) == {"returned": NONCE}
-    assert len(fence.words) == MOST_GAPS + 1
+    assert waiting(ends[0], barrier) == {"returned": NONCE}
+    assert len(barrier.values) == MOST_GAPS + 1
     later.join()
 
 
 def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, socket.socket]) -> None:
-    player, apart = Channel(ends[1]), []
+    worker, apart = Channel(ends[1]), []
 
     @contextmanager
     def lent() -> Iterator[None]:
@@ -105,15 +105,15 @@ def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, soc
         apart.append("back")
 
     def compile_and_return() -> None:
-        player.send({"compiled": NONCE})
-        assert player.receive(time.monotonic() + 5) == {"on": NONCE}
+        worker.send({"compiled": NONCE})
+        assert worker.receive(time.monotonic() + 5) == {"on": NONCE}
         apart.append("on")
-        player.send({"returned": NONCE})
+        worker.send({"returned": NONCE})
 
-    player.send({"compiling": NONCE})
+    worker.send({"compiling": NONCE})
     thread = threading.Thread(target=compile_and_return)
     thread.start()
-    assert waiting(ends[0], Answers(False, True), terms=patient(apart=lent)) == {"returned": NONCE}
+    assert waiting(ends[0], Answers(False, True), options=patient(released=lent)) == {"returned": NONCE}
     thread.join()
     assert apart == ["lent", "back", "on"]
 
@@ -122,14 +122,14 @@ def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, soc
 def test_who_speaks_while_it_compiles_is_no_honest_player(ends: tuple[Channel, socket.socket], second: dict[str, Any]) -> None:
     Channel(ends[1]).send({"compiling": NONCE})
     Channel(ends[1]).send(second)
-    with pytest.raises(SideFailed) as caught:
+    with pytest.raises(RunnerFailed) as caught:
         waiting(ends[0], Answers(*[False] * 9))
     assert caught.value.kind == "forged"
 
 
-def test_a_message_without_the_word_is_a_lie(ends: tuple[Channel, socket.socket]) -> None:
+def test_a_message_without_the_flag_is_a_lie(ends: tuple[Channel, socket.socket]) -> None:
     Channel(ends[1]).send({"returned": NONCE})
-    with pytest.raises(SideFailed) as caught:
+    with pytest.raises(RunnerFailed) as caught:
         waiting(ends[0], Answers(False, False, True))
     assert caught.value.kind == "forged"
 
@@ -140,33 +140,33 @@ def test_a_message_without_the_word_is_a_lie(ends: tuple[Channel, socket.socket]
 )
 def test_what_else_is_said_ends_the_turn(ends: tuple[Channel, socket.socket], message: dict[str, Any], kind: str) -> None:
     Channel(ends[1]).send(message)
-    with pytest.raises(SideFailed) as caught:
+    with pytest.raises(RunnerFailed) as caught:
         waiting(ends[0], Answers(*[False] * 9))
     assert caught.value.kind == kind
 
 
 def test_a_process_that_ends_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
     ends[1].close()
-    with pytest.raises(SideFailed) as caught:
+    with pytest.raises(RunnerFailed) as caught:
         waiting(ends[0], Answers(*[False] * 9))
     assert caught.value.kind == "died"
 
 
 def test_a_device_that_never_comes_round_is_a_timeout(ends: tuple[Channel, socket.socket]) -> None:
-    with pytest.raises(SideFailed) as caught:
+    with pytest.raises(RunnerFailed) as caught:
         waiting(ends[0], Answers())
     assert caught.value.kind == "timeout"
 
 
-def test_a_side_that_ran_while_the_others_played_gets_no_turn(ends: tuple[Channel, socket.socket]) -> None:
+def test_a_worker_that_ran_while_the_others_played_gets_no_turn(ends: tuple[Channel, socket.socket]) -> None:
     """Before it is let run for anything: from then on nobody could tell. A few times may be the machine's fault."""
     done: list[str] = []
-    reins: Any = SimpleNamespace(still=lambda: False, thaw=lambda: done.append("thaw"), freeze=lambda: True, spent=CoreTime())
-    side = Side("candidate", ends[0], reins, "cpu")
-    side.inputs = side.outputs = Arena.create("cpu", 1 << 16)
-    for _ in range(MOST_STIRRED):
-        side._must_have_rested()
-    with pytest.raises(SideFailed) as caught:
-        side.play(Drawn([], [torch.zeros(4)], "plain"), patient())
+    control: Any = SimpleNamespace(still=lambda: False, thaw=lambda: done.append("thaw"), freeze=lambda: True, spent=CoreTime())
+    runner = Runner("candidate", ends[0], control, "cpu")
+    runner.inputs = runner.outputs = Arena.create("cpu", 1 << 16)
+    for _ in range(MOST_RUNS_WHILE_STOPPED):
+        runner._check_stayed_stopped()
+    with pytest.raises(RunnerFailed) as caught:
+        runner.run_call(InputSet([], [torch.zeros(4)], "plain"), patient())
     assert caught.value.kind == "forged" and not done
-    side.inputs.close()
+    runner.inputs.close()

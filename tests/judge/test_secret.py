@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.canary import Glance
+from bottega.judge.canary import Canary
 from bottega.judge.layout import lay_out
-from bottega.judge.poison import Spoil
-from bottega.judge.secret import places
+from bottega.judge.poison import Poison
+from bottega.judge.secret import secret_indices
 
 
 def test_places_lie_within_bounds() -> None:
-    drawn = places(1000, 5000)
+    drawn = secret_indices(1000, 5000)
     assert drawn.dtype == torch.int64
     assert int(drawn.min()) >= 0 and int(drawn.max()) < 1000
     assert len(drawn.unique()) > 900
-    assert places(10, 0).numel() == 0
+    assert secret_indices(10, 0).numel() == 0
 
 
 def test_the_inputs_generator_tells_nothing_about_places() -> None:
@@ -27,7 +27,7 @@ def test_the_inputs_generator_tells_nothing_about_places() -> None:
     try:
         for _ in range(2):
             torch.manual_seed(7)
-            draws.append((places(1 << 40, 64), Glance([region]).places, Spoil(arena, specs, harmless=True).places))
+            draws.append((secret_indices(1 << 40, 64), Canary([region]).places, Poison(arena, specs, read_only=True).places))
             assert torch.equal(torch.rand(3), torch.rand(3, generator=torch.Generator().manual_seed(7)))  # nor is it moved on
     finally:
         arena.close()

@@ -67,7 +67,7 @@ def heavy(source: random.Random) -> float:
 
 
 def two_modes(source: random.Random) -> float:
-    """A machine that sometimes runs at another clock, on either side."""
+    """A machine that sometimes runs at another clock, on either runner."""
     return source.gauss(source.choice([-3.0, 0.0, 0.0, 3.0]), 0.2)
 
 

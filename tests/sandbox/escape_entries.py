@@ -1,4 +1,4 @@
-"""What tries to work on while its cell is stopped. Entries as in `sandbox_entries`; `fds[1]` is a file that the test maps too: a counter that
+"""What tries to work on while its sandbox is stopped. Entries as in `sandbox_entries`; `fds[1]` is a file that the test maps too: a counter that
 somebody raises, or a buffer that somebody fills, says who is awake."""
 
 from __future__ import annotations

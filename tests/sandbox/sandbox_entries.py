@@ -1,4 +1,4 @@
-"""What the tests run inside a cell: each entry tries something and writes what happened, as JSON, to the first descriptor it got.
+"""What the tests run inside a sandbox: each entry tries something and writes what happened, as JSON, to the first descriptor it got.
 
 Here are those that look around, overstep, live on and end; honest work is in `working_entries`.
 """

@@ -1,4 +1,4 @@
-"""How long a cell ran and waited for a core: counted by the system, from rest to the next stop, and never more than has passed."""
+"""How long a sandbox ran and waited for a core: counted by the system, from rest to the next stop, and never more than has passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bottega.sandbox import core_time, threads
-from bottega.sandbox.control import Keeper
+from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.core_time import CoreTime, CoreWatch, thread_times
 from bottega.sandbox.threads import Thread
 
@@ -81,12 +81,12 @@ def test_a_watch_that_does_not_count_asks_nobody(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("reply", "rests"), [(b"ok 7 1234 99", True), (b"busy 7 1234 99", False)])
-def test_the_warden_tells_with_the_freeze(reply: bytes, rests: bool) -> None:
-    ours, warden = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with warden:
-        keeper = Keeper(ours)
-        warden.send(b"." + reply)
-        assert keeper.freeze() is rests
-        assert keeper.spent == CoreTime(7, 1234, 99)
-        assert keeper.spent.to_bytes() == b"7 1234 99"
-        keeper.close()
+def test_the_supervisor_tells_with_the_freeze(reply: bytes, rests: bool) -> None:
+    ours, supervisor = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with supervisor:
+        control = ProcessControl(ours)
+        supervisor.send(b"." + reply)
+        assert control.freeze() is rests
+        assert control.spent == CoreTime(7, 1234, 99)
+        assert control.spent.to_bytes() == b"7 1234 99"
+        control.close()

@@ -1,4 +1,4 @@
-"""A cell with a GPU: the whole sandbox, and CUDA, Triton and nvcc work in it."""
+"""A sandbox with a GPU: the whole sandbox, and CUDA, Triton and nvcc work in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bottega.sandbox import free_cores
-from bottega.sandbox.control import Keeper
+from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.fork_server import ForkServer
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not os.path.exists("/dev/nvidia0"), reason="no NVIDIA GPU")]
@@ -26,17 +26,17 @@ def cuda_server():
 
 def run(server, entry, fds=(), **arguments):
     reader, writer = os.pipe()
-    cell = server.spawn(f"working_entries:{entry}", fds=[writer, *fds], arguments=arguments)
+    sandbox = server.spawn(f"working_entries:{entry}", fds=[writer, *fds], arguments=arguments)
     os.close(writer)
     with os.fdopen(reader, "rb") as said:
         line = said.readline()
-    ended = cell.wait(60)
-    cell.kill()
+    ended = sandbox.wait(60)
+    sandbox.kill()
     assert line, ended
     return json.loads(line)
 
 
-def test_the_server_has_one_thread_and_cuda_starts_in_a_cell(cuda_server):
+def test_the_server_has_one_thread_and_cuda_starts_in_a_sandbox(cuda_server):
     assert len(os.listdir(f"/proc/{cuda_server._process.pid}/task")) == 1
     told = run(cuda_server, "use_cuda")
     assert told["product"] == 512.0**3 and told["threads_before"] == 1
@@ -68,22 +68,22 @@ def test_device_memory_crosses_by_descriptor(cuda_server):
 
 def test_a_cell_with_a_device_can_be_frozen_and_killed(cuda_server):
     reader, writer = os.pipe()
-    cell = cuda_server.spawn("working_entries:use_cuda", fds=[writer], arguments={"stay": True})
+    sandbox = cuda_server.spawn("working_entries:use_cuda", fds=[writer], arguments={"stay": True})
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as said:
         while b"product" not in said.readline():
             pass
         for _ in range(20):
             assert said.read(10)
-            assert cell.freeze()
+            assert sandbox.freeze()
             os.set_blocking(said.fileno(), False)
             while said.read(1 << 16):
                 pass
             assert said.read(1) is None
             os.set_blocking(said.fileno(), True)
-            cell.thaw()
-        cell.kill()
-    assert cell.wait(0).reason == "killed"
+            sandbox.thaw()
+        sandbox.kill()
+    assert sandbox.wait(0).reason == "killed"
 
 
 def test_a_cell_is_kept_off_some_cores_until_it_is_timed(cuda_server):
@@ -91,13 +91,13 @@ def test_a_cell_is_kept_off_some_cores_until_it_is_timed(cuda_server):
     if len(everywhere) < free_cores.FEWEST:
         pytest.skip("too few cores to keep some free")
     reader, writer = os.pipe()
-    cell = cuda_server.spawn("working_entries:tell_cores", fds=[writer])
+    sandbox = cuda_server.spawn("working_entries:tell_cores", fds=[writer])
     os.close(writer)
-    with os.fdopen(reader, "rb") as said, closing(Keeper(cell.reins)) as keeper:
+    with os.fdopen(reader, "rb") as said, closing(ProcessControl(sandbox.control)) as control:
         for wanted in (everywhere[: -free_cores.KEPT], everywhere, everywhere[: -free_cores.KEPT]):
             deadline = time.monotonic() + 20
             while json.loads(said.readline())["cores"] != wanted and time.monotonic() < deadline:
                 pass
             assert json.loads(said.readline())["cores"] == wanted
-            keeper.use_cores(wanted != everywhere)
-        cell.kill()
+            control.use_cores(wanted != everywhere)
+        sandbox.kill()

@@ -1,4 +1,4 @@
-"""The fork server: it starts once, serves many, dies with the judge and takes every cell along."""
+"""The fork server: it starts once, serves many, dies with the judge and takes every sandbox along."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from bottega.core.errors import SandboxError, UsageError
 from bottega.sandbox.fork_server import ForkServer, Limits
 
-ENTRIES = str(Path(__file__).parent / "sandbox")
+ENTRIES = str(Path(__file__).parent)
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def server():
 
 def start(server: ForkServer, entry: str, **arguments):
     reader, writer = os.pipe()
-    cell = server.spawn(f"sandbox_entries:{entry}", fds=[writer], arguments=arguments)
+    sandbox = server.spawn(f"sandbox_entries:{entry}", fds=[writer], arguments=arguments)
     os.close(writer)
-    return cell, os.fdopen(reader, "rb")
+    return sandbox, os.fdopen(reader, "rb")
 
 
 def descendants(pid: int) -> set[int]:
@@ -104,10 +104,10 @@ def test_threads_may_spawn_at_once(server):
 
     def one(index: int) -> None:
         for turn in range(4):
-            cell, said = start(server, "describe", index=index, turn=turn)
+            sandbox, said = start(server, "describe", index=index, turn=turn)
             with said:
                 told = json.loads(said.readline())
-            assert cell.wait(30).code == 0
+            assert sandbox.wait(30).code == 0
             seen.append(told["arguments"])
 
     threads = [threading.Thread(target=one, args=(index,)) for index in range(6)]
@@ -123,23 +123,23 @@ def test_a_cell_outlives_the_thread_that_started_the_server():
 
     def begin() -> None:
         box["server"] = ForkServer(environment={"PYTHONPATH": ENTRIES})
-        box["cell"], box["said"] = start(box["server"], "sleep", seconds=60)
+        box["sandbox"], box["said"] = start(box["server"], "sleep", seconds=60)
 
     thread = threading.Thread(target=begin)
     thread.start()
     thread.join()
     time.sleep(0.3)
     with box["said"]:
-        assert box["cell"].wait(0) is None
+        assert box["sandbox"].wait(0) is None
     box["server"].close()
-    assert box["cell"].wait(0).reason == "killed"
+    assert box["sandbox"].wait(0).reason == "killed"
 
 
 def test_a_dropped_cell_is_ended(server):
-    cell, said = start(server, "ignore_everything")
+    sandbox, said = start(server, "ignore_everything")
     with said:
         said.readline()
-        del cell
+        del sandbox
         gc.collect()
         assert said.read() == b""
 
@@ -148,12 +148,12 @@ def test_many_descriptors_and_large_arguments_arrive(server):
     reader, writer = os.pipe()
     null = os.open("/dev/null", os.O_RDONLY)
     text = "x" * 3_000_000
-    cell = server.spawn("sandbox_entries:describe", fds=[writer, *[null] * 200], arguments={"text": text})
+    sandbox = server.spawn("sandbox_entries:describe", fds=[writer, *[null] * 200], arguments={"text": text})
     os.close(writer)
     os.close(null)
     with os.fdopen(reader, "rb") as said:
         told = json.loads(said.readline())
-    assert cell.wait(20).code == 0
+    assert sandbox.wait(20).code == 0
     assert len(told["passed"]) == 201 and told["arguments"]["text"] == text
     with pytest.raises(UsageError, match="at most"):
         server.spawn("sandbox_entries:describe", fds=[0] * 300)
@@ -164,20 +164,20 @@ def test_many_descriptors_and_large_arguments_arrive(server):
 def test_a_killed_server_is_started_again_and_its_cells_are_lost():
     with ForkServer(environment={"PYTHONPATH": ENTRIES}) as server:
         daemons = start(server, "leave_daemon")
-        cell, said = start(server, "ignore_everything")
+        sandbox, said = start(server, "ignore_everything")
         said.readline()
         below = descendants(server._process.pid)
         assert len(below) >= 3
         os.kill(server._process.pid, signal.SIGKILL)
-        ended = cell.wait(20)
+        ended = sandbox.wait(20)
         assert ended is not None and ended.reason in ("lost", "killed")
         assert gone(below)
         said.close()
         daemons[1].close()
-        cell, said = start(server, "describe")
+        sandbox, said = start(server, "describe")
         with said:
             assert json.loads(said.readline())["pid"]
-        assert cell.wait(20).code == 0
+        assert sandbox.wait(20).code == 0
 
 
 @pytest.mark.parametrize("modes", [("root", "user", "bare"), ("bare",)])
@@ -207,13 +207,13 @@ def test_killing_the_judge_leaves_nobody(modes):
 
 def test_closing_ends_everything_and_a_closed_server_says_so():
     server = ForkServer(environment={"PYTHONPATH": ENTRIES})
-    cell, said = start(server, "spin")
+    sandbox, said = start(server, "spin")
     with said:
         said.readline()
         below = descendants(server._process.pid) | {server._process.pid}
         server.close()
         server.close()
-    assert cell.wait(0).reason == "killed" and gone(below)
+    assert sandbox.wait(0).reason == "killed" and gone(below)
     with pytest.raises(SandboxError, match="closed"):
         server.spawn("sandbox_entries:describe")
 
@@ -228,7 +228,7 @@ def test_a_required_sandbox_that_cannot_be_had_is_refused_by_name():
 @pytest.mark.slow
 def test_without_name_spaces_the_report_names_what_is_missing():
     with ForkServer(environment={"PYTHONPATH": ENTRIES}, modes=("bare",)) as server:
-        report = server.sandbox
+        report = server.report
         assert not report.complete and report.parts["syscalls"] and report.parts["memory"]
         assert {"network", "filesystem", "processes"} <= set(report.missing)
         stopped_by = "signals (no name spaces)"

@@ -1,4 +1,4 @@
-"""Answers of a supervisor: of any length, in packets; and whatever comes instead of one is a `JudgeError` or a cell that is lost."""
+"""Answers of a supervisor: of any length, in packets; and whatever comes instead of one is a `JudgeError` or a sandbox that is lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from bottega.core.errors import JudgeError
 from bottega.sandbox import messages
-from bottega.sandbox.control import Keeper
-from bottega.sandbox.handle import Cell
+from bottega.sandbox.control import ProcessControl
+from bottega.sandbox.handle import Sandbox
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_nobody_waits_for_ever(pair) -> None:
     ours, theirs = pair
     with pytest.raises(TimeoutError):
         messages.send(theirs, bytes(messages.LONGEST), 0.1)
-    with pytest.raises((TimeoutError, messages.Garbled)):
+    with pytest.raises((TimeoutError, messages.MalformedMessage)):
         messages.receive(ours, messages.Inbox(), 0.1)
 
 
@@ -47,7 +47,7 @@ def test_whatever_is_said_instead_is_an_error_of_the_judge(pair, reply: bytes, c
     ours, theirs = pair
     theirs.send(reply)
     with pytest.raises(JudgeError):
-        getattr(Keeper(ours, timeout_s=0.1), command)()
+        getattr(ProcessControl(ours, timeout_s=0.1), command)()
 
 
 @pytest.mark.parametrize("reply", [b"", b"nonsense", b".nonsense", b'.{"exit"', b'.{"exit": {"code": 0}}', b".[]"])
@@ -55,26 +55,26 @@ def test_a_cell_that_says_anything_else_is_lost_or_has_not_answered(pair, reply:
     ours, theirs = pair
     theirs.send(reply)
     with pytest.raises(JudgeError):
-        Cell(ours.dup(), ours.dup()).sample_stop()
+        Sandbox(ours.dup(), ours.dup()).sample_stop()
 
 
 def test_a_message_without_an_end_is_bounded(pair) -> None:
     inbox = messages.Inbox()
-    with pytest.raises(messages.Garbled):
+    with pytest.raises(messages.MalformedMessage):
         for _ in range(messages.LONGEST // messages.PACKET + 2):
             assert inbox.take(b"+" + bytes(messages.PACKET)) is None
     assert inbox.take(b".next") == b"next"
 
 
-def test_samples_of_many_files_with_long_names_arrive(cells) -> None:
-    cell, said = cells.start("working_entries:many_libraries")
+def test_samples_of_many_files_with_long_names_arrive(sandboxes) -> None:
+    sandbox, said = sandboxes.start("working_entries:many_libraries")
     with said:
         said.readline()
-        keeper = Keeper(cell.reins)
-        keeper.sample_start()
+        control = ProcessControl(sandbox.control)
+        control.sample_start()
         said.readline()
-        found = keeper.sample_stop()
-        cell.kill()
+        found = control.sample_stop()
+        sandbox.kill()
     if "unavailable" in found:
         pytest.skip(f"no sampling on this machine: {found['unavailable']}")
     assert len(str(found)) > 64 << 10 and sum("é" * 20 in name for name in found["by_file"]) > 300

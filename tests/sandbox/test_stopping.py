@@ -12,9 +12,9 @@ import pytest
 from escape_entries import BUFFER
 
 from bottega.core.errors import JudgeError
-from bottega.judge.runner import MOST_STIRRED
+from bottega.judge.runner import MOST_RUNS_WHILE_STOPPED
 from bottega.sandbox import threads
-from bottega.sandbox.control import Keeper
+from bottega.sandbox.control import ProcessControl
 
 
 @pytest.fixture
@@ -26,94 +26,94 @@ def shared():
     os.close(descriptor)
 
 
-def stop(keeper: Keeper) -> bool:
+def stop(control: ProcessControl) -> bool:
     """As the referee does: again and again while somebody is inside the kernel."""
     deadline = time.monotonic() + 20
-    while not keeper.freeze():
+    while not control.freeze():
         if time.monotonic() > deadline:
             return False
     return True
 
 
-@pytest.mark.parametrize("which", ["cells", "signalled_cells", "user_cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "user_sandboxes", "bare_sandboxes"])
 def test_a_thread_named_like_a_state_line_is_seen(which, request, shared):
     descriptor, memory = shared
-    cell, said = request.getfixturevalue(which).start("escape_entries:hidden_reader", fds=[descriptor])
+    sandbox, said = request.getfixturevalue(which).start("escape_entries:hidden_reader", fds=[descriptor])
     with said:
         said.readline()
-        keeper = Keeper(cell.reins)
+        control = ProcessControl(sandbox.control)
         for _ in range(3):
-            assert stop(keeper)
+            assert stop(control)
             memory[:] = b"\1" * BUFFER
             time.sleep(0.3)
-            assert memory[:] == b"\1" * BUFFER, "somebody wrote while the cell was stopped"
-            keeper.thaw()
-        cell.kill()
+            assert memory[:] == b"\1" * BUFFER, "somebody wrote while the sandbox was stopped"
+            control.thaw()
+        sandbox.kill()
 
 
-@pytest.mark.parametrize("which", ["cells", "signalled_cells", "user_cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "user_sandboxes", "bare_sandboxes"])
 @pytest.mark.parametrize("entry", ["woken_by_an_exit_signal", "woken_as_an_orphaned_group"])
 def test_nobody_is_woken_by_a_death(which, entry, request, shared):
     descriptor, memory = shared
     for _ in range(3):
-        cell, said = request.getfixturevalue(which).start(f"escape_entries:{entry}", fds=[descriptor])
+        sandbox, said = request.getfixturevalue(which).start(f"escape_entries:{entry}", fds=[descriptor])
         with said:
             said.readline()
-            keeper = Keeper(cell.reins)
-            assert stop(keeper)
+            control = ProcessControl(sandbox.control)
+            assert stop(control)
             for _ in range(8):
                 before = memory[0]
                 time.sleep(0.1)
-                assert memory[0] == before, "somebody counted while the cell was stopped"
-            cell.kill()
+                assert memory[0] == before, "somebody counted while the sandbox was stopped"
+            sandbox.kill()
 
 
-@pytest.mark.parametrize("which", ["cells", "signalled_cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "bare_sandboxes"])
 def test_an_honest_cell_is_still_whenever_it_is_stopped(which, request):
-    cell, said = request.getfixturevalue(which).start("working_entries:work_in_threads")
+    sandbox, said = request.getfixturevalue(which).start("working_entries:work_in_threads")
     with said:
         assert said.readline()
-        keeper = Keeper(cell.reins)
-        assert not keeper.still(), "it was never stopped"
+        control = ProcessControl(sandbox.control)
+        assert not control.still(), "it was never stopped"
         stirred = 0
         for number in range(100):
-            assert stop(keeper)
-            stirred += not keeper.still()
+            assert stop(control)
+            stirred += not control.still()
             if number % 10 == 0:
                 time.sleep(0.02)  # the supervisor reaps
-            stirred += not keeper.still()
-            keeper.thaw()
+            stirred += not control.still()
+            control.thaw()
             if number % 3 == 0:
                 time.sleep(0.005)
-        assert stirred <= MOST_STIRRED, "a busy machine was once seen to let a thread run on for some microseconds"
-        assert not keeper.still(), "it runs"
-        cell.kill()
+        assert stirred <= MOST_RUNS_WHILE_STOPPED, "a busy machine was once seen to let a thread run on for some microseconds"
+        assert not control.still(), "it runs"
+        sandbox.kill()
 
 
-@pytest.mark.parametrize("which", ["cells", "signalled_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes"])
 def test_a_cell_that_someone_wakes_is_not_still(which, request):
     """From outside, since nobody inside can: as if a way had been overlooked."""
-    cell, said = request.getfixturevalue(which).start("spin")
+    sandbox, said = request.getfixturevalue(which).start("spin")
     with said:
         assert said.readline()
-        keeper = Keeper(cell.reins)
-        assert stop(keeper) and keeper.still()
+        control = ProcessControl(sandbox.control)
+        assert stop(control) and control.still()
         spinning = [
-            pid for pid in os.listdir("/proc") if pid.isdigit() and descends(int(pid), os.getpid()) and runs_in_a_cell(pid)
+            pid for pid in os.listdir("/proc") if pid.isdigit() and descends(int(pid), os.getpid()) and runs_in_a_sandbox(pid)
         ]
-        if cell.sandbox.stopped_by == "freezer":
+        if sandbox.report.stopped_by == "freezer":
             for pid in spinning:
                 os.kill(int(pid), signal.SIGCONT)
             time.sleep(0.1)
-            assert keeper.still(), "a signal does not end a freeze"
+            assert control.still(), "a signal does not end a freeze"
         else:
             for pid in spinning:
                 os.kill(int(pid), signal.SIGCONT)
             deadline = time.monotonic() + 10
-            while keeper.still() and time.monotonic() < deadline:
+            while control.still() and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert not keeper.still()
-        cell.kill()
+            assert not control.still()
+        sandbox.kill()
 
 
 def descends(pid: int, ancestor: int) -> bool:
@@ -125,7 +125,7 @@ def descends(pid: int, ancestor: int) -> bool:
     return False
 
 
-def runs_in_a_cell(pid: str) -> bool:
+def runs_in_a_sandbox(pid: str) -> bool:
     """The second process of its name space: the first is the supervisor."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
@@ -134,47 +134,47 @@ def runs_in_a_cell(pid: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("which", ["cells", "user_cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "user_sandboxes", "bare_sandboxes"])
 def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
-    cell, said = request.getfixturevalue(which).start("working_entries:hold_memory")
+    sandbox, said = request.getfixturevalue(which).start("working_entries:hold_memory")
     with said:
         at = json.loads(said.readline())
-        keeper = Keeper(cell.reins)
-        assert keeper.read_memory([(at["own"], 16)]) is None and "not stopped" in keeper.memory_unreadable
-        assert stop(keeper)
-        assert keeper.read_memory([]) == []
-        assert keeper.read_memory([(at["own"] + 10, 4), (at["shared"], 5), (at["own"], 0)]) == [
+        control = ProcessControl(sandbox.control)
+        assert control.read_memory([(at["own"], 16)]) is None and "not stopped" in control.memory_unreadable
+        assert stop(control)
+        assert control.read_memory([]) == []
+        assert control.read_memory([(at["own"] + 10, 4), (at["shared"], 5), (at["own"], 0)]) == [
             bytes(range(10, 14)),
             b"hello",
             b"",
         ]
-        assert keeper.read_memory([(at["own"], 1 << 20)]) == [bytes(range(256)) * 4096]
-        assert keeper.read_memory([(at["own"] + 256 * i, 256) for i in range(4096)]) == [bytes(range(256))] * 4096
-        hidden = keeper.read_memory([(at["hidden"], 6)])
-        assert hidden == [b"secret"] or "cannot be read" in keeper.memory_unreadable  # kernels may be set to respect it
+        assert control.read_memory([(at["own"], 1 << 20)]) == [bytes(range(256)) * 4096]
+        assert control.read_memory([(at["own"] + 256 * i, 256) for i in range(4096)]) == [bytes(range(256))] * 4096
+        hidden = control.read_memory([(at["hidden"], 6)])
+        assert hidden == [b"secret"] or "cannot be read" in control.memory_unreadable  # kernels may be set to respect it
         for address in (at["truncated"], 4096, (1 << 64) - 4096, (1 << 63) + 1):
-            assert keeper.read_memory([(at["own"], 4), (address, 16)]) is None
-            assert keeper.memory_unreadable
+            assert control.read_memory([(at["own"], 4), (address, 16)]) is None
+            assert control.memory_unreadable
         for regions in ([(0, 1)] * 4097, [(at["own"], (1 << 20) + 1)], [(-1, 4)]):
             with pytest.raises(JudgeError, match="not read"):
-                keeper.read_memory(regions)
-        assert stop(keeper) and keeper.still()
-        cell.kill()
+                control.read_memory(regions)
+        assert stop(control) and control.still()
+        sandbox.kill()
 
 
-@pytest.mark.parametrize("which", ["cells", "user_cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "user_sandboxes", "bare_sandboxes"])
 def test_memory_of_a_stopped_cell_s_own_can_be_overwritten(which, request):
-    cell, said = request.getfixturevalue(which).start("working_entries:hold_memory")
+    sandbox, said = request.getfixturevalue(which).start("working_entries:hold_memory")
     with said:
         at = json.loads(said.readline())
-        keeper = Keeper(cell.reins)
-        assert not keeper.overwrite_memory([(at["own"], 16)]) and "not stopped" in keeper.memory_unreadable
-        assert stop(keeper)
-        assert keeper.overwrite_memory([(at["own"] + 2, 3), (at["own"] + 100, 1)])
-        assert keeper.read_memory([(at["own"], 6)]) == [b"\x00\x01\xff\xff\xff\x05"]
+        control = ProcessControl(sandbox.control)
+        assert not control.overwrite_memory([(at["own"], 16)]) and "not stopped" in control.memory_unreadable
+        assert stop(control)
+        assert control.overwrite_memory([(at["own"] + 2, 3), (at["own"] + 100, 1)])
+        assert control.read_memory([(at["own"], 6)]) == [b"\x00\x01\xff\xff\xff\x05"]
         for address in (at["shared"], at["truncated"], at["private_view"], 4096, at["own"] + (1 << 30)):
-            assert not keeper.overwrite_memory([(address, 4)])
-            assert "not the process's own" in keeper.memory_unreadable
-        assert keeper.read_memory([(at["shared"], 5), (at["private_view"], 4)]) == [b"hello", b"view"]
-        assert stop(keeper) and keeper.still()
-        cell.kill()
+            assert not control.overwrite_memory([(address, 4)])
+            assert "not the process's own" in control.memory_unreadable
+        assert control.read_memory([(at["shared"], 5), (at["private_view"], 4)]) == [b"hello", b"view"]
+        assert stop(control) and control.still()
+        sandbox.kill()

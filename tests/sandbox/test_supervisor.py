@@ -1,4 +1,4 @@
-"""What the warden does: freeze, thaw, kill, tell how it ended, and leave nobody behind."""
+"""What the supervisor does: freeze, thaw, kill, tell how it ended, and leave nobody behind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import pytest
 
 from bottega.core.errors import JudgeError
-from bottega.sandbox.control import Keeper
+from bottega.sandbox.control import ProcessControl
 
 
 def drained(descriptor: int) -> bytes:
@@ -25,155 +25,155 @@ def drained(descriptor: int) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("which", ["cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "bare_sandboxes"])
 def test_a_frozen_cell_makes_no_progress_and_a_thawed_one_goes_on(which, request):
-    cells = request.getfixturevalue(which)
+    sandboxes = request.getfixturevalue(which)
     shared = os.memfd_create("shared")
     os.ftruncate(shared, 4096)
     counters = mmap.mmap(shared, 4096)
-    cell, said = cells.start("count_in_threads", fds=[shared])
+    sandbox, said = sandboxes.start("count_in_threads", fds=[shared])
     with said:
         deadline = time.monotonic() + 20
         while not all(counters[:6]) and time.monotonic() < deadline:
             time.sleep(0.01)
-        keeper = Keeper(cell.reins)
+        control = ProcessControl(sandbox.control)
         for _ in range(5):
-            assert keeper.freeze()
+            assert control.freeze()
             before = counters[:6]
             time.sleep(0.1)
             assert counters[:6] == before
-            keeper.thaw()
+            control.thaw()
             time.sleep(0.1)
             assert counters[:6] != before
-        cell.kill()
+        sandbox.kill()
     os.close(shared)
 
 
-def test_both_channels_give_the_same_answers(cells):
-    cell, said = cells.start("count")
+def test_both_channels_give_the_same_answers(sandboxes):
+    sandbox, said = sandboxes.start("count")
     with said:
         said.read(8)
-        assert cell.freeze()
-        cell.thaw()
+        assert sandbox.freeze()
+        sandbox.thaw()
         assert said.read(8 * 100)
-        assert Keeper(cell.reins).freeze()
-        cell.kill()
+        assert ProcessControl(sandbox.control).freeze()
+        sandbox.kill()
 
 
-def test_the_time_on_a_core_is_that_of_the_turn(cells):
-    cell, said = cells.start("count")
+def test_the_time_on_a_core_is_that_of_the_turn(sandboxes):
+    sandbox, said = sandboxes.start("count")
     with said:
         said.read(8)
-        keeper = Keeper(cell.reins)
-        assert keeper.freeze()
-        keeper.thaw()
+        control = ProcessControl(sandbox.control)
+        assert control.freeze()
+        control.thaw()
         assert said.read(8 * 100)
-        assert keeper.freeze()
-        assert keeper.spent.ran > 0  # where the system counts it, as every Linux that this is tested on does
-        assert keeper.freeze()
-        assert keeper.spent.ran == 0  # it was at rest
-        cell.kill()
+        assert control.freeze()
+        assert control.spent.ran > 0  # where the system counts it, as every Linux that this is tested on does
+        assert control.freeze()
+        assert control.spent.ran == 0  # it was at rest
+        sandbox.kill()
 
 
-def test_a_keeper_of_a_dead_cell_is_told_so(cells):
-    cell, said = cells.start("sleep")
+def test_a_keeper_of_a_dead_cell_is_told_so(sandboxes):
+    sandbox, said = sandboxes.start("sleep")
     said.close()
-    keeper = Keeper(cell.reins)
-    cell.kill()
+    control = ProcessControl(sandbox.control)
+    sandbox.kill()
     with pytest.raises(JudgeError, match="gone"):
-        keeper.freeze()
-    keeper.kill()
+        control.freeze()
+    control.kill()
 
 
-def test_a_keeper_can_kill(cells):
-    cell, said = cells.start("ignore_everything")
+def test_a_keeper_can_kill(sandboxes):
+    sandbox, said = sandboxes.start("ignore_everything")
     with said:
         said.readline()
-        Keeper(cell.reins).kill()
-        assert cell.wait(20).reason == "killed"
+        ProcessControl(sandbox.control).kill()
+        assert sandbox.wait(20).reason == "killed"
 
 
-@pytest.mark.parametrize("which", ["cells", "bare_cells"])
-def test_a_daemon_ends_with_its_cell(which, request):
-    cells = request.getfixturevalue(which)
-    cell, said = cells.start("leave_daemon")
+@pytest.mark.parametrize("which", ["sandboxes", "bare_sandboxes"])
+def test_a_daemon_ends_with_its_sandbox(which, request):
+    sandboxes = request.getfixturevalue(which)
+    sandbox, said = sandboxes.start("leave_daemon")
     with said:
-        assert cell.wait(20).code == 0
+        assert sandbox.wait(20).code == 0
         drained(said.fileno())
         assert said.read() == b"", "somebody still holds the other end"  # end of file: no process has it open
 
 
-@pytest.mark.parametrize("which", ["cells", "bare_cells"])
+@pytest.mark.parametrize("which", ["sandboxes", "bare_sandboxes"])
 @pytest.mark.parametrize("entry", ["ignore_everything", "close_everything", "spin"])
 def test_kill_needs_no_consent(which, entry, request):
-    cell, said = request.getfixturevalue(which).start(entry)
+    sandbox, said = request.getfixturevalue(which).start(entry)
     with said:
         if entry != "close_everything":
             assert json.loads(said.readline())["pid"]
-        cell.kill()
-        cell.kill()
+        sandbox.kill()
+        sandbox.kill()
         assert said.read() == b""
-    ended = cell.wait(0)
+    ended = sandbox.wait(0)
     assert ended.reason == "killed" and ended.signal == signal.SIGKILL and ended.code is None
 
 
-def test_a_frozen_cell_can_be_killed(cells):
-    cell, said = cells.start("spin")
+def test_a_frozen_cell_can_be_killed(sandboxes):
+    sandbox, said = sandboxes.start("spin")
     with said:
         said.readline()
-        assert cell.freeze()
-        cell.kill()
-    assert cell.wait(0).reason == "killed"
+        assert sandbox.freeze()
+        sandbox.kill()
+    assert sandbox.wait(0).reason == "killed"
 
 
-def test_how_it_ended(cells):
-    cell, said = cells.start("fail")
+def test_how_it_ended(sandboxes):
+    sandbox, said = sandboxes.start("fail")
     said.close()
-    ended = cell.wait(20)
+    ended = sandbox.wait(20)
     assert (ended.code, ended.signal, ended.reason) == (1, None, "exited")
     assert "ValueError: as the test wanted" in ended.output
-    cell, said = cells.start("leave", arguments={"code": 7})
+    sandbox, said = sandboxes.start("leave", arguments={"code": 7})
     said.close()
-    assert cell.wait(20).code == 7
-    cell, said = cells.start("crash")
+    assert sandbox.wait(20).code == 7
+    sandbox, said = sandboxes.start("crash")
     said.close()
-    ended = cell.wait(20)
+    ended = sandbox.wait(20)
     assert (ended.code, ended.signal, ended.reason) == (None, signal.SIGSEGV, "signalled")
-    cell, said = cells.start("no_such_entry")
+    sandbox, said = sandboxes.start("no_such_entry")
     said.close()
-    ended = cell.wait(20)
+    ended = sandbox.wait(20)
     assert ended.code == 1 and "no_such_entry" in ended.output
 
 
-def test_a_flood_of_output_leaves_its_end(cells):
-    cell, said = cells.start("flood", arguments={"bytes": 2 << 30})
+def test_a_flood_of_output_leaves_its_end(sandboxes):
+    sandbox, said = sandboxes.start("flood", arguments={"bytes": 2 << 30})
     said.close()
-    ended = cell.wait(120)
+    ended = sandbox.wait(120)
     assert ended.code == 0
     assert ended.output.endswith("the very end") and len(ended.output) == 8192
 
 
-def test_output_can_be_left_out(cells):
-    cell, said = cells.start("flood", arguments={"bytes": 1 << 20}, output=False)
+def test_output_can_be_left_out(sandboxes):
+    sandbox, said = sandboxes.start("flood", arguments={"bytes": 1 << 20}, output=False)
     said.close()
-    assert cell.wait(20).output == ""
+    assert sandbox.wait(20).output == ""
 
 
-def test_samples_name_the_file_that_did_the_work(cells):
+def test_samples_name_the_file_that_did_the_work(sandboxes):
     reader, writer = os.pipe()
-    cell, said = cells.start("working_entries:busy_loop", fds=[reader], arguments={"n": 400_000_000})
+    sandbox, said = sandboxes.start("working_entries:busy_loop", fds=[reader], arguments={"n": 400_000_000})
     os.close(reader)
     with said:
         said.readline()
-        cell.sample_start()
+        sandbox.sample_start()
         os.write(writer, b"x")
         said.readline()
-        found = cell.sample_stop()
+        found = sandbox.sample_stop()
         os.close(writer)
-        again = Keeper(cell.reins)
+        again = ProcessControl(sandbox.control)
         again.sample_start()
         idle = again.sample_stop()
-        cell.kill()
+        sandbox.kill()
     if "unavailable" in found:
         pytest.skip(f"no sampling on this machine: {found['unavailable']}")
     assert found["samples"] > 100 and found["lost"] == 0

@@ -1,4 +1,4 @@
-"""Honest work for a cell: compilers, threads, torch, and a GPU with what belongs to it. Entries as in `sandbox_entries`."""
+"""Honest work for a sandbox: compilers, threads, torch, and a GPU with what belongs to it. Entries as in `sandbox_entries`."""
 
 from __future__ import annotations
 

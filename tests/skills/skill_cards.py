@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bottega.core.skill import Conditions, Skill, State
+from bottega.core.skill import Conditions, Skill, SkillState
 from bottega.core.task import Task
-from bottega.core.trial import Interval, Trial
+from bottega.core.trial import GainInterval, Trial
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
 PLAIN = Skill(
@@ -38,7 +38,7 @@ def card(name: str = PLAIN.name, **changes: Any) -> Skill:
 
 
 def admitted(name: str, **changes: Any) -> Skill:
-    return card(name, state=State.ADMITTED, **changes)
+    return card(name, state=SkillState.ADMITTED, **changes)
 
 
 def data(**changes: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def verdict(speedup: float | None, **changes: Any) -> Verdict:
 
 
 def trial(skill: str = PLAIN.name, **changes: Any) -> Trial:
-    gain = Interval(1.2, 1.1, 1.3)
+    gain = GainInterval(1.2, 1.1, 1.3)
     facts: dict[str, Any] = {"kind": "gate", "task_id": "t" * 16, "task_name": "softmax", "sibling": False, "baseline": "eager"}
     facts |= {"device": "cpu", "judge_version": "1", "with_skill": (1.2, 1.3), "without_skill": (1.0, 1.1), "gain": gain}
     return Trial(**{"skill": skill, "skill_version": 1, **facts, "decision": "admitted", "reason": "a gain", **changes})

@@ -9,7 +9,7 @@ import pytest
 from skill_cards import PLAIN, data
 
 from bottega.core.errors import CardError
-from bottega.core.skill import CARD_SCHEMA, State
+from bottega.core.skill import CARD_SCHEMA, SkillState
 from bottega.skills.validation import FAULTS, admit_data, made_readable
 
 LIMITS = {
@@ -173,4 +173,4 @@ def test_a_reason_is_made_readable_and_not_refused() -> None:
 
 
 def test_states_are_kept_by_the_door() -> None:
-    assert admit_data(data(state="admitted", reason="a gain")).state is State.ADMITTED
+    assert admit_data(data(state="admitted", reason="a gain")).state is SkillState.ADMITTED

@@ -16,7 +16,7 @@ import pytest
 from skill_cards import Child, admitted, card, data, trial
 
 from bottega.core.errors import LibraryError, UsageError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills.exchange import Imported, export_file, export_lines, import_file
 from bottega.skills.library import Library
 from bottega.skills.upkeep import merge
@@ -50,7 +50,7 @@ def taken(library: Library, tmp_path: Path, *lines: Any, **how: Any) -> Imported
 
 def test_our_own_lines_come_back_as_they_went(library: Library, tmp_path: Path) -> None:
     library.add_many([admitted("one", reason="a gain"), card("two", example="x = [\n  'é', \"読む\"\n]\n\tend"), card("three")])
-    library.move("three", State.RETIRED, "no gain")
+    library.move("three", SkillState.RETIRED, "no gain")
     library.revise("two", card("two", effect="Another effect."))
     library.evidence.add("a", trial("one", at="2026-01-01", with_skill=(1.1, 1.25), without_skill=(1.0, 1.0)))
     library.evidence.add("b", trial("one", at="2026-01-02", decision="refused", sibling=True))
@@ -63,10 +63,10 @@ def test_our_own_lines_come_back_as_they_went(library: Library, tmp_path: Path) 
 
 
 def test_states_are_not_believed_unless_that_is_asked_for(library: Library, tmp_path: Path) -> None:
-    taken(library, tmp_path, admitted("one").to_json(), card("two", state=State.RETIRED).to_json())
+    taken(library, tmp_path, admitted("one").to_json(), card("two", state=SkillState.RETIRED).to_json())
     assert {skill.name: (skill.state, skill.reason) for skill in library.cards()} == {
-        "one": (State.PROPOSED, "imported; admitted where it came from"),
-        "two": (State.PROPOSED, "imported; retired where it came from"),
+        "one": (SkillState.PROPOSED, "imported; admitted where it came from"),
+        "two": (SkillState.PROPOSED, "imported; retired where it came from"),
     }
 
 
@@ -112,7 +112,7 @@ def test_davincis_cards_come_in_as_proposed_with_their_claim(library: Library, t
     report = taken(library, tmp_path, DAVINCI)
     assert report.cards.added == ["fuse_softmax_rows"] and report.refused == []
     found = library.get("fuse_softmax_rows")
-    assert (found.state, found.scope, found.tags) == (State.PROPOSED, "family/softmax", ("softmax", "row_wise", "triton"))
+    assert (found.state, found.scope, found.tags) == (SkillState.PROPOSED, "family/softmax", ("softmax", "row_wise", "triton"))
     assert (found.languages, found.devices) == (("triton",), ("cuda",))
     assert found.intent == DAVINCI["description"]
     assert found.example == "import triton\n@triton.jit\ndef kernel(x): pass"

@@ -14,7 +14,7 @@ import pytest
 from skill_cards import Child, card, in_children
 
 from bottega.core.errors import CardError, LibraryError
-from bottega.core.skill import Provenance, Skill, State
+from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.skills import library as library_module
 from bottega.skills.library import Library, content_hash
 from bottega.skills.query import query_from_text
@@ -53,7 +53,7 @@ def test_a_taken_name_is_an_error_that_says_what_to_do(library: Library) -> None
     library.add(card())
     with pytest.raises(LibraryError, match=r"there already \(proposed\); nothing was changed.*--revise"):
         library.add(card(effect="Another effect."))
-    library.move("tile_rows", State.RETIRED, "old")
+    library.move("tile_rows", SkillState.RETIRED, "old")
     with pytest.raises(LibraryError, match=r"there already \(retired\)"):
         library.add(card())
     assert library.version == 2
@@ -68,7 +68,7 @@ def test_an_unknown_name_is_an_error_that_knows_a_near_one(library: Library) -> 
             library.get(name)
         assert len(str(unknown.value)) < 700
         assert name not in library
-    for change in (lambda: library.move("nobody", State.RETIRED, ""), lambda: library.revise("nobody", card())):
+    for change in (lambda: library.move("nobody", SkillState.RETIRED, ""), lambda: library.revise("nobody", card())):
         with pytest.raises(LibraryError):
             change()
     assert library.version == 1
@@ -76,9 +76,9 @@ def test_an_unknown_name_is_an_error_that_knows_a_near_one(library: Library) -> 
 
 def test_every_change_is_a_version_and_the_history_tells_them(library: Library) -> None:
     library.add(card())
-    library.move("tile_rows", State.ADMITTED, "a gain")
+    library.move("tile_rows", SkillState.ADMITTED, "a gain")
     library.revise("tile_rows", card(effect="Two thirds of the bytes are read."))
-    library.move("tile_rows", State.RETIRED, "no\x1b[1m use\n" + "x" * 500)
+    library.move("tile_rows", SkillState.RETIRED, "no\x1b[1m use\n" + "x" * 500)
     entries = library.history("tile_rows")
     assert [(e.valid_from, e.valid_to, e.skill.version, e.skill.state.value) for e in entries] == [
         (1, 2, 1, "proposed"),
@@ -88,22 +88,22 @@ def test_every_change_is_a_version_and_the_history_tells_them(library: Library) 
     ]
     assert (entries[1].skill.reason, entries[2].skill.reason) == ("a gain", "revised")
     assert entries[3].skill.reason == ("no [1m use " + "x" * 500)[:400]
-    assert library.counts() == {State.PROPOSED: 0, State.ADMITTED: 0, State.RETIRED: 1}
+    assert library.counts() == {SkillState.PROPOSED: 0, SkillState.ADMITTED: 0, SkillState.RETIRED: 1}
 
 
 def test_the_same_text_again_is_no_revision(library: Library) -> None:
     library.add(card())
-    library.move("tile_rows", State.ADMITTED, "a gain")
+    library.move("tile_rows", SkillState.ADMITTED, "a gain")
     again = library.revise("tile_rows", card(provenance=Provenance("elsewhere")))
-    assert (again.state, again.version, library.version) == (State.ADMITTED, 1, 2)
+    assert (again.state, again.version, library.version) == (SkillState.ADMITTED, 1, 2)
 
 
 def test_a_retired_card_is_not_brought_back_by_a_new_text(library: Library) -> None:
     library.add(card())
-    library.move("tile_rows", State.RETIRED, "no gain")
+    library.move("tile_rows", SkillState.RETIRED, "no gain")
     with pytest.raises(LibraryError, match="skills restore tile_rows"):
         library.revise("tile_rows", card(effect="Something else."))
-    assert library.get("tile_rows").state is State.RETIRED and library.version == 2
+    assert library.get("tile_rows").state is SkillState.RETIRED and library.version == 2
 
 
 @pytest.mark.parametrize("at", [-1, 3, 10**30])
@@ -136,8 +136,8 @@ def test_any_version_can_be_read_and_searched_again(tmp_path: Path) -> None:
             old = now.get(name)
             if old is None:
                 now[name] = library.add(card(name))
-            elif old.state is State.RETIRED or chance.random() < 0.6:
-                now[name] = library.move(name, chance.choice(list(State)), f"step {step}")
+            elif old.state is SkillState.RETIRED or chance.random() < 0.6:
+                now[name] = library.move(name, chance.choice(list(SkillState)), f"step {step}")
             else:
                 now[name] = library.revise(name, card(name, effect=f"Half of the bytes, at step {step}."))
             then.append(dict(now))
@@ -145,7 +145,7 @@ def test_any_version_can_be_read_and_searched_again(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         for version, cards in enumerate(then):
             assert {skill.name: skill for skill in library.cards(at=version)} == cards
-            for state in State:
+            for state in SkillState:
                 wanted = sorted(name for name, skill in cards.items() if skill.state is state)
                 assert [skill.name for skill in library.cards(state, version)] == wanted
                 hits = library.search(query_from_text("cache tiles"), 10, Filter((state,)), at=version)
@@ -226,7 +226,7 @@ def test_writers_and_readers_at_once_see_whole_versions(tmp_path: Path) -> None:
             with Library(tmp_path) as library:
                 for part in range(6):
                     library.add_many([card(f"pair_{number}_{part}_a"), card(f"pair_{number}_{part}_b")])
-                    library.move(f"pair_{number}_{part}_a", State.ADMITTED, "a gain")
+                    library.move(f"pair_{number}_{part}_a", SkillState.ADMITTED, "a gain")
             say("done")
 
         return run
@@ -246,7 +246,7 @@ def test_writers_and_readers_at_once_see_whole_versions(tmp_path: Path) -> None:
     assert in_children(write(0), write(1), read, read) == [["done"]] * 4
     with Library(tmp_path) as library:
         assert len(library) == 24 and library.version == 24
-        assert len(library.cards(State.ADMITTED)) == 12
+        assert len(library.cards(SkillState.ADMITTED)) == 12
 
 
 def test_a_kill_at_any_moment_loses_nothing_that_was_reported(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_reported(tmp_path: Path) ->
             for number in range(1000):
                 say(library.add(card(f"card_{turn}_{number}")).name)
                 if number % 5 == 4:
-                    library.move(f"card_{turn}_{number}", State.RETIRED, "old")
+                    library.move(f"card_{turn}_{number}", SkillState.RETIRED, "old")
                     say(f"card_{turn}_{number} retired")
 
         return run
@@ -272,7 +272,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_reported(tmp_path: Path) ->
         reported |= set(said)
         with Library(tmp_path) as library:
             names = {skill.name for skill in library.cards()}
-            retired = {f"{skill.name} retired" for skill in library.cards(State.RETIRED)}
+            retired = {f"{skill.name} retired" for skill in library.cards(SkillState.RETIRED)}
             assert reported <= names | retired
             more += len((names | retired) - reported)
             reported |= names | retired
@@ -295,7 +295,7 @@ def test_a_card_that_was_changed_behind_the_librarys_back_is_not_served(library:
         lambda: library.get("two"),
         library.cards,
         lambda: library.history("two"),
-        lambda: library.move("two", State.RETIRED, "broken"),
+        lambda: library.move("two", SkillState.RETIRED, "broken"),
         lambda: library.search(query_from_text("cache tiles"), only=ANY),
     ):
         with pytest.raises(LibraryError, match="skills recover"):
@@ -305,6 +305,6 @@ def test_a_card_that_was_changed_behind_the_librarys_back_is_not_served(library:
 def test_what_two_cards_say_makes_their_hash_and_nothing_else() -> None:
     one = card()
     assert content_hash(one) == content_hash(
-        replace(one, state=State.RETIRED, version=7, reason="x", provenance=Provenance("y"))
+        replace(one, state=SkillState.RETIRED, version=7, reason="x", provenance=Provenance("y"))
     )
     assert len({content_hash(one), content_hash(card(effect="Another one.")), content_hash(card("other"))}) == 3

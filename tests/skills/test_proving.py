@@ -18,7 +18,7 @@ import pytest
 from skill_cards import Child, card, in_children, task, verdict
 
 from bottega.core.errors import BackboneError, LibraryError, UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.skills.gate import Decision, Rules
@@ -70,7 +70,7 @@ def test_a_good_card_is_admitted_with_its_evidence(library: Library) -> None:
     decision = bench.prove(library)
     assert decision.step == "admit" and decision.rounds < RULES.most_rounds
     found = library.get("tile_rows")
-    assert (found.state, found.reason) == (State.ADMITTED, decision.reason)
+    assert (found.state, found.reason) == (SkillState.ADMITTED, decision.reason)
     trials = library.evidence.trials("tile_rows")
     assert [(trial.task_name, trial.sibling, trial.decision) for trial in trials] == [
         ("softmax", False, "admitted"),
@@ -97,7 +97,7 @@ def test_a_card_without_a_gain_is_refused_with_its_evidence_and_stays_proposed(l
     decision = bench.prove(library)
     assert decision.step == "refuse" and decision.rounds == RULES.least_rounds
     found = library.get("tile_rows")
-    assert (found.state, found.reason) == (State.PROPOSED, decision.reason)
+    assert (found.state, found.reason) == (SkillState.PROPOSED, decision.reason)
     assert [trial.decision for trial in library.evidence.trials("tile_rows")] == ["refused", "refused"]
     assert bench.confirmed == []
 
@@ -107,7 +107,7 @@ def test_winners_are_judged_again_and_must_hold(library: Library) -> None:
     decision = bench.prove(library)
     assert decision.step == "refuse" and "did not hold their speedup when judged again" in decision.reason
     assert len(bench.confirmed) == WINNERS * len(TASKS) == len(set(bench.confirmed))
-    assert library.get("tile_rows").state is State.PROPOSED
+    assert library.get("tile_rows").state is SkillState.PROPOSED
     assert min(library.evidence.trials("tile_rows")[0].with_skill) == 1.0, "the worse of both figures is the evidence"
     held = Bench(2.0)
     assert held.prove(library, seed=50).step == "admit" and len(held.confirmed) == WINNERS * len(TASKS)
@@ -218,7 +218,7 @@ def test_a_killed_proof_goes_on_where_it_stopped(tmp_path: Path) -> None:
         kills += 1
         assert not any(isinstance(answer, dict) for answer in said), said
     with Library(tmp_path) as library:
-        assert library.get("tile_rows").state is State.ADMITTED and len(library.evidence.trials("tile_rows")) == 2
+        assert library.get("tile_rows").state is SkillState.ADMITTED and len(library.evidence.trials("tile_rows")) == 2
         expected = Bench(2.0)
         with Library(tmp_path / "straight") as straight:
             straight.add(card())
@@ -266,7 +266,7 @@ def test_a_card_that_is_revised_meanwhile_stays_as_it_was_revised(library: Libra
     terms = proof(library)
     assert prove(library, terms, attempt, bench.confirm).step == "admit"
     found = library.get("tile_rows")
-    assert (found.state, found.effect, found.version) == (State.PROPOSED, "A new text.", 2)
+    assert (found.state, found.effect, found.version) == (SkillState.PROPOSED, "A new text.", 2)
     assert [trial.skill_version for trial in library.evidence.trials("tile_rows")] == [1, 1]
 
 
@@ -275,7 +275,7 @@ def test_a_card_that_is_retired_meanwhile_stays_retired(library: Library) -> Non
 
     def attempt(task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         if len(bench.attempts) == 6:
-            library.move("tile_rows", State.RETIRED, "no longer wanted")
+            library.move("tile_rows", SkillState.RETIRED, "no longer wanted")
         return bench.attempt(task, skills, seed)
 
     assert prove(library, proof(library), attempt, bench.confirm).step == "admit"
@@ -287,13 +287,13 @@ def test_a_card_that_is_retired_meanwhile_stays_retired(library: Library) -> Non
 
 def test_a_concluded_proof_is_told_again_and_moves_nothing(library: Library) -> None:
     first = Bench(2.0).prove(library)
-    library.move("tile_rows", State.RETIRED, "no uplift in use")
+    library.move("tile_rows", SkillState.RETIRED, "no uplift in use")
     restore(library, "tile_rows")
     again = Bench(2.0)
     assert again.prove(library) == first and again.attempts == [] == again.confirmed
-    assert library.get("tile_rows").state is State.PROPOSED, "what retired it must be disproved by new attempts"
+    assert library.get("tile_rows").state is SkillState.PROPOSED, "what retired it must be disproved by new attempts"
     assert Bench(2.0).prove(library, seed=1000).step == "admit"
-    assert library.get("tile_rows").state is State.ADMITTED
+    assert library.get("tile_rows").state is SkillState.ADMITTED
 
 
 def test_a_refused_proof_that_is_told_again_is_refused_again(library: Library) -> None:

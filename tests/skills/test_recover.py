@@ -18,7 +18,7 @@ from skill_cards import Child, card, trial, verdict
 from test_uses import use
 
 from bottega.core.errors import BottegaError, LibraryError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills.exchange import export_lines
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
@@ -136,7 +136,7 @@ def test_a_sound_library_comes_through_with_all_it_has(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
         library.add_many([card("one"), card("two"), card("three")])
         library.revise("one", card("one", effect="Another effect."))
-        library.move("one", State.ADMITTED, "a gain")
+        library.move("one", SkillState.ADMITTED, "a gain")
         merge(library, "one", ["two"])
         library.evidence.add("a", trial("two"))
         library.evidence.keep_attempt("proof", "job", verdict(2.0))

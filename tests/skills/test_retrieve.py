@@ -10,7 +10,7 @@ from skill_cards import PLAIN, admitted, card, task
 from test_query import HOSTILE
 
 from bottega.core.errors import LibraryError, UsageError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills.index import Found
 from bottega.skills.library import Library
 from bottega.skills.query import Query, query_for, query_from_text
@@ -54,12 +54,12 @@ def test_a_task_finds_cards_for_what_it_calls(starter: Library) -> None:
 
 def test_only_admitted_cards_are_offered_unless_asked(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
-        library.add_many([card("proposed_one"), admitted("admitted_one"), card("retired_one", state=State.RETIRED)])
+        library.add_many([card("proposed_one"), admitted("admitted_one"), card("retired_one", state=SkillState.RETIRED)])
         assert names(library.search(TILES)) == ["admitted_one"]
-        assert names(library.search(TILES, only=Filter((State.RETIRED,)))) == ["retired_one"]
+        assert names(library.search(TILES, only=Filter((SkillState.RETIRED,)))) == ["retired_one"]
         assert len(library.search(TILES, only=Filter(EVERY_STATE))) == 3
-        library.move("proposed_one", State.ADMITTED, "a gain")
-        library.move("admitted_one", State.RETIRED, "tired")
+        library.move("proposed_one", SkillState.ADMITTED, "a gain")
+        library.move("admitted_one", SkillState.RETIRED, "tired")
         assert names(library.search(TILES)) == ["proposed_one"]
 
 
@@ -161,7 +161,7 @@ def test_a_version_of_the_past_is_searched_with_its_texts_and_states(tmp_path: P
         assert names(library.search(pelicans, at=1)) == []
         assert names(library.search(pelicans, only=Filter(EVERY_STATE), at=2)) == ["one"]
         hit = library.search(TILES, at=1)[0]
-        assert (hit.skill.state, hit.skill.technique) == (State.ADMITTED, PLAIN.technique)
+        assert (hit.skill.state, hit.skill.technique) == (SkillState.ADMITTED, PLAIN.technique)
         assert names(library.search(TILES, at=3)) == ["two"] == names(library.search(TILES))
 
 

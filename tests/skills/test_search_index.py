@@ -19,7 +19,7 @@ import pytest
 from skill_cards import Child, admitted, card, in_children
 
 from bottega.core.errors import LibraryError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills import index as index_module
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
@@ -58,7 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
         library.add_many(cards[5:])
         library.search(query_from_text("softmax"), 1, ANY)
         library.add_many(cards[:5])
-        library.move(cards[7].name, State.RETIRED, "to have a deletion")
+        library.move(cards[7].name, SkillState.RETIRED, "to have a deletion")
         expected = answers(library)
     shutil.copy(folder / FILE, tmp_path_factory.mktemp("anew") / FILE)
     with Library(tmp_path_factory.getbasetemp() / "anew0") as library:
@@ -79,8 +79,8 @@ def test_adding_does_not_touch_the_index_and_searching_brings_it_up_to_date(tmp_
         assert pointer(tmp_path)["generation"] == before["generation"]
         library.revise("one", card("one", technique="Something about pelicans and nothing about what stood here before."))
         assert found(library, "pelicans") == {"one"}
-        library.move("two", State.RETIRED, "old")
-        assert {hit.skill.name for hit in library.search(query_from_text("tiles"), 5, Filter((State.RETIRED,)))} == {"two"}
+        library.move("two", SkillState.RETIRED, "old")
+        assert {hit.skill.name for hit in library.search(query_from_text("tiles"), 5, Filter((SkillState.RETIRED,)))} == {"two"}
         assert pointer(tmp_path)["generation"] == before["generation"], "a row that is gone is taken out, not all built anew"
 
 
@@ -249,7 +249,7 @@ def test_a_full_disk_does_not_stop_a_search(tmp_path: Path) -> None:
         library.add_many(starter_cards()[40:60])
         expected = sorted(found(library, "rows"))
     with Library(tmp_path) as library:
-        library.move(expected[0], State.RETIRED, "so that the index is behind")
+        library.move(expected[0], SkillState.RETIRED, "so that the index is behind")
 
     def look(fresh: bool) -> Callable[[Say], None]:
         def run(say: Say) -> None:
@@ -280,7 +280,7 @@ def test_a_kill_while_the_index_is_written_leaves_one_that_can_be_caught_up(tmp_
             for number in range(1000):
                 library.add(card(f"card_{turn}_{number}"))
                 if number % 4 == 3:
-                    library.move(f"card_{turn}_{number - 1}", State.RETIRED, "old")
+                    library.move(f"card_{turn}_{number - 1}", SkillState.RETIRED, "old")
                 if number % 6 == 5:
                     library.index.rebuild()
                 found(library)
@@ -295,8 +295,10 @@ def test_a_kill_while_the_index_is_written_leaves_one_that_can_be_caught_up(tmp_
         with Library(tmp_path) as library:
             cards = library.cards()
             assert found(library, k=1000) == {skill.name for skill in cards}
-            admitted_only = library.search(query_from_text("cache tiles"), 1000, Filter((State.RETIRED,)))
-            assert {hit.skill.name for hit in admitted_only} == {skill.name for skill in cards if skill.state is State.RETIRED}
+            admitted_only = library.search(query_from_text("cache tiles"), 1000, Filter((SkillState.RETIRED,)))
+            assert {hit.skill.name for hit in admitted_only} == {
+                skill.name for skill in cards if skill.state is SkillState.RETIRED
+            }
     assert len(cards) > 8
     assert len([path for path in (tmp_path / "index").iterdir() if path.is_dir()]) <= 3
 
@@ -346,7 +348,7 @@ def test_who_does_not_get_to_write_it_takes_it_as_it_is(tmp_path: Path, monkeypa
             fcntl.flock(held, fcntl.LOCK_EX)
             library.add(card("two"))
             assert found(library) == {"one"} and library.index.behind == 1
-            library.move("one", State.RETIRED, "old")
+            library.move("one", SkillState.RETIRED, "old")
             assert found(library) == set(), "the row that was found is not the card any more"
             shutil.rmtree(tmp_path / "index", ignore_errors=True)
         assert found(library) == {"one", "two"} and library.index.behind == 0
@@ -361,7 +363,7 @@ def test_an_index_that_is_ahead_of_its_pointer_is_used_and_not_built_anew(
         library.add(card("one"))
         found(library)
         library.add(card("two"))
-        library.move("one", State.RETIRED, "old")
+        library.move("one", SkillState.RETIRED, "old")
         generation = pointer(tmp_path)["generation"]
 
         def killed(*_: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from skill_cards import admitted, trial
 
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills import shipped
 from bottega.skills.exchange import export_file
 from bottega.skills.home import open_library
@@ -29,10 +29,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with Library(tmp_path / "trained") as library:
         library.add_many(starter_cards())
         library.add(admitted("learned_trick", reason="gain 1.31 [1.1, 1.5]"))
-        library.move(known, State.ADMITTED, "gain 1.20 [1.1, 1.3]")
+        library.move(known, SkillState.ADMITTED, "gain 1.20 [1.1, 1.3]")
         library.evidence.add("a", trial("learned_trick", device="NVIDIA H200"))
         library.evidence.add("b", trial(known, device="NVIDIA H200"))
-        export_file(library, library.cards(State.ADMITTED), path)
+        export_file(library, library.cards(SkillState.ADMITTED), path)
     monkeypatch.setattr(shipped, "shipped_files", lambda: [path])
     return path
 
@@ -41,7 +41,7 @@ def test_a_new_library_begins_with_what_was_proved_elsewhere(home: Path, file: P
     known = starter_cards()[0].name
     with open_library() as library:
         assert len(library) == len(starter_cards()) + 1
-        assert {card.name for card in library.cards(State.ADMITTED)} == {"learned_trick", known}
+        assert {card.name for card in library.cards(SkillState.ADMITTED)} == {"learned_trick", known}
         assert library.get("learned_trick").reason == "proved elsewhere: gain 1.31 [1.1, 1.5]"
         assert library.get(known).reason.startswith("proved elsewhere: ")
         for name in ("learned_trick", known):
@@ -55,7 +55,7 @@ def test_without_shipped_cards_nothing_is_new(home: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(shipped, "shipped_files", list)
     with open_library() as library:
         assert [card.name for card in library.cards()] == sorted(card.name for card in starter_cards())
-        assert not library.cards(State.ADMITTED)
+        assert not library.cards(SkillState.ADMITTED)
 
 
 def test_what_ships_can_be_read_whole(tmp_path: Path) -> None:
@@ -63,4 +63,4 @@ def test_what_ships_can_be_read_whole(tmp_path: Path) -> None:
     with Library(tmp_path / "library") as library:
         found = shipped.add_shipped(library)
         assert not found.refused
-        assert all(card.reason.startswith(shipped.ELSEWHERE) for card in library.cards(State.ADMITTED))
+        assert all(card.reason.startswith(shipped.ELSEWHERE) for card in library.cards(SkillState.ADMITTED))

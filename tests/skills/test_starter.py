@@ -26,7 +26,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bottega.core.skill import NOTHING_MORE, Skill, State
+from bottega.core.skill import NOTHING_MORE, Skill, SkillState
 from bottega.runtime import cpp, cuda
 from bottega.skills.starter import FOLDER, starter_cards
 
@@ -831,7 +831,7 @@ def test_every_language_has_its_cards() -> None:
 
 def test_cards_are_proposed_and_say_where_they_come_from() -> None:
     for name, card in CARDS.items():
-        assert card.state is State.PROPOSED and card.version == 1 and not card.reason
+        assert card.state is SkillState.PROPOSED and card.version == 1 and not card.reason
         assert card.provenance.origin == "starter" and card.provenance.source == name
 
 

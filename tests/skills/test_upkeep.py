@@ -13,7 +13,7 @@ from skill_cards import PLAIN, admitted, card, in_children, trial
 from test_uses import use
 
 from bottega.core.errors import LibraryError, UsageError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 from bottega.skills.upkeep import LEAST_COMPARED, duplicates, merge, restore, retire, retire_tired, tired, twins_of
@@ -43,7 +43,7 @@ def test_near_duplicates_are_found_among_others(library: Library) -> None:
     found = duplicates(library)
     assert [{twins.keep, twins.drop} for twins in found] == [{cards[3].name, "another_name"}]
     assert found[0].likeness > 0.8
-    library.move("another_name", State.RETIRED, "a twin")
+    library.move("another_name", SkillState.RETIRED, "a twin")
     assert duplicates(library) == [], "retired cards are settled"
 
 
@@ -52,7 +52,7 @@ def test_the_card_to_keep_is_the_admitted_one_then_the_one_with_more_evidence(li
     assert duplicates(library)[0].keep == "alpha"
     library.evidence.add("a", trial("beta"))
     assert duplicates(library)[0].keep == "beta"
-    library.move("alpha", State.ADMITTED, "a gain")
+    library.move("alpha", SkillState.ADMITTED, "a gain")
     assert duplicates(library)[0].keep == "alpha"
 
 
@@ -77,17 +77,17 @@ def test_a_merged_card_retires_and_its_trials_count_for_the_other(library: Libra
     before, version = rows(library), library.version
     assert merge(library, "keep", ["drop", "other", "drop"], "twins").name == "keep"
     assert library.version == version + 1, "one change"
-    assert (library.get("drop").state, library.get("drop").reason) == (State.RETIRED, "merged into keep: twins")
+    assert (library.get("drop").state, library.get("drop").reason) == (SkillState.RETIRED, "merged into keep: twins")
     assert [one.skill for one in library.evidence.trials("keep")] == ["keep", "drop", "other"]
     assert all(count >= before[table] for table, count in rows(library).items())
-    assert library.get("drop", version).state is State.PROPOSED
+    assert library.get("drop", version).state is SkillState.PROPOSED
 
 
 def test_a_merged_card_can_be_brought_back_with_its_trials(library: Library) -> None:
     library.add_many([card("keep"), card("drop")])
     library.evidence.add("drop", trial("drop"))
     merge(library, "keep", ["drop"])
-    assert restore(library, "drop", "they differ").state is State.PROPOSED
+    assert restore(library, "drop", "they differ").state is SkillState.PROPOSED
     assert library.evidence.trials("keep") == [] and len(library.evidence.trials("drop")) == 1
     merge(library, "drop", ["keep"])
     assert library.get("keep").reason == "merged into drop"
@@ -102,7 +102,7 @@ def test_merging_in_circles_is_refused(library: Library) -> None:
             merge(library, keep, drop)
     with pytest.raises(LibraryError, match="no card is named"):
         merge(library, "one", ["three", "nobody"])
-    assert library.version == version and library.get("three").state is State.PROPOSED
+    assert library.version == version and library.get("three").state is SkillState.PROPOSED
 
 
 def test_two_processes_that_merge_two_cards_into_each_other_leave_one(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_card_retires_for_a_reason_and_comes_back_proposed(library: Library) -
         with pytest.raises(UsageError, match="say why"):
             retire(library, "one", reason)
     assert retire(library, "one", "it breaks").reason == "it breaks"
-    assert (restore(library, "one").state, library.get("one").reason) == (State.PROPOSED, "brought back")
+    assert (restore(library, "one").state, library.get("one").reason) == (SkillState.PROPOSED, "brought back")
     version = library.version
     with pytest.raises(UsageError, match="is not retired"):
         restore(library, "one")
@@ -156,7 +156,7 @@ def test_cards_that_do_not_help_retire_and_others_do_not(library: Library) -> No
     assert [name for name, _ in tired(library)] == ["harmful", "useless"]
     gone = retire_tired(library)
     assert gone[0] == ("harmful", f"no uplift in use: -9.5 % over {LEAST_COMPARED} episodes")
-    assert {skill.name for skill in library.cards(State.RETIRED)} == {"harmful", "useless"}
+    assert {skill.name for skill in library.cards(SkillState.RETIRED)} == {"harmful", "useless"}
     assert library.get("harmful").reason == gone[0][1]
     assert tired(library) == []
     assert all(count >= before[table] for table, count in rows(library).items())
@@ -167,11 +167,11 @@ def test_a_card_that_was_brought_back_and_proved_anew_is_not_tired_of_its_past(l
     episodes(library, "one", -0.1, LEAST_COMPARED)
     retire_tired(library)
     restore(library, "one")
-    library.move("one", State.ADMITTED, "proved anew")
+    library.move("one", SkillState.ADMITTED, "proved anew")
     assert tired(library) == []
     episodes(library, "one", -0.1, LEAST_COMPARED - 1, first=100)
     assert tired(library) == []
-    library.move("one", State.ADMITTED, "said again, which is no new start")
+    library.move("one", SkillState.ADMITTED, "said again, which is no new start")
     episodes(library, "one", -0.1, 1, first=200)
     assert [name for name, _ in tired(library)] == ["one"]
 

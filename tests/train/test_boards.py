@@ -12,14 +12,14 @@ pytest.importorskip("torch")
 
 from bottega.core.errors import UsageError
 from bottega.core.event import RunStarted
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.metrics import Metrics, require_packages
 from bottega.train.settings import LogSettings
 
 
 def told(folder: Path, settings: LogSettings, steps: range) -> None:
     """A run, or the rest of one, that measures these steps."""
-    with Journal(folder) as journal:
+    with EpisodeJournal(folder) as journal:
         if not journal.events:
             journal.write(RunStarted("bottega train", {"data": {"seed": 3}}, {}))
         with Metrics(journal, settings) as figures:

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from bottega.core.errors import UsageError
-from bottega.train.config import Stage, changed, keys, presets, read_config
+from bottega.core.settings import changed, keys, preset_names
+from bottega.train.config import PRESETS, Stage, read_config
 from bottega.train.settings import Config
 
 
 @pytest.mark.parametrize("stage", ["sft", "rl"])
-@pytest.mark.parametrize("name", ["cpu-quickstart", "one-gpu", "paper"])
+@pytest.mark.parametrize("name", ["laptop", "one-gpu", "paper"])
 def test_presets_can_be_read(name: str, stage: Stage) -> None:
     config = read_config(stage, name)
-    assert name in presets()
+    assert name in preset_names(PRESETS)
     assert config.loss.normalise == ("tokens" if stage == "sft" else "answers")
 
 
@@ -72,7 +73,7 @@ def test_a_file_lies_over_a_preset_and_overrides_over_both(tmp_path: Path) -> No
         ("loss.colour=1", "loss has clip_high, clip_low"),
         ("optimiser.lr=-1", "optimiser.lr = -1: .*greater than 0"),
         ("optimiser.lr=fast", "optimiser.lr = 'fast'"),
-        ("reward.name=davinchi", "'davinci', 'drkernel'"),
+        ("reward.name=davinchi", "unknown reward 'davinchi'; use davinci, drkernel"),
         ("data.longest=99999", "must fit into pack_tokens"),
         ("optimiser.lr", "section.key=value"),
         ("optimiser.clip=nan", "finite"),
@@ -128,9 +129,9 @@ def test_mistakes_in_files_are_told_with_the_file(tmp_path: Path) -> None:
 
 
 def test_what_changed_is_told_by_its_key() -> None:
-    before = read_config("sft", "cpu-quickstart")
+    before = read_config("sft", "laptop")
     assert changed(before, before) == []
-    assert changed(before, read_config("sft", "cpu-quickstart", None, ["optimiser.lr=1e-3", "log.eval_rows=3"])) == [
+    assert changed(before, read_config("sft", "laptop", None, ["optimiser.lr=1e-3", "log.eval_rows=3"])) == [
         "log.eval_rows",
         "optimiser.lr",
     ]

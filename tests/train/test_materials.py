@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 
 from tiny import saved_tiny  # noqa: E402
 
-from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.verdict import Outcome  # noqa: E402
 from bottega.judge.judge import Judge  # noqa: E402
+from bottega.languages import candidate_from  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
 from bottega.train.materials import open_materials  # noqa: E402
 
@@ -27,6 +27,6 @@ def test_the_judge_of_a_run_ends_a_kernel_after_the_runs_timeout(tmp_path: Path)
         assert isinstance(given.judge, Judge)
         assert given.judge.workers == 2
         (task,) = given.tasks
-        verdict = given.judge.judge(task, Candidate.from_source(ENDLESS))
+        verdict = given.judge.judge(task, candidate_from(ENDLESS))
         assert verdict.outcome is Outcome.TIMEOUT
         assert "1.5 s" in verdict.diagnosis

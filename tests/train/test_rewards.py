@@ -10,7 +10,7 @@ import pytest
 from bottega.core.episode import Episode
 from bottega.core.errors import UsageError
 from bottega.core.trace import Trace
-from bottega.core.trial import Interval
+from bottega.core.trial import GainInterval
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.skills.gate import Decision
@@ -54,7 +54,7 @@ def test_five_per_cent_less_time_is_a_little_more_than_a_speedup_of_five_per_cen
     assert reward(verdict(1 / 0.95 - 1e-6)) == 1.0
 
 
-@pytest.mark.parametrize("name", REWARDS)
+@pytest.mark.parametrize("name", REWARDS.names)
 @pytest.mark.parametrize("outcome", ["incorrect", "compile_error", "runtime_error", "timeout", "rejected"])
 def test_what_the_judge_did_not_accept_earns_the_least_whatever_its_speed(name: str, outcome: str) -> None:
     reward = reward_named(name)
@@ -111,7 +111,7 @@ def test_of_each_rollout_the_best_turn_counts_not_the_best_of_all() -> None:
 
 
 def decision(point: float, step: Any = "admit") -> Decision:
-    return Decision(step, "", Interval(point, point * 0.9, point * 1.1))
+    return Decision(step, "", GainInterval(point, point * 0.9, point * 1.1))
 
 
 def test_a_summary_is_worth_the_uplift_of_its_best_admitted_card() -> None:

@@ -23,7 +23,7 @@ from bottega.backbone.loading import load  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.errors import JudgeError, TrainingError, UsageError  # noqa: E402
 from bottega.core.event import Measured, RunEnded, Wrote  # noqa: E402
-from bottega.core.skill import State  # noqa: E402
+from bottega.core.skill import SkillState  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome, Verdict  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
@@ -346,7 +346,7 @@ def test_ablations_are_switches(
     assert (tmp_path / "run" / "library").exists() is ("skills=false" not in override)
     if (tmp_path / "run" / "library").exists():
         with Library(tmp_path / "run" / "library") as library:
-            assert library.counts()[State.ADMITTED] == 4
+            assert library.counts()[SkillState.ADMITTED] == 4
 
 
 def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:

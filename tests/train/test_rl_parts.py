@@ -13,9 +13,9 @@ torch = pytest.importorskip("torch")
 from toy_world import CARDS, USELESS, shelf, tasks  # noqa: E402
 
 from bottega.core.episode import Episode  # noqa: E402
-from bottega.core.skill import Skill, State  # noqa: E402
+from bottega.core.skill import Skill, SkillState  # noqa: E402
 from bottega.core.trace import Trace  # noqa: E402
-from bottega.core.trial import Interval, Trial  # noqa: E402
+from bottega.core.trial import GainInterval, Trial  # noqa: E402
 from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
@@ -99,7 +99,7 @@ def test_figures_of_a_step_by_hand() -> None:
 
 
 def staged() -> Staged:
-    card = replace(shelf()[0], name="new_card", state=State.PROPOSED)
+    card = replace(shelf()[0], name="new_card", state=SkillState.PROPOSED)
     trial = Trial(
         "new_card",
         1,
@@ -112,7 +112,7 @@ def staged() -> Staged:
         "1",
         (2.0,),
         (1.0,),
-        Interval(2, 1.5, 2.5),
+        GainInterval(2, 1.5, 2.5),
         "admitted",
         "good",
     )
@@ -154,7 +154,7 @@ def test_a_library_that_was_half_copied_is_copied_anew(tmp_path: Path) -> None:
     source, place = tmp_path / "source", tmp_path / "run"
     with Library(source) as library:
         library.add_many(shelf())
-        library.move("third_card", State.RETIRED, "tired")
+        library.move("third_card", SkillState.RETIRED, "tired")
     with Library(place) as half:
         half.add(replace(shelf()[0], name="left_behind"))
     open_run_library(str(source), place).close()
@@ -163,5 +163,5 @@ def test_a_library_that_was_half_copied_is_copied_anew(tmp_path: Path) -> None:
     with open_run_library("empty", tmp_path / "none") as library:
         assert len(library) == 0
     with open_run_library("starter", tmp_path / "starter") as library:
-        assert all(isinstance(card, Skill) and card.state is State.PROPOSED for card in library.cards())
+        assert all(isinstance(card, Skill) and card.state is SkillState.PROPOSED for card in library.cards())
         assert len(library) > 50

@@ -240,10 +240,10 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
 def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
     from rich.console import Console
 
-    from bottega.app.sft_display import Lesson
+    from bottega.app.sft_display import SftProgress
     from bottega.train.conversations import Lessons
 
-    lesson = Lesson()
+    lesson = SftProgress()
     past = (
         Measured("train/1", 1, {"loss": 3.0}),
         Measured("train/2", 2, {"loss": 1.0}, "odd"),

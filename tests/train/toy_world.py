@@ -31,7 +31,7 @@ from bottega.backbone.loading import Loaded  # noqa: E402
 from bottega.backbone.tokenizer import HuggingFaceTokenizer  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.device import DeviceFacts  # noqa: E402
-from bottega.core.skill import Skill, State  # noqa: E402
+from bottega.core.skill import Skill, SkillState  # noqa: E402
 from bottega.core.task import Task  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
@@ -107,7 +107,7 @@ def shelf() -> list[Skill]:
                 "name": name, "intent": f"the {name.replace('_', ' ')} of the shelf", "scope": "general", "languages": ["cpp"],
                 "tags": tags, "devices": ["cpu"], "anchor": f"a place on the shelf, {name}", "technique": technique,
                 "conditions": dict.fromkeys(("data_types", "layout", "storage", "pipeline", "hardware"), "none"),
-                "example": f"# the {name}", "effect": "what it says", "failures": ["taken for another colour"], "state": State.ADMITTED,
+                "example": f"# the {name}", "effect": "what it says", "failures": ["taken for another colour"], "state": SkillState.ADMITTED,
             }
         )  # fmt: skip
 

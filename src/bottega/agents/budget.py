@@ -21,7 +21,7 @@ LENGTHS = (600, 300, 120)
 
 
 @dataclass(frozen=True)
-class Budget:
+class PromptBudget:
     tokens: int
     """Of the whole prompt, with what a chat template adds for each message."""
     count_tokens: Callable[[str], int]
@@ -31,7 +31,7 @@ class Budget:
 
 
 def fitting(
-    plans: Sequence[Plan], build: Callable[[Plan], list[Message]], budget: Budget | None, role: str, task: str
+    plans: Sequence[Plan], build: Callable[[Plan], list[Message]], budget: PromptBudget | None, role: str, task: str
 ) -> list[Message]:
     """The prompt of the first plan that fits. Plans come fullest first; without a budget the first is taken.
 
@@ -60,7 +60,7 @@ def fitting(
     return found
 
 
-def shortened(text: str, longest: int | None) -> str:
+def cut_to_length(text: str, longest: int | None) -> str:
     """The beginning of a text, whole lines where that keeps the better part of it."""
     text = text.strip()
     if longest is None or len(text) <= longest:

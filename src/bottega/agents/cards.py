@@ -11,9 +11,9 @@ import re
 from typing import Any
 
 from bottega.agents.answers.fences import blocks
-from bottega.core.candidate import Language
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.core.task import Task
+from bottega.languages import kernel_languages
 
 LONGEST = 100_000
 """Characters of an answer that are looked at."""
@@ -21,7 +21,6 @@ CONDITIONS = ("data_types", "layout", "storage", "pipeline", "hardware")
 TEXTS = ("name", "intent", "scope", "anchor", "technique", "example", "effect")
 LISTS = ("tags", "languages", "devices", "failures")
 _WRAPPERS = ("skills", "cards", "proposals", "new_skills")
-_LANGUAGES = {"c++": "cpp", "c": "cpp", "python": "triton"}
 
 _KEY = re.compile(rf"[-*#> \t]*({'|'.join((*TEXTS, *LISTS, *CONDITIONS))})\**[ \t]*:\**(.*)", re.I)
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[^`]*")
@@ -65,7 +64,7 @@ def listed_cards(values: list[Any]) -> list[dict[str, Any]] | None:
     return cards if known else None
 
 
-def card_data(data: dict[str, Any], task: Task, language: Language, device: str, gain: float) -> dict[str, Any]:
+def card_data(data: dict[str, Any], task: Task, language: str, device: str, gain: float) -> dict[str, Any]:
     """The fields of a card and no others, in the types the door asks for; state and provenance are ours."""
     lowered = {str(key).strip().lower(): value for key, value in data.items()}
     card: dict[str, Any] = {key: _text(lowered[key]) for key in TEXTS if key in lowered}
@@ -83,7 +82,7 @@ def card_data(data: dict[str, Any], task: Task, language: Language, device: str,
     card["devices"] = card.get("devices") or [device]
     claimed = gain if math.isfinite(gain) and gain > 0 else None
     card["provenance"] = {"origin": "summary", "source": task.label[:400], "task": task.id, "claimed_speedup": claimed}
-    card["state"] = State.PROPOSED
+    card["state"] = SkillState.PROPOSED
     return card
 
 
@@ -103,7 +102,8 @@ def _items(value: Any, key: str) -> Any:
     if key != "failures":
         items = [re.sub(r"\s+", "-", item.strip("`\"' ").lower()) for item in items]
     if key == "languages":
-        items = [_LANGUAGES.get(item, item) for item in items]
+        names = {alias: language.name for language in kernel_languages() for alias in language.aliases}
+        items = [names.get(item, item) for item in items]
     return [item for item in items if item]
 
 

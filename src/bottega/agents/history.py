@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bottega.agents.answers.fences import fenced
-from bottega.agents.budget import shortened
+from bottega.agents.budget import cut_to_length
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierTurn:
     source: str
     """Empty where the answer held no kernel."""
     summary: str
@@ -30,12 +30,12 @@ class Past:
         return f"{self.outcome} {self.speedup:.2f}x{spread}"
 
 
-def turn_values(past: Past, title: str, source: bool = True, longest: int | None = None) -> dict[str, str]:
+def turn_values(past: EarlierTurn, title: str, source: bool = True, longest: int | None = None) -> dict[str, str]:
     """A turn as the values of a template's `turn` part; `longest` shortens what was said about it."""
     return {
         "title": title,
         "outcome": past.told,
-        "summary": shortened(past.summary, longest),
-        "diagnosis": shortened(past.diagnosis, longest),
+        "summary": cut_to_length(past.summary, longest),
+        "diagnosis": cut_to_length(past.diagnosis, longest),
         "source": fenced(past.source, "python") if source else "",
     }

@@ -15,10 +15,9 @@ from string import Template
 from typing import Literal, get_args
 
 from bottega.backbone.chat import Message
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
-from bottega.core.skill import LANGUAGES
 from bottega.core.turn import Role
+from bottega.languages import Language, kernel_languages, language_named
 
 Style = Literal["terse", "compact", "full"]
 
@@ -63,7 +62,8 @@ class Prompts:
             path, text = self._read(f"{role}.md")
             parts |= {(role, name): part for name, part in _parts_of(role, path, text).items()}
         object.__setattr__(self, "_parts", parts)
-        object.__setattr__(self, "_guides", {language: self._read(f"{language}.md")[1].strip() for language in LANGUAGES})
+        given = [name for name in guide_names() if self.folder is not None and (self.folder / f"{name}.md").exists()]
+        object.__setattr__(self, "_guides", {name: self._read(f"{name}.md")[1].strip() for name in given})
 
     def messages(self, role: Role, values: Mapping[str, str]) -> list[Message]:
         return [
@@ -80,9 +80,9 @@ class Prompts:
         parts = (self._parts[role, "system"], self._parts[role, "user"])
         return any(name in names for paragraphs in parts for lines in paragraphs for _, names in lines)
 
-    def guide(self, language: Language) -> str:
-        """How kernels are written in a language here, as the file has it."""
-        return self._guides.get(language, "")
+    def guide(self, language: str) -> str:
+        """How kernels are written in a language here: as the user's file has it, else by the language's own words."""
+        return self._guides[language] if language in self._guides else _guide(language_named(language), self.style)
 
     def _read(self, name: str) -> tuple[Path, str]:
         path = SHIPPED / self.style / name
@@ -96,12 +96,26 @@ class Prompts:
             raise UsageError(f"{path}: the prompt is no UTF-8 text") from None
 
 
+def guide_names() -> list[str]:
+    """Languages whose guide a file in the user's folder may replace."""
+    return [language.name for language in kernel_languages()]
+
+
+def _guide(language: Language, style: Style) -> str:
+    if style == "terse" or not language.has_kernels:
+        return ""
+    example = f"```python\n{language.example.strip()}\n```"
+    if style == "compact":
+        return f"{language.summary} Example:\n{example}".strip()
+    return f"{language.rules}\n\nA complete file, for a `Model` that returns `torch.relu(x) * self.gain`:\n\n{example}"
+
+
 def _check_folder(folder: Path | None) -> None:
     if folder is None:
         return
     if not folder.is_dir():
         raise UsageError(f"{folder}: no folder of prompts is there")
-    known = {f"{name}.md" for name in (*PLACEHOLDERS, *LANGUAGES)}
+    known = {f"{name}.md" for name in (*PLACEHOLDERS, *guide_names())}
     for path in sorted(folder.glob("*.md")):
         if path.name not in known and path.name != "README.md":
             raise UsageError(f"{path}: overrules no prompt; their names are {', '.join(sorted(known))}")

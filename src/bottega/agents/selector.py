@@ -13,13 +13,13 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import Budget, fitting
+from bottega.agents.budget import PromptBudget, fitting
 from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import header_values, language_name
+from bottega.agents.wording import header_values
 from bottega.backbone.chat import Message
-from bottega.core.candidate import Language
 from bottega.core.task import Task
+from bottega.languages import language_named
 from bottega.skills.rerank import Choice
 
 LONGEST_REASON = 300
@@ -41,11 +41,11 @@ class SelectorInput:
     """`Skill.header` of the retrieved cards, best first."""
     k: int
     device_kind: str
-    language: Language
+    language: str
     sketch: str = ""
 
 
-def messages(given: SelectorInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+def messages(given: SelectorInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
     """The prompt. Where it does not fit, the worst retrieved cards leave first."""
 
     def build(count: int) -> list[Message]:
@@ -53,7 +53,7 @@ def messages(given: SelectorInput, prompts: Prompts, budget: Budget | None = Non
         values = {
             "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
             "sketch": fenced(given.sketch, "") if given.sketch else "",
-            "language": language_name(given.language),
+            "language": language_named(given.language).title,
             "device": given.device_kind,
             "k": str(given.k),
             "skills": "\n".join(headers),

@@ -12,17 +12,17 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import LENGTHS, Budget, fitting
+from bottega.agents.budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
-from bottega.agents.history import Past, turn_values
+from bottega.agents.history import EarlierTurn, turn_values
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import device_text, header_values, language_name
+from bottega.agents.wording import device_text, header_values
 from bottega.backbone.chat import Message
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import language_named
 from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
@@ -36,10 +36,10 @@ _NONE = ("none", "no cards", "no card", "no skills", "nothing", "[]", "null")
 @dataclass(frozen=True)
 class SummariserInput:
     task: Task
-    language: Language
+    language: str
     device: DeviceFacts
-    first: Past
-    best: Past
+    first: EarlierTurn
+    best: EarlierTurn
     gain: float
     """How many times as fast as the first the best is."""
     known: tuple[dict[str, Any], ...] = ()
@@ -64,7 +64,7 @@ class _Plan:
     """The source of the first kernel too."""
 
 
-def messages(given: SummariserInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+def messages(given: SummariserInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
     """The prompt. Where it does not fit: known cards leave from the last on, then diagnoses shrink, then the first kernel leaves."""
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "summarise", given.task.source)
 
@@ -85,7 +85,7 @@ def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Messag
     best = turn_values(given.best, "Best attempt", True, plan.longest)
     values = {
         "task": fenced(given.task.source, "python"),
-        "language": language_name(given.language),
+        "language": language_named(given.language).title,
         "language_key": given.language,
         "device": device_text(given.device),
         "device_kind": given.device.kind,

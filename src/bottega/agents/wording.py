@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bottega.agents.answers.fences import fenced
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import NOTHING_MORE, Skill
+from bottega.languages import language_named
 
-LANGUAGES: dict[str, str] = {"cpp": "C++", "triton": "Triton", "cuda": "CUDA", "torch": "PyTorch"}
-FENCES: dict[str, str] = {"cpp": "cpp", "triton": "python", "cuda": "cuda", "torch": "python"}
 BASELINES = {
     "eager": "PyTorch eager",
     "compile": "torch.compile",
@@ -26,10 +24,6 @@ _PRECISIONS = {
     "fp16": "fp16 arithmetic is allowed; sums stay in fp32.",
     "bf16": "bf16 arithmetic is allowed; sums stay in fp32.",
 }
-
-
-def language_name(language: Language) -> str:
-    return LANGUAGES[language]
 
 
 def precision_rule(precision: str) -> str:
@@ -57,7 +51,7 @@ def device_text(device: DeviceFacts) -> str:
     return f"{device.kind}: " + ", ".join(part for part in parts if part)
 
 
-def skill_values(skill: Skill, language: Language, example: bool = True) -> dict[str, str]:
+def skill_values(skill: Skill, language: str, example: bool = True) -> dict[str, str]:
     """A card as the values of a template's `skill` part."""
     asked = [f"{kind.replace('_', ' ')}: {text}" for kind, text in skill.conditions.items() if text != NOTHING_MORE]
     shown = language if language in skill.languages else skill.languages[0]
@@ -67,7 +61,7 @@ def skill_values(skill: Skill, language: Language, example: bool = True) -> dict
         "anchor": skill.anchor,
         "conditions": " ".join(asked),
         "technique": skill.technique.strip(),
-        "example": fenced(skill.example, FENCES[shown]) if example else "",
+        "example": fenced(skill.example, language_named(shown).fence) if example else "",
         "effect": skill.effect,
         "failures": bullets(skill.failures),
     }

@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from bottega.agents.answers.answer import answer_text, one_line
 from bottega.agents.answers.fences import fenced, outside
 from bottega.agents.answers.parse import candidate_source
-from bottega.agents.budget import LENGTHS, Budget, fitting
-from bottega.agents.history import Past, turn_values
+from bottega.agents.budget import LENGTHS, PromptBudget, fitting
+from bottega.agents.history import EarlierTurn, turn_values
 from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
-from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
+from bottega.agents.wording import device_text, goal, precision_rule, skill_values
 from bottega.backbone.chat import Message
 from bottega.compiler.library.index import shelf_of
 from bottega.compiler.networks import is_read_as_text
 from bottega.compiler.source.text import parsed
 from bottega.compiler.strip import shortened
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.task import Task
+from bottega.languages import language_named
 
-__all__ = ["Past", "WriterInput", "Written", "messages", "parse"]
+__all__ = ["EarlierTurn", "WriterAnswer", "WriterInput", "messages", "parse"]
 
 LONGEST_SUMMARY = 600
 
@@ -38,12 +38,12 @@ _SUMMARY = re.compile(r"^[#*_ \t]*summary[*_ \t]*:[*_ \t]*", re.I | re.M)
 @dataclass(frozen=True)
 class WriterInput:
     task: Task
-    language: Language
+    language: str
     device: DeviceFacts
     skills: tuple[Skill, ...] = ()
-    past: tuple[Past, ...] = ()
+    past: tuple[EarlierTurn, ...] = ()
     """Oldest first."""
-    best: Past | None = None
+    best: EarlierTurn | None = None
     """The best so far, of this trace or of another one."""
     sketch: str = ""
     """What the module calls and with which shapes; empty where that is not known. A terse prompt for Triton does not show a network's."""
@@ -54,7 +54,7 @@ class WriterInput:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriterAnswer:
     source: str
     summary: str
     """What the model says about it, one paragraph; may be empty."""
@@ -74,12 +74,12 @@ class _Plan:
     sources: bool = True
 
 
-def messages(given: WriterInput, prompts: Prompts, budget: Budget | None = None) -> list[Message]:
+def messages(given: WriterInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
     """The prompt. Where it does not fit: the oldest turns leave, then examples of skills and whole skills from the last on, then
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
         given = _as_written(given)
-        if given.language == "triton" and is_read_as_text(given.sketch):
+        if language_named(given.language).kernel_library and is_read_as_text(given.sketch):
             given = replace(given, sketch="")
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
 
@@ -87,20 +87,20 @@ def messages(given: WriterInput, prompts: Prompts, budget: Budget | None = None)
 def _as_written(given: WriterInput) -> WriterInput:
     """Earlier kernels without what the task says already, as a trained model writes them."""
 
-    def short(past: Past) -> Past:
+    def short(past: EarlierTurn) -> EarlierTurn:
         return replace(past, source=shortened(past.source, given.task.source))
 
     return replace(given, past=tuple(map(short, given.past)), best=short(given.best) if given.best else None)
 
 
-def parse(text: str) -> Written:
+def parse(text: str) -> WriterAnswer:
     """The last block that defines ModelNew, and what was said around it. Raises `AnswerError` where there is none."""
     answer = answer_text(text)
     source, found = candidate_source(answer)
     said = outside(answer, found)
     marked = [match.end() for match in _SUMMARY.finditer(said)]
     summary = one_line(said[marked[-1] :] if marked else said, LONGEST_SUMMARY)
-    return Written(source, summary or _docstring(source))
+    return WriterAnswer(source, summary or _docstring(source))
 
 
 def _docstring(source: str) -> str:
@@ -152,9 +152,9 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
     values = {
         "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
         "sketch": fenced(given.sketch, "") if given.sketch else "",
-        "language": language_name(given.language),
+        "language": language_named(given.language).title,
         "guide": prompts.guide(given.language),
-        "parts": ", ".join(shelf_of().own()) if given.language == "triton" else "",
+        "parts": ", ".join(shelf_of().own()) if language_named(given.language).kernel_library else "",
         "device": device_text(given.device),
         "precision": precision_rule(given.precision),
         "goal": goal(given.baseline, given.target),

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bottega.app.bench_figures import counted, share, speed
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.attempt import Attempt, BenchRun
@@ -39,7 +39,9 @@ FIGURES: dict[str, Callable[[Group], str]] = {
 
 
 class BenchProgress:
-    """The state of a run as its events tell it; `learning_display` draws it."""
+    """The state of a run as its events tell it; `display` draws it."""
+
+    stage = ""
 
     def __init__(self, baseline: str) -> None:
         self.baseline = baseline
@@ -173,7 +175,7 @@ def show_verification(found: Verification) -> None:
         for name, then, now in one.intervals:
             line = f"  {one.task}, against {name}: {then.low:.3f} to {then.high:.3f} then, {now.low:.3f} to {now.high:.3f} now"
             _say(console, line)
-    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, drawn with --seed {found.seed}")
+    _say(console, f"{len(found.checked)} of {found.kernels} kernels were judged again, chosen with seed={found.seed}")
     for reason in found.reasons:
         _say(console, f"! {reason}", "red")
     console.print(found.conclusion, style=COLOURS.get(found.conclusion, "bold yellow"))

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from bottega.app.judging import show, strict
+from bottega.app.judging import show
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.foreign_text import printable
+from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.check import compared, open_result
 from bottega.judge.judge import Judge

@@ -15,15 +15,15 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.optimize_command import chosen_language
+from bottega.app.language_option import LANGUAGE_HELP
 from bottega.app.terminal import say
-from bottega.core.candidate import Language
 from bottega.core.draft import Drafts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.drafts import BUILDER, drafts_of
 from bottega.data.pool import Appointment, Classrooms
 from bottega.episodes.delivery.files import write
+from bottega.languages import choose_language
 from bottega.tasks.load import load_tasks
 
 _SAFE = re.compile(r"[\w-]+")
@@ -36,15 +36,7 @@ def drafts_command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder for the kernels: TASK.0.py, TASK.1.py …")],
     drafts: Annotated[int, typer.Option("--drafts", help="Kernels of each task, at most.")] = 2,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda: for the size of tasks, and the language.")] = "cpu",
-    language: Annotated[
-        str | None, typer.Option("--language", help="cpp, triton or cuda; cpp on a CPU, triton on a GPU.")
-    ] = None,
-    plain: Annotated[
-        bool | None,
-        typer.Option(
-            "--plain/--free", help="In one plain hand, with the shelf's parts in Triton; so in Triton unless you say."
-        ),
-    ] = None,
+    language: Annotated[str | None, typer.Option("--language", help=LANGUAGE_HELP)] = None,
     processes: Annotated[int, typer.Option("--processes", help="That trace and write side by side.")] = 2,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for one task.")] = 60.0,
 ) -> None:
@@ -61,7 +53,7 @@ def drafts_command(
     """
     if drafts < 1 or processes < 1:
         raise UsageError(f"--{'drafts' if drafts < 1 else 'processes'} must be at least 1")
-    chosen = chosen_language(language, device)
+    chosen = choose_language(language, device)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out}: is not empty; give another --out")
     loaded = load_tasks(tasks, size="cpu" if device == "cpu" else "gpu")
@@ -70,9 +62,7 @@ def drafts_command(
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
-    with Classrooms(
-        Appointment(BUILDER, {"plain": chosen == "triton" if plain is None else plain}), processes, timeout
-    ) as room:
+    with Classrooms(Appointment(BUILDER), processes, timeout) as room:
         drawn = asyncio.run(_drawn(room, every, chosen, drafts))
     kept = [(task, one) for task, one in zip(every, drawn) if one.drafts]
     for task, one in zip(every, drawn):
@@ -91,9 +81,9 @@ def drafts_command(
     say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} --name builder")
 
 
-async def _drawn(room: Classrooms, tasks: Sequence[Task], language: Language, count: int) -> list[Drafts]:
+async def _drawn(room: Classrooms, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:
     return await asyncio.gather(*(_of(room, task, language, count) for task in tasks))
 
 
-async def _of(room: Classrooms, task: Task, language: Language, count: int) -> Drafts:
+async def _of(room: Classrooms, task: Task, language: str, count: int) -> Drafts:
     return drafts_of(await room.lecture(task, language), count)

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bottega.app.asking import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.data.pool import Appointment, Classroom, Classrooms, OwnClassroom
 from bottega.data.settings import JudgeStage
 from bottega.data.stored_verdicts import KeepingJudge
+from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
-BUILDER = "bottega.compiler.builder:Builder"
-PARTS_BUILDER = "bottega.compiler.library_builder:PartsBuilder"
-BUILDERS = {
-    "builder": Appointment(BUILDER),
-    "plain": Appointment(BUILDER, {"plain": True}),
-    "parts": Appointment(PARTS_BUILDER),
-}
-TEACHERS = (*BUILDERS, "llm")
+BUILDERS = {"builder": Appointment("builder"), "parts": Appointment("parts")}
 EPISODES = "episodes"
 
 
@@ -30,16 +23,16 @@ def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
 
 
 def family_of(teacher: str) -> str:
-    """The program behind a teacher's name on the command line: the builder is one in either style."""
+    """The program behind a teacher's name on the command line: the builder is one, whether it writes all steps or the last."""
     return "builder" if teacher in BUILDERS else teacher
 
 
 def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:
-    """Also `module:Class`, a teacher of one's own that takes no arguments."""
+    """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
         return builder_for(teacher, stage)
     if not backbone:
-        raise UsageError("the llm teacher needs --backbone SPEC: local:PATH, server:MODEL@URL, or embedded")
+        raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
     from bottega.data.teachers.llm import LlmTeacher, Model
 
     settings = EpisodeSettings(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.panel import Panel
@@ -17,9 +16,11 @@ from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import one_line, printable
+from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
 from bottega.tasks.load import load_task
 
 COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
@@ -42,6 +43,12 @@ def judge_command(
     require_kernel: Annotated[
         float | None,
         typer.Option("--require-kernel", metavar="SHARE", help="Reject when own kernels do less than this share of the work."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="NAME", help="A rule of your own, module:function, that may reject; several are allowed."
+        ),
     ] = None,
     mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
     timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
@@ -66,6 +73,7 @@ def judge_command(
         quick=quick,
         precision=precision,
         require_kernel=require_kernel,
+        checks=tuple(check or ()),
         timeout=timeout,
         training={"train": True, "eval": False}.get(mode),
     ) as judge:
@@ -110,18 +118,7 @@ def read_candidate(path: Path) -> Candidate:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read as UTF-8 text: {error}") from None
-    return Candidate.from_source(source, name=path.stem)
-
-
-def strict(value: Any) -> Any:
-    """JSON as other parsers know it: no NaN, no infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value
+    return candidate_from(source, name=path.stem)
 
 
 def show(verdict: Verdict, title: str) -> None:

@@ -1,43 +1,28 @@
-"""What a user sees while a search runs. It hears the run's events and nothing else: a live panel on a terminal, plain lines elsewhere."""
+"""What a user sees while a search runs, as the run's events tell it; `display` draws it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from types import TracebackType
-from typing import Protocol
 
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.panel import Panel
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.terminal import Terminal
+from bottega.app.display import clock
 from bottega.core.event import Drafted, EpisodeEnded, Event, Judged, RunStarted, Selected, Summarised, Wrote
-from bottega.core.foreign_text import one_line
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import NO_KERNEL, THE_MODEL, is_final, spread, turn_of
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 
 LINES = 6
 SEARCHING = "searching"
 
 
-class Display(Protocol):
-    def __enter__(self) -> Display: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
-
-    def hear(self, event: Event) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
-class Progress:
+class OptimizeProgress:
     """A run so far, as its events tell it."""
 
-    def __init__(self, caps: Caps, baseline: str) -> None:
+    def __init__(self, caps: BudgetCaps, baseline: str) -> None:
         self.caps, self.baseline = caps, baseline
         self.outcomes: Counter[str] = Counter()
         self.kernels = self.tokens = 0
@@ -61,6 +46,8 @@ class Progress:
         if line:
             self.lines = [*self.lines, line][-LINES:]
         self.last = event.at
+        if line and isinstance(event, Judged) and not is_final(event):
+            return f"{line}  | best {self.best or 'none yet'}"
         return line
 
     def _line(self, event: Event) -> str:
@@ -120,86 +107,16 @@ class Progress:
         left = f", {clock(max(0.0, caps.seconds - self.seconds))} left" if caps.seconds else ""
         return [*rows, ("time", f"{clock(self.seconds)}{left}")]
 
-
-class Quiet:
-    def __enter__(self) -> Quiet:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        pass
-
-    def hear(self, event: Event) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        pass
-
-
-class Plain(Quiet):
-    """A line for each thing that happened, with the best so far behind verdicts."""
-
-    def __init__(self, progress: Progress, console: Console) -> None:
-        self.progress, self.console = progress, console
-
-    def hear(self, event: Event) -> None:
-        line = self.progress.hear(event)
-        if line:
-            best = f"  | best {self.progress.best or 'none yet'}" if isinstance(event, Judged) and not is_final(event) else ""
-            self.say(line + best)
-
-    def say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True)
-
-
-class Panelled(Quiet):
-    """A panel that redraws itself four times a second, so that its clock runs."""
-
-    def __init__(self, progress: Progress, console: Console, title: str) -> None:
-        self.progress, self.title = progress, title
-        self.live = Live(console=console, get_renderable=self.render, refresh_per_second=4, transient=True)
-
-    def __enter__(self) -> Panelled:
-        self.live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.live.stop()
-
-    def hear(self, event: Event) -> None:
-        self.progress.hear(event)
-
-    def say(self, text: str) -> None:
-        self.live.console.print(text)
-
     def render(self) -> RenderableType:
-        progress = self.progress
         grid = Table.grid(padding=(0, 2))
-        grid.add_row("best", Text(progress.best or "none yet", "bold green" if progress.best else "dim"))
-        if progress.stage == SEARCHING:
-            now = (
-                f"judging: {len(progress.waiting)} kernels" if progress.waiting else "drawing: the model is asked for a kernel"
-            )
+        grid.add_row("best", Text(self.best or "none yet", "bold green" if self.best else "dim"))
+        if self.stage == SEARCHING:
+            now = f"judging: {len(self.waiting)} kernels" if self.waiting else "sampling: the model is asked for a kernel"
             grid.add_row("now", Text(now))
-        counts = ", ".join(f"{count} {outcome}" for outcome, count in progress.outcomes.most_common()) or "none yet"
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.most_common()) or "none yet"
         grid.add_row("attempts", Text(counts))
-        for name, value in progress.spending():
+        for name, value in self.spending():
             grid.add_row(name, Text(value))
-        for line in progress.lines:
+        for line in self.lines:
             grid.add_row("", Text(line, "dim", overflow="ellipsis", no_wrap=True))
-        return Panel(grid, title=Text(one_line(f"{self.title}: {progress.stage}")), title_align="left")
-
-
-def display_for(caps: Caps, baseline: str, title: str, quiet: bool) -> Display:
-    console = Terminal(stderr=True)
-    if quiet:
-        return Quiet()
-    progress = Progress(caps, baseline)
-    return (
-        Panelled(progress, console, title) if console.is_terminal and not console.is_dumb_terminal else Plain(progress, console)
-    )
-
-
-def clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+        return grid

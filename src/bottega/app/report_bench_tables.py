@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottega.app.bench_figures import NONE, share, span, speed
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock
 from bottega.app.report_page import Rows
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import Summary

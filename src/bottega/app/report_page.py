@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from bottega.app.learning_display import spark
+from bottega.app.display import spark
 from bottega.app.report_curves import Chart, Panel, drawn
 from bottega.core.foreign_text import html_text, markdown_text
 

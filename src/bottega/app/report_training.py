@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock
 from bottega.app.report_curves import Line, Panel
 from bottega.app.report_page import Page, Rows
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.settings import changed, checked
 from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import read_events
-from bottega.train.config import changed, checked
 from bottega.train.run_directory import data_of
 from bottega.train.settings import Config
 
@@ -127,7 +127,7 @@ def _facts(folder: Path, kind: str, events: Sequence[Event], steps: Sequence[Mea
     facts: list[tuple[str, str]] = []
     if started is not None:
         facts.append(("begun", time.strftime("%Y-%m-%d %H:%M", time.gmtime(started.at)) + " UTC"))
-        config = checked(started.settings, "the run's settings")
+        config = checked(Config, started.settings, "the run's settings")
         facts.append(("model", config.model.name))
         facts.append(("tasks", ", ".join(config.data.tasks)) if kind == "rl" else ("data", data_of(folder)))
         differing = [f"{key}={_at(config, key)}" for key in changed(Config(), config)]

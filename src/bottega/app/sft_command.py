@@ -30,7 +30,7 @@ def sft_command(
         Path | None, typer.Option("--data", metavar="DIR_OR_FILE", help="JSONL or parquet with `messages`.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-sft"),
-    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
     more: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As the arguments; may be repeated.")
@@ -49,8 +49,8 @@ def sft_command(
     Ctrl-C ends the run after the current step with a checkpoint, and so does SIGTERM; `--resume` goes on, and ends with the same weights as if
     it had never stopped (on a CPU to the last bit). Exit code 0: finished. 130: stopped. 2: wrong usage, or training cannot go on.
     """
-    from bottega.app.learning_display import display_for
-    from bottega.app.sft_display import Lesson
+    from bottega.app.display import display_for
+    from bottega.app.sft_display import SftProgress
     from bottega.train.config import read_config
     from bottega.train.sft import resumed_config, sft
 
@@ -64,7 +64,7 @@ def sft_command(
         raise UsageError("say what to learn from: --data DIR_OR_FILE")
     else:
         settings, source = read_config("sft", preset, config, changes), data
-    with display_for(Lesson(), f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(SftProgress(), f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = sft(settings, source.resolve(), out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)

@@ -10,14 +10,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.learning_display import spark
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock, spark
 from bottega.core.event import Checkpointed, Event, Measured
 from bottega.train.sft import Begun
 
 
-class Lesson:
+class SftProgress:
     """The state of a run as its events tell it."""
+
+    stage = ""
 
     def __init__(self) -> None:
         self.begun: Begun | None = None

@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_tables
+from bottega.app.configured import configured
+from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.skills_proving import verify_command
 from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
 from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.home import default_folder, open_library
@@ -36,7 +38,7 @@ def add_command(
 ) -> None:
     """Add cards, as proposed. Faults are listed all at once; a name that is taken is refused unless --revise."""
     # What the file says of its state is not believed: a card is admitted by the gate.
-    cards = [replace(_read(path), state=State.PROPOSED, version=1, reason="") for path in files]
+    cards = [replace(_read(path), state=SkillState.PROPOSED, version=1, reason="") for path in files]
     with open_library(library, create=True) as opened:
         for card in cards:
             known = twins_of(opened, card)
@@ -106,10 +108,10 @@ def export_command(
     """Write cards with their evidence as JSONL, or as Agent Skills folders."""
     if agent_skills and output is None:
         raise UsageError("--agent-skills needs a folder to write to")
-    if state is not None and state not in list(State):
+    if state is not None and state not in list(SkillState):
         raise UsageError(f"unknown state {state!r}; use proposed, admitted or retired")
     with open_library(library) as opened:
-        cards = [opened.get(name, at) for name in names] if names else opened.cards(State(state) if state else None, at)
+        cards = [opened.get(name, at) for name in names] if names else opened.cards(SkillState(state) if state else None, at)
         if output is None:
             for line in export_lines(opened, cards):
                 write_source(line)
@@ -209,7 +211,7 @@ def register(app: typer.Typer) -> None:
     app.command("add")(add_command)
     app.command("import")(import_command)
     app.command("export")(export_command)
-    app.command("verify")(verify_command)
+    configured(app, SkillsVerifySettings, "NAME", "The card to prove.")(verify_command)
     app.command("merge")(merge_command)
     app.command("retire")(retire_command)
     app.command("restore")(restore_command)
@@ -231,7 +233,7 @@ def _read(path: Path) -> Skill:
 
 def _merge_living(library: Library, twins: Twins) -> bool:
     """A card may be in several pairs; once it is retired the others are settled."""
-    living = all(library.get(name).state is not State.RETIRED for name in (twins.keep, twins.drop))
+    living = all(library.get(name).state is not SkillState.RETIRED for name in (twins.keep, twins.drop))
     if living:
         merge(library, twins.keep, [twins.drop], f"{twins.likeness:.0%} alike")
     return living

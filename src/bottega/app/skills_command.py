@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from bottega.app import skills_changes, skills_tables
+from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-from bottega.core.skill import State
+from bottega.core.skill import SkillState
 from bottega.skills.home import open_library
 from bottega.skills.query import Query, query_for, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
@@ -32,7 +33,7 @@ AsOf = Annotated[int | None, typer.Option("--at", metavar="VERSION", help="Read 
 def list_command(
     library: Place = None,
     state: Annotated[str | None, typer.Option(help="proposed, admitted or retired; all but retired ones if left out.")] = None,
-    language: Annotated[str | None, typer.Option(help="cpp, triton or cuda.")] = None,
+    language: Annotated[str | None, typer.Option(help=f"{LANGUAGE_NAMES}.")] = None,
     at: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -40,7 +41,7 @@ def list_command(
     wanted = wanted_state(state)
     Filter(language=language)  # refuses a language that there is not
     with open_library(library) as opened:
-        cards = [card for card in opened.cards(wanted, at) if wanted or card.state is not State.RETIRED]
+        cards = [card for card in opened.cards(wanted, at) if wanted or card.state is not SkillState.RETIRED]
         cards = [card for card in cards if language is None or language in card.languages]
         if as_json:
             skills_tables.print_json([card.to_json() for card in cards])
@@ -78,7 +79,7 @@ def search_command(
     library: Place = None,
     count: Annotated[int, typer.Option("--count", "-k", help="How many cards.")] = 20,
     state: Annotated[str, typer.Option(help="proposed, admitted, retired or all.")] = "admitted",
-    language: Annotated[str | None, typer.Option(help="cpp, triton or cuda.")] = None,
+    language: Annotated[str | None, typer.Option(help=f"{LANGUAGE_NAMES}.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda.")] = None,
     scope: Annotated[
         str | None, typer.Option(help="general, or family/NAME for a family's cards and the general ones.")
@@ -94,7 +95,7 @@ def search_command(
     query = query_from_text(" ".join(words or ()))
     if task is not None:
         query = query | query_for(load_task(task))
-    states = EVERY_STATE if state == "all" else (wanted_state(state) or State.ADMITTED,)
+    states = EVERY_STATE if state == "all" else (wanted_state(state) or SkillState.ADMITTED,)
     only = Filter(states, language, device, scope)
     with open_library(library) as opened:
         hits = opened.search(Query(query.terms), count, only, at)
@@ -132,11 +133,11 @@ def stats_command(
             say("no episode has used a card yet")
 
 
-def wanted_state(text: str | None) -> State | None:
+def wanted_state(text: str | None) -> SkillState | None:
     if text is None:
         return None
     try:
-        return State(text)
+        return SkillState(text)
     except ValueError:
         raise UsageError(f"unknown state {text!r}; use proposed, admitted or retired") from None
 

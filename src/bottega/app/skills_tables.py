@@ -12,16 +12,16 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.judging import strict
 from bottega.app.terminal import Terminal, json_line
-from bottega.core.skill import Skill, State
+from bottega.core.json_text import strict
+from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.skills.agent_skills import markdown
 from bottega.skills.library import Entry
 from bottega.skills.retrieve import Hit
 from bottega.skills.uses import Tally
 
-COLOURS = {State.ADMITTED: "green", State.PROPOSED: "yellow", State.RETIRED: "dim"}
+COLOURS = {SkillState.ADMITTED: "green", SkillState.PROPOSED: "yellow", SkillState.RETIRED: "dim"}
 
 
 def print_json(value: Any) -> None:
@@ -93,5 +93,5 @@ def tally_json(tally: Tally) -> dict[str, Any]:
     return {**tally.__dict__, "uplift_factor": None if tally.uplift is None else math.exp(tally.uplift)}
 
 
-def coloured(state: State) -> Text:
+def coloured(state: SkillState) -> Text:
     return Text(state, COLOURS[state])

@@ -9,10 +9,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from bottega.app.judging import strict
+from bottega.app.configured import configured
+from bottega.app.settings.tasks_synth import TasksSynthSettings
 from bottega.app.synth_command import synth_command
 from bottega.app.terminal import Terminal, say, write_source
 from bottega.core.errors import TaskError, UsageError
+from bottega.core.json_text import strict
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
 
@@ -20,7 +22,7 @@ app = typer.Typer(
     help="Where tasks come from, and whether they can be judged fairly.", no_args_is_help=True, add_completion=False
 )
 
-app.command("synth")(synth_command)
+configured(app, TasksSynthSettings, "")(synth_command)
 
 References = Annotated[
     list[str],

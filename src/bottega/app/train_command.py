@@ -21,14 +21,14 @@ def train_command(
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-train"),
-    preset: Annotated[str | None, typer.Option("--preset", help="cpu-quickstart, one-gpu or paper.")] = None,
+    preset: Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")] = False,
 ) -> None:
     """Train the one backbone in all three roles by reinforcement: select skills, write kernels, summarise what worked.
 
-        bottega train --preset cpu-quickstart --out run
+        bottega train --preset laptop --out run
         bottega train --preset one-gpu --out run model.name=sft-run/model data.tasks='["builtin"]'
         bottega report run
 
@@ -43,9 +43,9 @@ def train_command(
     `--resume` goes on; also after a kill, and then nothing is drawn or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
     or training cannot go on.
     """
-    from bottega.app.learning_display import display_for
+    from bottega.app.display import display_for
     from bottega.app.sft_command import asked_to_stop
-    from bottega.app.train_display import Training
+    from bottega.app.train_display import TrainProgress
     from bottega.train.config import read_config
     from bottega.train.rl import train
     from bottega.train.run_directory import resumed_config
@@ -56,7 +56,7 @@ def train_command(
         settings = resumed_config(out, overrides or ())
     else:
         settings = read_config("rl", preset, config, overrides or ())
-    with display_for(Training(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(TrainProgress(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
         finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(

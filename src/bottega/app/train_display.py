@@ -11,8 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.learning_display import spark
-from bottega.app.optimize_display import clock
+from bottega.app.display import clock, spark
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
 from bottega.episodes.phases import Now
 from bottega.train.rl import Begun, Learning, Told
@@ -24,8 +23,10 @@ FIGURES = {
 }  # fmt: skip
 
 
-class Training:
+class TrainProgress:
     """The state of a run as its events tell it."""
+
+    stage = ""
 
     def __init__(self) -> None:
         self.begun: Begun | None = None

@@ -1,4 +1,4 @@
-"""From a word on the command line or in a configuration to a speaker. Each form imports only what it needs: no torch for a server."""
+"""From a word on the command line or in a configuration to a client. Each form imports only what it needs: no torch for a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from bottega.backbone.client import ChatSpeaker, Speaker, TokenSpeaker
+from bottega.backbone.client import ChatClient, Client, TokenClient
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
@@ -19,6 +19,7 @@ from bottega.backbone.retry import Patience
 from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
+from bottega.core.plugins import Plugins
 
 FORMS = """\
   embedded                     the small model that comes along, in this process, with the training that comes along
@@ -27,24 +28,40 @@ FORMS = """\
   vllm:PATH_OR_HUB_NAME        the same with vLLM's engine, on a GPU
   server:MODEL@BASE_URL        a model behind an OpenAI-compatible server, e.g. server:qwen3-8b@http://localhost:8000/v1
   scripted:FILE.json|FILE.py   fixed answers: a JSON list, a JSON object of patterns and answers, or Python with `script`
+  NAME:… or module:Name:…      one of an installed package, or of a module of yours
 Options of local and vllm may follow a question mark: local:PATH?device=cpu&slots=8, vllm:PATH?memory=0.3&context=8192"""
 
 
-def open_backbone(spec: str, **options: Any) -> Speaker:
-    """The speaker that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
-    form, _, rest = spec.strip().partition(":")
-    openers: dict[str, Callable[..., Speaker]] = {"local": _local, "vllm": _vllm, "server": _server, "scripted": _scripted}
+BACKBONES = Plugins(
+    "backbones",
+    "backbone",
+    {
+        "local": "bottega.backbone.choose:_local",
+        "vllm": "bottega.backbone.choose:_vllm",
+        "server": "bottega.backbone.choose:_server",
+        "scripted": "bottega.backbone.choose:_scripted",
+    },
+)
+"""A backbone is a function or class that is called with what stands behind its name, and with its options by keyword, and gives a
+client: `NAME:rest?option=value`, or `module:Name:rest`."""
+
+
+def open_backbone(spec: str, **options: Any) -> Client:
+    """The client that a spec names. Options are those of its form; one that the form lacks is a `UsageError`."""
     name = spec.strip().partition("?")[0]
     if is_embedded(name):
         return _called(_local, "embedded", name, {**_asked(spec, _local), **options})
-    if form in ("local", "vllm"):
-        rest, options = rest.partition("?")[0], {**_asked(rest, openers[form]), **options}
-    if form not in openers or not rest:
-        raise UsageError(f"no backbone is called {form!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
-    return _called(openers[form], form, rest, options)
+    form, rest = BACKBONES.split(spec.strip())
+    if not form or (form in BACKBONES.builtin and not rest):
+        unknown = spec.strip().partition(":")[0]
+        raise UsageError(f"no backbone is called {unknown!r}, or it lacks its part after the colon. The forms:\n{FORMS}")
+    opener = BACKBONES.load(form)
+    if form not in ("server", "scripted"):  # a server's address may have a question mark of its own
+        rest, options = rest.partition("?")[0], {**_asked(rest, opener), **options}
+    return _called(opener, form, rest, options)
 
 
-def _asked(rest: str, opener: Callable[..., Speaker]) -> dict[str, Any]:
+def _asked(rest: str, opener: Callable[..., Client]) -> dict[str, Any]:
     """Options behind a question mark, each of the kind that the form takes: `?slots=8&graphs=no`."""
     kinds = {name: str(what.annotation) for name, what in inspect.signature(opener).parameters.items()}
     found: dict[str, Any] = {}
@@ -64,7 +81,7 @@ def _truth(word: str) -> bool:
 READERS: dict[str, Callable[[str], object]] = {"bool": _truth, "int": int, "float": float}
 
 
-def _called(opener: Callable[..., Speaker], form: str, rest: str, options: dict[str, Any]) -> Speaker:
+def _called(opener: Callable[..., Client], form: str, rest: str, options: dict[str, Any]) -> Client:
     known = [name for name, what in inspect.signature(opener).parameters.items() if what.kind is what.KEYWORD_ONLY]
     unknown = sorted(options.keys() - set(known))
     if unknown:
@@ -83,7 +100,7 @@ def _local(
     revision: str | None = None,
     slots: int | None = None,
     cache_tokens: int | None = None,
-) -> Speaker:
+) -> Client:
     """A model in this process. What the options mean, `loading.load` and `LocalBackbone` say."""
     try:
         from bottega.backbone.local import LocalBackbone
@@ -91,7 +108,7 @@ def _local(
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     loading = {"device": device, "dtype": dtype, "lora": lora, "adapter": adapter, "context": context, "revision": revision}
     running = {"slots": slots, "cache_tokens": cache_tokens}
-    return TokenSpeaker(LocalBackbone.open(name, **loading, **running))
+    return TokenClient(LocalBackbone.open(name, **loading, **running))
 
 
 def _vllm(
@@ -104,14 +121,14 @@ def _vllm(
     memory: float | None = None,
     graphs: bool = True,
     attention: str | None = None,
-) -> Speaker:
+) -> Client:
     """vLLM's engine in this process; what the options mean, `VllmBackbone.open` says."""
     try:
         from bottega.backbone.vllm import VllmBackbone
     except ImportError as missing:
         raise BackboneError(f"a model in this process needs {missing.name}: pip install 'bottega[local]'") from None
     sizes: dict[str, Any] = {"slots": slots, "memory": memory, "context": context}
-    return TokenSpeaker(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
+    return TokenClient(VllmBackbone.open(name, dtype=dtype, revision=revision, graphs=graphs, attention=attention, **sizes))
 
 
 def _server(
@@ -125,7 +142,7 @@ def _server(
     limit_field: LimitField = "max_tokens",
     extra: Mapping[str, object] | None = None,
     counter: Callable[[str], int] | None = None,
-) -> Speaker:
+) -> Client:
     parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
     if parts is None:
         raise UsageError(
@@ -141,15 +158,15 @@ def _server(
         extra=extra,
         counter=counter,
     )
-    return ChatSpeaker(backbone)
+    return ChatClient(backbone)
 
 
-def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Speaker:
+def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Client:
     """`tokens`: by the token protocol, with ids and log-probs. `repeat`: a list begins again when it ends."""
     script = read_script(Path(rest))
     if tokens:
-        return TokenSpeaker(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
-    return ChatSpeaker(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+        return TokenClient(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
+    return ChatClient(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
 
 
 def read_script(path: Path) -> Script:

@@ -19,7 +19,7 @@ from bottega.backbone.tokens import TokenBackbone, TokenRequest
 
 
 @dataclass(frozen=True)
-class Answer:
+class Generation:
     text: str
     usage: Usage
     stop_reason: StopReason
@@ -31,12 +31,12 @@ class Answer:
     policy_version: int | None = None
 
 
-class Speaker(Protocol):
+class Client(Protocol):
     name: str
     context: int
     """How many tokens prompt and answer may have together."""
 
-    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         """One answer. Raises `BackboneError` when none can be had, and `BudgetError` when a cap is reached."""
         ...
 
@@ -45,7 +45,7 @@ class Speaker(Protocol):
     async def close(self) -> None: ...
 
 
-class ChatSpeaker:
+class ChatClient:
     """Speaks through a `ChatBackbone`. The length of a prompt is as good as the backbone's own count, often an estimate."""
 
     def __init__(self, backbone: ChatBackbone) -> None:
@@ -55,16 +55,16 @@ class ChatSpeaker:
     def count_tokens(self, text: str) -> int:
         return self.backbone.count_tokens(text)
 
-    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         prompt = sum(self.count_tokens(message.content) + MESSAGE_TOKENS for message in messages)
         completion = await self.backbone.chat(messages, fitted(sampling, prompt, self.context, self.name))
-        return Answer(completion.text, completion.usage, completion.stop_reason)
+        return Generation(completion.text, completion.usage, completion.stop_reason)
 
     async def close(self) -> None:
         await self.backbone.close()
 
 
-class TokenSpeaker:
+class TokenClient:
     """Speaks through a `TokenBackbone`: writes the conversation as ids, and reads the drawn ids back as text."""
 
     def __init__(self, backbone: TokenBackbone) -> None:
@@ -74,11 +74,11 @@ class TokenSpeaker:
     def count_tokens(self, text: str) -> int:
         return len(self.backbone.tokenizer.encode(text))
 
-    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         prompt_ids = tuple(self.backbone.tokenizer.conversation(messages))
         fitting = fitted(sampling, len(prompt_ids), self.context, self.name)
         (drawn,) = await self.backbone.complete([TokenRequest(prompt_ids, fitting)])
-        return Answer(
+        return Generation(
             text=before_stop(self.backbone.tokenizer.decode(drawn.output_ids), sampling.stop),
             usage=Usage(len(prompt_ids), len(drawn.output_ids)),
             stop_reason=drawn.stop_reason,

@@ -16,6 +16,7 @@ from bottega.bench.attempt import BenchTask
 from bottega.core.candidate import Candidate
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
+from bottega.languages import candidate_from
 from bottega.tasks.files import level_of_folder
 
 _KERNELBENCH = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel")
@@ -159,4 +160,4 @@ def _read(file: Path) -> Candidate:
         source = file.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    return Candidate.from_source(source, name=file.stem)
+    return candidate_from(source, name=file.stem)

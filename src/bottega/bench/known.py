@@ -20,7 +20,7 @@ from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Verdict
 from bottega.episodes.request import differences
-from bottega.judge.known_verdicts import SameText
+from bottega.judge.verdict_cache import VerdictCache
 
 FROM_OUTSIDE = ("work_after_return", "baseline_disturbed")
 """Violations that a busy device looks like."""
@@ -29,7 +29,7 @@ SAME_TEXT = ", the same text on the same task"
 
 
 @dataclass
-class Known(SameText):
+class Known(VerdictCache):
     """One for a run, however many devices it has."""
 
     fitness: dict[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def _same_terms(run: BenchRun, judging: Judging, fingerprint: dict[str, Any]) ->
     differing += differences(run.fingerprint, {name: fingerprint.get(name) for name in ("judge", *MEASURED_ON)})
     if differing:
         raise UsageError(
-            f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out --known {run.folder}"
+            f"{run.folder}: was judged otherwise: {'; '.join(differing)}. Its verdicts do not stand here; leave out known={run.folder}"
         )
 
 

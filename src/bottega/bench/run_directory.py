@@ -26,7 +26,8 @@ from typing import Any
 from bottega.bench.attempt import Attempt, BenchRun, BenchTask, Key
 from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
 from bottega.core.errors import BottegaError, UsageError
-from bottega.episodes.delivery.files import encoded, json_text, strict
+from bottega.core.json_text import strict
+from bottega.episodes.delivery.files import encoded, json_text
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",

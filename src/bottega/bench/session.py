@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.comparable import SAME_MACHINE
 from bottega.bench.foreign import Foreign, read_candidates
@@ -30,7 +30,7 @@ from bottega.bench.work import Readers, Work, Writers
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
-from bottega.episodes.budget import Budget, Caps
+from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
 from bottega.judge.device_facts import device_facts
@@ -57,7 +57,7 @@ class Wish:
     """Kernels that each device's judge builds and tries side by side."""
     at_once: int | None = None
     """Samples that are written at a time, for each device; as suits the model where nothing is said."""
-    caps: Caps = field(default_factory=Caps)
+    caps: BudgetCaps = field(default_factory=BudgetCaps)
     command: str = ""
     known: tuple[Path, ...] = ()
     """Folders of earlier runs whose verdicts stand for the same text on the same task."""
@@ -75,11 +75,11 @@ class Finished:
 
 async def sit(
     wish: Wish,
-    open_speaker: Callable[[Sequence[Attempt]], Speaker],
+    open_speaker: Callable[[Sequence[Attempt]], Client],
     say: Callable[[str], None],
     watch: Watch = lambda event: None,
 ) -> Finished:
-    """Whatever can be found to be wrong is found before a folder is made. The speaker is told what earlier sittings spent."""
+    """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sittings spent."""
     settings = wish.settings
     size = "cpu" if settings.judging.kind == "cpu" else "gpu"
     tasks = load_task_set(settings.tasks, size, settings.levels, settings.only, settings.limit)
@@ -95,13 +95,13 @@ async def sit(
         for shard in shards:
             stack.callback(shard.close)
         there = _is_there(wish.folder, head)
-        speaker = prompts = None
+        client = prompts = None
         phases = Phases()
         if settings.writing is not None:
             prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
-            speaker = open_speaker(read_run(wish.folder).attempts if there else ())
-            stack.push_async_callback(speaker.close)
-            phases = share_device(speaker)
+            client = open_speaker(read_run(wish.folder).attempts if there else ())
+            stack.push_async_callback(client.close)
+            phases = share_device(client)
             if _share_a_device(phases, wish):
                 say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
@@ -116,9 +116,9 @@ async def sit(
         if foreign is not None:
             work: Work = _readers(foreign, recorder)
         else:
-            assert speaker is not None and prompts is not None
+            assert client is not None and prompts is not None
             facts = {device: await asyncio.to_thread(device_facts, device) for device in wish.devices}
-            work = _writers(wish, recorder, speaker, prompts, phases, facts, stack)
+            work = _writers(wish, recorder, client, prompts, phases, facts, stack)
         say(f"run in {wish.folder}")
         run = Run(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
@@ -204,7 +204,7 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
 
 
 def _writers(
-    wish: Wish, recorder: Recorder, speaker: Speaker, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
+    wish: Wish, recorder: Recorder, client: Client, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
     stack: contextlib.AsyncExitStack,
 ) -> Writers:  # fmt: skip
     settings = wish.settings
@@ -213,7 +213,7 @@ def _writers(
     if library is not None:
         stack.enter_context(library)
     attempts = recorder.attempts.values()
-    budget = Budget(
+    budget = RunBudget(
         wish.caps,
         kernels=len(attempts),
         tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
@@ -221,9 +221,9 @@ def _writers(
     )
     usual = AT_ONCE
     if _share_a_device(phases, wish):
-        usual = min(AT_ONCE_SHARED, getattr(getattr(speaker, "backbone", None), "slots", AT_ONCE_SHARED))
+        usual = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
     at_once = wish.at_once or usual
-    return Writers(wish.folder, settings.writing, settings.judging, speaker, library, prompts, budget, at_once, phases, facts)
+    return Writers(wish.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts)
 
 
 def _share_a_device(phases: Phases, wish: Wish) -> bool:

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from bottega.agents.answers.pipeline import policy_for
 from bottega.agents.prompts import Style
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.files import encoded, json_text
-from bottega.episodes.settings import EpisodeSettings, StrategyName
+from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 
 MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
@@ -60,9 +60,9 @@ class Writing:
 
     backbone: str
     """As the user named it."""
-    language: Language
+    language: str
     samples: int = 1
-    strategy: StrategyName = "serial"
+    strategy: str = "serial"
     generations: int = 1
     """Turns of a serial sample; generations of a beam or of an evolution."""
     width: int = 2
@@ -119,7 +119,7 @@ class Writing:
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             style=self.style,
-            redraws=self.redraws,
+            answers=policy_for(self.redraws),
             seed=self.seed,
             stopping=Stopping(roofline=0.0),
         )

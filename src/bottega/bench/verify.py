@@ -21,12 +21,12 @@ from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import read_kernel, read_run
 from bottega.bench.settings import Judging
 from bottega.bench.shard import Shard, fingerprint_of, kind_of, maker_of
-from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.machine import Workers
+from bottega.languages import candidate_from
 
 Conclusion = Literal["holds", "does not hold", "another device: only correctness compared", "nothing could be compared"]
 UNCLEAR = (Outcome.INVALID_TASK,)
@@ -158,7 +158,7 @@ async def _checked(
         assert then is not None
         blank = Checked(row.name, attempt.candidate, then.outcome.value, "not judged", None)
         try:
-            candidate = Candidate.from_source(read_kernel(run.folder, attempt.candidate))
+            candidate = candidate_from(read_kernel(run.folder, attempt.candidate))
         except UsageError as error:
             return replace(blank, holds=False, why=str(error))
         task = Task(row.source, row.name, row.name, row.level)

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Protocol
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.backbone.failures import ContextError, RefusedError
 from bottega.bench.attempt import Attempt
 from bottega.bench.run_directory import SAMPLES
 from bottega.bench.settings import Judging, Writing
 from bottega.bench.shard import Shard
-from bottega.core.candidate import Candidate, detect_language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BudgetError
 from bottega.core.event import Event, Judged, Selected, Wrote
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import Totals, totals_of
-from bottega.episodes.budget import Budget
-from bottega.episodes.context import Workshop
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import FILE, Journal, read_events
+from bottega.episodes.journal import FILE, EpisodeJournal, read_events
 from bottega.episodes.phases import Phases
+from bottega.languages import candidate_from, detect_language
 from bottega.skills.library import Library
 
 Sample = list[tuple[Attempt, str]]
@@ -65,10 +66,10 @@ class Writers:
     folder: Path
     writing: Writing
     judging: Judging
-    speaker: Speaker
+    client: Client
     library: Library | None
     prompts: Prompts
-    budget: Budget
+    budget: RunBudget
     at_once: int
     phases: Phases
     facts: dict[str, DeviceFacts]
@@ -83,12 +84,12 @@ class Writers:
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
         settings = self.writing.episode(shard.device, self.judging)
-        with Journal(self.folder / SAMPLES / task.id / str(number)) as journal:
+        with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
-            workshop = Workshop(self.speaker, shard, *given, shared=self.phases)
+            context = EpisodeContext(self.client, shard, *given, shared=self.phases)
             cut = ""
             try:
-                await run_episode(workshop, task, settings, f"{task.id}/sample{number}")
+                await run_episode(context, task, settings, f"{task.id}/sample{number}")
             except (
                 ContextError,
                 RefusedError,
@@ -161,7 +162,7 @@ def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) 
             sample=sample,
             turn=turn,
             verdict=None if verdict is None else verdict.verdict,
-            candidate="" if verdict is None else Candidate.from_source(answer.source).id,
+            candidate="" if verdict is None else candidate_from(answer.source).id,
             language=language if verdict is None else detect_language(answer.source),
             prompt_tokens=sum(one.prompt_tokens for one in (answer, *beside)),
             output_tokens=sum(one.output_tokens for one in (answer, *beside)),

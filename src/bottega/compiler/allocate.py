@@ -7,11 +7,8 @@ from bottega.compiler.view import Buffer
 
 
 def allocation(buffer: Buffer, plan: Plan, known: list[str]) -> str:
-    """Python text for an empty tensor like `buffer`, in terms of the variables in `known`: `torch.empty_like(x)` where it can be."""
+    """Python text for an empty tensor like `buffer`, in terms of the variables in `known`."""
     tensors = [plan.buffers[name] for name in known if name in plan.buffers]
-    for other in () if plan.literal else tensors:
-        if other.shape == buffer.shape and other.kind in ("input", "result") and other.dtype == buffer.dtype:
-            return f"torch.empty_like({other.name})"
     sizes = ", ".join(buffer.axis_text(axis) for axis in range(len(buffer.shape)))
     sizes = f"({sizes},)" if len(buffer.shape) == 1 else f"({sizes})"
     owner = next((other for other in tensors if other.kind == "input"), None)

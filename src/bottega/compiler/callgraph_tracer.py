@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from bottega.compiler.callgraph import CallGraph, Malformed, from_json
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.sandbox.fork_server import Cell, ForkServer, Limits
-from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair
+from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
 
 ENTRY = "bottega.compiler.callgraph_tracer:main"
 TASKS_PER_SANDBOX = 200
@@ -118,7 +118,7 @@ class CallGraphTracer:
                 return Traced(None, settled=False)
             try:
                 graph = recorder.record(source, self.seconds)
-            except (Departed, DeadlinePassed, ProtocolBroken, OSError) as error:
+            except (ChannelClosed, DeadlinePassed, ProtocolError, OSError) as error:
                 recorder.end()
                 if recorder.tasks > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
                     continue
@@ -139,7 +139,7 @@ class _Recorder:
         self.tasks = 0
         ours, theirs = channel_pair()
         try:
-            self._cell: Cell = server.spawn(
+            self._sandbox: Sandbox = server.spawn(
                 ENTRY, fds=[theirs.fileno()], limits=Limits(memory_bytes=8 << 30), output=False, trusted=True
             )
         except BaseException:
@@ -158,15 +158,15 @@ class _Recorder:
         self._channel.send({"number": number, "source": source, "seconds": seconds})
         reply = self._channel.receive(time.monotonic() + latest)
         if reply.get("number") != number:
-            raise ProtocolBroken("a reply to nothing that was asked")
+            raise ProtocolError("a reply to nothing that was asked")
         try:
             return from_json(reply.get("graph")) if reply.get("graph") is not None else None
         except Malformed:
             return None
 
     def end(self) -> None:
-        self._cell.kill()
-        self._cell.reins.close()
+        self._sandbox.kill()
+        self._sandbox.control.close()
         self._end.close()
 
 
@@ -193,7 +193,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     while True:
         try:
             asked = channel.receive()
-        except Departed:
+        except ChannelClosed:
             return
         graph, alone = _forked(asked["source"], asked["seconds"])
         channel.send({"number": asked["number"], "graph": graph})
@@ -209,7 +209,7 @@ def _forked(source: str, seconds: float) -> tuple[Any, bool]:
         _record_and_exit(source, theirs)
     theirs.close()
     graph = None
-    with ours, contextlib.suppress(Departed, DeadlinePassed, ProtocolBroken):
+    with ours, contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolError):
         graph = Channel(ours, takes_descriptors=False).receive(time.monotonic() + seconds).get("graph")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

@@ -13,10 +13,10 @@ from bottega.compiler.kernel import Call
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.networks import graph_methods
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 from bottega.compiler.technique import Technique
 
 FEWEST_LAUNCHES = 6
+RUN = "run"
 REPLAY = Technique(
     "graph_replay",
     "Many launches, each shorter than what it takes the host to enqueue it; shapes that never change; a GPU.",
@@ -30,23 +30,21 @@ class ReplayedFrame(Frame):
 
     inputs: tuple[str, ...] = ()
     several: bool = False
-    name: str = "run"
 
     def render(
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
     ) -> str:
-        body = f"def {self.name}(self, {', '.join(self.inputs)}):\n" + textwrap.indent("\n".join(forward), "    ")
-        capture, lines = graph_methods(self.name, self.inputs, "tuple" if self.several else "tensor")
+        body = f"def {RUN}(self, {', '.join(self.inputs)}):\n" + textwrap.indent("\n".join(forward), "    ")
+        capture, lines = graph_methods(RUN, self.inputs, "tuple" if self.several else "tensor")
         return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
 
 
-def replayed(frame: Frame, plan: Plan, style: Style) -> Frame | None:
+def replayed(frame: Frame, plan: Plan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
     launches = sum(3 if isinstance(kernel, Call) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels)
     several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
     plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
     if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
         return None
-    name = style.pick("run", ("run", "compute", "body"))
     given = {field.name: getattr(frame, field.name) for field in fields(Frame)}
-    return ReplayedFrame(**given, inputs=plan.inputs, several=several, name=name)
+    return ReplayedFrame(**given, inputs=plan.inputs, several=several)

@@ -73,7 +73,7 @@ class Apply:
     function: str
     arguments: tuple[Expression, ...]
     title: str = field(default="", compare=False)
-    """The result that it is, where it is one: what a plain hand calls it in a kernel."""
+    """The result that it is, where it is one: what it is called in a kernel."""
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,11 @@ from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
 from bottega.compiler.compose import compose, reshaped, whole_order
 from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk
 from bottega.compiler.kernel import (
-    Attention,
     Call,
-    Convolution,
     Kernel,
     Map,
-    Pool,
-    Product,
     Reduction,
     Rows,
-    Scan,
     Store,
 )
 from bottega.compiler.view import Shape, View, contiguous_strides
@@ -297,6 +292,3 @@ def _renamed(rows: Rows, taken: set[str]) -> Rows:
         for old, new in zip(rows.reductions, fresh.reductions)
     )
     return dataclasses.replace(fresh, reductions=renamed)
-
-
-ANCHORS = (Product, Convolution, Attention, Pool, Scan, Rows)

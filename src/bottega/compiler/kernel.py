@@ -8,8 +8,8 @@ from typing import Any, Literal
 from bottega.compiler.expression import Expression, titled
 from bottega.compiler.view import Shape, View
 
-ACCUMULATOR, ELEMENT, WINDOW, RUNNING = "accumulator", "element", "window", "running"
-"""Names that the bodies below may use: a product's or convolution's sum, a window's or scan's element, their results."""
+ACCUMULATOR, WINDOW, RUNNING = "accumulator", "window", "running"
+"""Names that the bodies below may use: a product's or convolution's sum, a window's or scan's result."""
 ReduceOperation = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
 
 

@@ -1,4 +1,4 @@
-"""The last step of the plain style alone: one kernel a task, quickly, to train a small model in breadth.
+"""The last step of a course alone: one kernel a task, quickly, to train a small model in breadth.
 
 A chain of calls gets the shelf's parts, with what lies between them fused. A network, which is a sketch of some length with several layers or one
 that there is none of, keeps its own forward, gets its layers exchanged and is captured: what a reader of the sketch can tell decides, not the
@@ -17,34 +17,33 @@ from bottega.compiler.layers.techniques import CAPTURED
 from bottega.compiler.networks import is_network
 from bottega.compiler.planner import OWN_TECHNIQUES, SHELVED, TECHNIQUES
 from bottega.compiler.steps import Course, Refusal
-from bottega.compiler.style import Style
-from bottega.core.candidate import Language
 from bottega.core.task import Task
+from bottega.languages import language_named
 
 
 class PartsBuilder:
-    """In Triton; another language has no such step, and is taught as the plain builder does."""
+    """In a language of the kernel library; another one has no such step, and is taught as the builder does."""
 
     def __init__(self) -> None:
         self.name = f"builder {VERSION} parts"
-        self._courses = Builder(plain=True)
+        self._courses = Builder()
 
-    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
-    def build(self, task: Task, language: Language, without: Iterable[str] = (), seed: int = 0) -> Course:
+    def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> Course:
         """Raises `Refusal`."""
-        style, barred = Style(seed, plain=True), frozenset(without)
-        if language != "triton":
+        barred = frozenset(without)
+        if not language_named(language).kernel_library:
             return self._courses.build(task, language, barred, seed)
         calls = told(sketch_lines(task.source)).values()
         if is_network(calls):
-            steps = layer_steps(task, style, barred)
+            steps = layer_steps(task, barred)
             if any(step.technique != CAPTURED.name for step in steps):
                 return Course(task.id, language, self.name, (steps[-1],))
         writer = writer_of(language)
         light = [technique for technique in TECHNIQUES if technique.name not in OWN_TECHNIQUES]
-        step = Bench(understand(task, style), writer, style, barred).at_once((*light, *writer.techniques, SHELVED))
+        step = Bench(understand(task), writer, barred).at_once((*light, *writer.techniques, SHELVED))
         if step is None:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
         return Course(task.id, language, self.name, (step,))

@@ -1,6 +1,6 @@
-"""An answer made whole: what it reads and does not define comes from the task's file or from the shelf.
+"""Linking an answer: what it reads and does not define is inlined from the task's file or from the kernel library.
 
-So a writer need not repeat the task, and may call parts without writing them. Judge, store and user get the whole file.
+So a writer need not repeat the task, and may call library functions without writing them. Judge, store and user get the whole file.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-def completed(source: str, task_source: str) -> str:
-    """The answer with what it takes from the task and from the shelf. One that takes nothing, or does not parse, is returned as it is."""
+def linked(source: str, task_source: str, library: bool = True) -> str:
+    """The answer with what it uses of the task's file and, with `library`, of the kernel library. An answer that uses nothing of them, or
+    does not parse, is returned unchanged."""
     task = _task(task_source)
     if task is None:
         return source
     whole = source
-    for step in (_with_the_task, _with_the_shelf):
+    for step in (_with_task, _with_library) if library else (_with_task,):
         try:
             whole = step(whole, task)
         except _UNREADABLE:
@@ -39,12 +40,12 @@ def completed(source: str, task_source: str) -> str:
 
 
 def names_kept(task_source: str) -> frozenset[str] | None:
-    """Names of a task's file, whose meaning no part may take; None where they are not known."""
+    """Names of a task's file, which no library function may take; None where they are not known."""
     task = _task(task_source)
     return None if task is None or task.stars else task.names
 
 
-def _with_the_task(source: str, task: _Task) -> str:
+def _with_task(source: str, task: _Task) -> str:
     tree = parsed(source)
     if tree is None or not tree.body:
         return source
@@ -56,7 +57,7 @@ def _with_the_task(source: str, task: _Task) -> str:
     return whole if compiles(whole) else source
 
 
-def _with_the_shelf(source: str, task: _Task) -> str:
+def _with_library(source: str, task: _Task) -> str:
     return with_functions(source if task.stars else with_parts(source, task.names))
 
 

@@ -24,9 +24,6 @@ class Plan:
     """Buffers that depend on parameters alone, with the Python that makes them: folded weights. They are made in each call unless
     a technique keeps them."""
 
-    literal: bool = False
-    """Whether sizes are written as numbers, where they are not read off a tensor that exists."""
-
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     """Of every result that the sketch names, where kernels may look operands up by shapes."""
 

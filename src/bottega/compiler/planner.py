@@ -98,13 +98,13 @@ OWN_TECHNIQUES = frozenset(name for _, name in OWN)
 
 SHELVED = Technique(
     "shelved_parts",
-    "Operators that the shelf has a part for; the plain style.",
+    "Operators that the shelf has a part for.",
     "Call the shelf's parts for the heavy operators and fuse the rest ({origin}).",
     ("library_product_one_tail_kernel", "triton_matmul_epilogue", "triton_implicit_gemm_conv"),
 )
 
 
-def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False, cuts: Cuts = ()) -> Plan:
+def make_plan(lowered: Lowered, techniques: frozenset[str], cuts: Cuts = ()) -> Plan:
     kernels = _chosen(_needed(lowered), techniques)
     if SHELVED.name in techniques:
         kernels = _live(kernels, _buffers_of(lowered.returned))
@@ -118,11 +118,9 @@ def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = Fals
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    by_shape = literal and SHELVED.name in techniques
+    by_shape = SHELVED.name in techniques
     shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
-    plan = resolved(
-        Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, literal=literal, shapes=shapes, cuts=cuts)
-    )
+    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, shapes=shapes, cuts=cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
@@ -175,12 +173,11 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
     target = kernel.element_stores[0].view.buffer
     strides = contiguous_strides(kernel.kept)
     owner = buffers[target]
-    axes = tuple(_axis_text(owner, kernel.element_stores[0].view, axis) for axis in range(len(kernel.kept)))
     swap: dict[Expression, Expression] = {}
     stores: list[Store] = []
     for reduction in kernel.reductions:
         name = f"{target}_{reduction.name}"
-        buffers[name] = Buffer(name, kernel.kept, "float32" if owner.dtype != "float64" else "float64", "result", axes)
+        buffers[name] = Buffer(name, kernel.kept, "float32" if owner.dtype != "float64" else "float64")
         stores.append(Store(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
         wide = View(name, (*kernel.kept, *kernel.reduced), (*strides, *[0] * len(kernel.reduced)), 0, name)
         swap[Name(reduction.name)] = Load(wide, buffers[name].dtype)
@@ -194,15 +191,6 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
         for s in kernel.element_stores
     )
     return [statistics, Map(tuple(shape[axis] for axis in order), mapped, kernel.origin)]
-
-
-def _axis_text(buffer: Buffer, view: View, axis: int) -> str:
-    """The size of a loop as text, from the buffer's dimension of that size and stride."""
-    strides = contiguous_strides(buffer.shape)
-    for place, (size, stride) in enumerate(zip(buffer.shape, strides)):
-        if size == view.shape[axis] and stride == view.strides[axis]:
-            return buffer.axis_text(place)
-    return str(view.shape[axis])
 
 
 def _fused(kernels: list[Kernel], techniques: frozenset[str], returned: set[str]) -> list[Kernel]:

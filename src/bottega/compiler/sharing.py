@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bottega.core.candidate import Language
+from bottega.languages import language_named
 
 _TRITON = re.compile(
     r"@triton\.jit\ndef (?P<name>\w+)\((?P<head>[^:]*?(?::[^:]*?)*?)\):\n(?P<body>(?:    .*\n|\n(?=    ))+)\n*"
@@ -52,9 +52,9 @@ _FIXED = frozenset(
 _CONSTEXPR = re.compile(r"(\w+): tl\.constexpr")
 
 
-def shared(source: str, language: Language) -> str:
+def shared(source: str, language: str) -> str:
     """The source with every kernel that repeats an earlier one left out, and its calls turned to that one."""
-    pattern = _TRITON if language == "triton" else _C
+    pattern = _C if language_named(language).embedded else _TRITON
     known: dict[tuple[str, ...], str] = {}
     swap: dict[str, str] = {}
 
@@ -83,8 +83,9 @@ def _nameless(text: str) -> str:
     return re.sub(r"\s+", " ", _WORD.sub(number, text))
 
 
-def _called(source: str, swap: dict[str, str], language: Language) -> str:
-    mark = r"(?<![\w.])" if language == "triton" else r"(?<=\.)"
-    after = r"(?=\[)" if language == "triton" else r"(?=[\[(])"
+def _called(source: str, swap: dict[str, str], language: str) -> str:
+    embedded = language_named(language).embedded
+    mark = r"(?<=\.)" if embedded else r"(?<![\w.])"
+    after = r"(?=[\[(])" if embedded else r"(?=\[)"
     names = "|".join(sorted(map(re.escape, swap), key=len, reverse=True))
     return re.sub(rf"{mark}({names}){after}", lambda match: swap[match.group(1)], source)

@@ -1,4 +1,4 @@
-"""Sizes as people write them: read off a tensor that exists at that point, or, where it was fused away, by the formula it had.
+"""Sizes as people write them: read off a tensor that exists at that point, or as a number, where it was fused away.
 
 While a module is lowered nobody knows yet which results will exist, so texts hold a mark for `the size of this result along this
 axis`. When the plan stands, marks are resolved, kernel by kernel.
@@ -39,43 +39,20 @@ def wrapped(text: str) -> str:
 def resolved(plan: Plan) -> Plan:
     """The plan without marks."""
     existing = {name for name, buffer in plan.buffers.items() if buffer.kind != "result"}
-    buffers = dict(plan.buffers)
-    known = {name: dataclasses.replace(buffer, axes=()) for name, buffer in buffers.items()} if plan.literal else plan.buffers
     kernels: list[Kernel] = []
     for kernel in plan.kernels:
-        for name in made(kernel):
-            old = buffers[name]
-            axes = () if plan.literal else tuple(_outside(_text(axis, buffers, existing)) for axis in old.axes)
-            buffers[name] = dataclasses.replace(old, axes=axes)
-        kernels.append(_walked(kernel, known, existing))
+        kernels.append(_walked(kernel, plan.buffers, existing))
         existing |= set(made(kernel))
     everything = existing | set(plan.buffers)
-    return dataclasses.replace(plan, buffers=buffers, kernels=tuple(kernels), returns=_text(plan.returns, buffers, everything))
+    return dataclasses.replace(plan, kernels=tuple(kernels), returns=_text(plan.returns, plan.buffers, everything))
 
 
 def _text(text: str, buffers: dict[str, Buffer], existing: set[str]) -> str:
     def told(match: re.Match[str]) -> str:
         name, _, axis = match.group(1).rpartition("@")
-        if name in existing:
-            return f"{name}.shape[{axis}]"
-        buffer = buffers.get(name)
-        if buffer is None or not buffer.axes:
-            return str(buffer.shape[int(axis)]) if buffer else "?"
-        return wrapped(_text(buffer.axes[int(axis)], buffers, existing))
+        return f"{name}.shape[{axis}]" if name in existing else str(buffers[name].shape[int(axis)])
 
     return _MARK.sub(told, text)
-
-
-def _outside(text: str) -> str:
-    """Without brackets around the whole."""
-    if text.startswith("(") and text.endswith(")"):
-        depth = 0
-        for place, letter in enumerate(text):
-            depth += (letter == "(") - (letter == ")")
-            if depth == 0 and place < len(text) - 1:
-                return text
-        return text[1:-1]
-    return text
 
 
 def _walked(part: Part, buffers: dict[str, Buffer], existing: set[str]) -> Part:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 
@@ -35,7 +35,7 @@ class Step:
 @dataclass(frozen=True)
 class Course:
     task_id: str
-    language: Language
+    language: str
     teacher: str
     """Name and version: material from another version is other material."""
     steps: tuple[Step, ...]
@@ -47,6 +47,6 @@ class Teacher(Protocol):
         """Name and version."""
         ...
 
-    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         """Raises `Refusal` for what it cannot do. The same task, language and seed give the same course where that is possible."""
         ...

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bottega.compiler.library.cpp.strings import without_functions
 from bottega.compiler.library.insert import without_parts
-from bottega.compiler.link import completed, names_kept
+from bottega.compiler.link import linked, names_kept
 from bottega.compiler.source.names import imported, names_of
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.source.text import defines_model, parsed
@@ -38,13 +38,13 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def shortened(source: str, task_source: str) -> str:
-    """What `completed` makes whole again. Where `ModelNew` is built in another way than `Model`, only parts of the shelf go."""
+    """What `linked` makes whole again. Where `ModelNew` is built in another way than `Model`, only parts of the shelf go."""
     for steps in (_STEPS, *((step,) for step in _STEPS)):
         short = source
         for step in steps:
             with suppress(*_UNREADABLE):
                 short = step(short, task_source)
-        if short != source and defines_model(completed(short, task_source)):
+        if short != source and defines_model(linked(short, task_source)):
             return short
     return source
 

@@ -6,7 +6,6 @@ traced as it builds itself, in training mode unless it says otherwise, because t
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import threading
@@ -70,16 +69,10 @@ class Graph:
     nodes: tuple[Node, ...]
     returned: Any
     """Nested tuples, lists and dicts of `Ref` and plain values."""
-    scalars: dict[float, str] = field(default_factory=dict)
-    """Numbers that `forward` takes from an attribute of the module, with the attribute's text."""
     buffers: frozenset[str] = frozenset()
     """Those of `parameters` that are buffers: a module may change them."""
-    epsilons: dict[tuple[str, float], str] = field(default_factory=dict)
-    """By module path and value, the text of an `eps` that a module keeps."""
     numbers: dict[str, float] = field(default_factory=dict)
     """Tensors of one element that forward makes from a number, by the graph's name."""
-    layers: dict[str, str] = field(default_factory=dict)
-    """Layers of torch that pad with zeros if at all and have no hooks, by their text (`self.conv`), with their class's name."""
     hidden: frozenset[str] = frozenset()
     """Arguments of `forward` that are no tensors."""
 
@@ -92,11 +85,11 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         try:
             # Without memory and without arithmetic: a task for a large device is traced on a small one.
             with FakeTensorMode():
-                return _traced(namespace, task, known)
+                return _traced(namespace, known)
         except Refusal:
             raise
         except Exception:
-            return _traced(namespace, task, known)
+            return _traced(namespace, known)
     except Refusal as refusal:
         raise Refusal(f"{task.label}: {refusal}") from None
     except Exception as error:
@@ -104,7 +97,7 @@ def trace(task: Task, known: Collection[str]) -> Graph:
         raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
 
 
-def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Graph:
+def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
     torch.manual_seed(0)
     arguments = namespace["get_init_inputs"]()
     with torch.no_grad(), warnings.catch_warnings():
@@ -116,7 +109,7 @@ def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Gr
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
-    return _graph(exported, model, task, inputs)
+    return _graph(exported, model, inputs)
 
 
 def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = ()) -> Any:
@@ -158,7 +151,7 @@ def _number(value: torch.Tensor) -> Any:
     return float(str(numpy.float32(found))) if value.dtype == torch.float32 else found
 
 
-def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...]) -> Graph:
+def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     signature = exported.graph_signature
     kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
@@ -199,18 +192,6 @@ def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...])
         nodes=_alive(nodes, returned),
         returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
         numbers=numbers,
-        epsilons={
-            (path, float(module.eps)): f"self.{path_text(path)}.eps"
-            for path, module in model.named_modules()
-            if path and isinstance(getattr(module, "eps", None), float)
-        },
-        scalars=_scalars(task, model),
-        layers={
-            f"self.{path_text(path)}": type(module).__name__
-            for path, module in model.named_modules()
-            if path and type(module).__module__.startswith("torch.nn.") and getattr(module, "padding_mode", "zeros") == "zeros"
-            if not module._forward_hooks and not module._forward_pre_hooks
-        },
         buffers=frozenset(signature.inputs_to_buffers),
         hidden=frozenset(hidden),
     )
@@ -308,20 +289,3 @@ def _spec_of(value: torch.Tensor) -> Spec:
         raise Refusal("the size of a result depends on the values of its inputs")
     shape = tuple(int(size) for size in value.shape)
     return Spec(shape, str(value.dtype).removeprefix("torch."), tuple(int(stride) for stride in value.stride()))
-
-
-def _scalars(task: Task, model: nn.Module) -> dict[float, str]:
-    """Numbers that forward reads from attributes, where a number stands for one attribute only."""
-    found: dict[float, set[str]] = {}
-    literals: set[float] = set()
-    for node in ast.walk(ast.parse(task.source)):
-        if not (isinstance(node, ast.FunctionDef) and node.name == "forward"):
-            continue
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
-                literals.add(float(inner.value))
-            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
-                value = getattr(model, inner.attr, None)
-                if isinstance(value, int | float) and not isinstance(value, bool):
-                    found.setdefault(float(value), set()).add(f"self.{inner.attr}")
-    return {value: next(iter(texts)) for value, texts in found.items() if len(texts) == 1 and value not in literals}

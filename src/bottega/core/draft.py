@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from bottega.core.candidate import Language
 from bottega.core.task import Task
 
 
@@ -34,6 +33,6 @@ class Drafts:
 
 
 class DraftSource(Protocol):
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         """At most `count` kernels, or why there are none. A task that cannot be understood is no error."""
         ...

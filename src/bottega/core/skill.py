@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, get_args
-
-from bottega.core.candidate import Language
+from typing import Any
 
 CARD_SCHEMA = 1
 """Raised when a card gains or changes a field. A card of a higher schema is refused, not guessed at."""
@@ -19,7 +17,7 @@ NOTHING_MORE = "none"
 """What a condition says when the skill asks for nothing of that kind."""
 
 
-class State(StrEnum):
+class SkillState(StrEnum):
     PROPOSED = "proposed"
     """Well-formed, and not yet proved on this library's machines."""
     ADMITTED = "admitted"
@@ -65,7 +63,7 @@ class Skill:
     scope: str
     """`general`, or `family/NAME` with an operator family."""
     tags: tuple[str, ...]
-    languages: tuple[Language, ...]
+    languages: tuple[str, ...]
     devices: tuple[str, ...]
     """Kinds of device: `cpu`, `cuda`."""
     conditions: Conditions
@@ -82,7 +80,7 @@ class Skill:
     provenance: Provenance = Provenance()
     version: int = 1
     """Counts revisions of the text."""
-    state: State = State.PROPOSED
+    state: SkillState = SkillState.PROPOSED
     reason: str = ""
     """Why it is in this state."""
 
@@ -138,10 +136,9 @@ class Skill:
             failures=tuple(data["failures"]),
             provenance=Provenance(**data.get("provenance", {})),
             version=data.get("version", 1),
-            state=State(data.get("state", State.PROPOSED)),
+            state=SkillState(data.get("state", SkillState.PROPOSED)),
             reason=data.get("reason", ""),
         )
 
 
-LANGUAGES: tuple[Language, ...] = tuple(language for language in get_args(Language) if language != "torch")
 DEVICES = ("cpu", "cuda")

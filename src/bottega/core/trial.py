@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Interval:
+class GainInterval:
     """A gain as a factor: 1.2 means that attempts with the skill were worth 1.2 times those without."""
 
     point: float
@@ -35,7 +35,7 @@ class Trial:
     """What each attempt was worth, as a factor over the baseline; a failed attempt is worth 1, the module as it was."""
     without_skill: tuple[float, ...]
     """Paired with `with_skill` by seed."""
-    gain: Interval
+    gain: GainInterval
     decision: str
     """`admitted`, `refused`, or `unfinished`."""
     reason: str
@@ -51,6 +51,6 @@ class Trial:
                 **data,
                 "with_skill": tuple(data["with_skill"]),
                 "without_skill": tuple(data["without_skill"]),
-                "gain": Interval(**data["gain"]),
+                "gain": GainInterval(**data["gain"]),
             }
         )

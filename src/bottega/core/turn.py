@@ -37,7 +37,9 @@ class Turn:
     """What a writer says of its own change, in a paragraph."""
     verdict: Verdict | None = None
     redrawn: int = 0
-    """How many more answers were drawn because of faults that were seen in them. Tokens and cost are those of all of them."""
+    """How many more answers were sampled because of findings in the ones before. Tokens and cost are those of all of them."""
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs that changed a writer's answer."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "verdict": None if self.verdict is None else self.verdict.to_json()}
@@ -48,4 +50,5 @@ class Turn:
             name: None if data.get(name) is None else tuple(data[name]) for name in ("prompt_ids", "output_ids", "logprobs")
         }
         verdict = data.get("verdict")
-        return cls(**{**data, **tokens, "verdict": None if verdict is None else Verdict.from_json(verdict)})
+        repairs = tuple(data.get("repairs", ()))  # not in older logs
+        return cls(**{**data, **tokens, "repairs": repairs, "verdict": None if verdict is None else Verdict.from_json(verdict)})

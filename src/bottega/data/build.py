@@ -192,7 +192,7 @@ def examples_stage(
         benches = store.benches()
         if not benches and not stage.unjudged:
             raise UsageError(
-                f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first, or add --unjudged"
+                f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first, or add unjudged=true"
             )
         chosen = bench or next(iter(benches), NO_BENCH)
         known = store.fact("device")

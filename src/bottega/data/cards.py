@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.data.material import Attempt, Lesson, apart, best_of, gain_over
 from bottega.skills.library import Library
 from bottega.skills.query import query_for
@@ -43,13 +43,13 @@ class Shelf:
 
     def retrieved(self, lesson: Lesson) -> list[Skill]:
         """What a selector is shown, best first."""
-        only = Filter((State.ADMITTED, State.PROPOSED), lesson.language, self.device_kind)
+        only = Filter((SkillState.ADMITTED, SkillState.PROPOSED), lesson.language, self.device_kind)
         at = None if self.version == self.library.version else self.version
         return [hit.skill for hit in self.library.search(query_for(lesson.task), self.k, only, at=at)]
 
     def known(self, lesson: Lesson, without: str, most: int = 5) -> list[Skill]:
         """Similar cards, as the summariser is told of them, without the one that it is to write."""
-        only = Filter(tuple(State), lesson.language)
+        only = Filter(tuple(SkillState), lesson.language)
         at = None if self.version == self.library.version else self.version
         hits = self.library.search(query_for(lesson.task), most + 1, only, at=at)
         return [hit.skill for hit in hits if hit.skill.name != without][:most]

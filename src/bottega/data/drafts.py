@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from bottega.compiler.steps import Step
-from bottega.core.candidate import Language
 from bottega.core.draft import Draft, Drafts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.material import Lecture
 from bottega.data.pool import Appointment, Classrooms
+from bottega.languages import language_named
 
 BUILDER = "bottega.compiler.builder:Builder"
 CAPTURED = "captured"
@@ -22,11 +22,10 @@ SHELVED = "shelved_parts"
 class CompilerDrafts:
     """For one module: the builder's process is there while it draws, and not while the judge measures."""
 
-    def __init__(self, plain: bool = False, timeout: float = 60.0) -> None:
-        """`plain`: in the one hand that small models were trained on, so that they can read what they are shown."""
-        self.appointment, self.timeout = Appointment(BUILDER, {"plain": plain}), timeout
+    def __init__(self, timeout: float = 60.0) -> None:
+        self.appointment, self.timeout = Appointment(BUILDER), timeout
 
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+    async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         try:
             room = await asyncio.to_thread(Classrooms, self.appointment, 1, self.timeout)
         except UsageError as error:
@@ -46,7 +45,7 @@ def drafts_of(lecture: Lecture, count: int) -> Drafts:
     return Drafts(lecture.teacher, drawn, "" if drawn else "its course has no kernel")
 
 
-def promising_steps(steps: Sequence[Step], language: Language) -> list[Step]:
+def promising_steps(steps: Sequence[Step], language: str) -> list[Step]:
     """Where each branch of a course ends, then the steps before: what a technique adds is not always a gain.
 
     The shelf's parts come first where a course has them: measured over many shapes, they choose for themselves when to leave the work to
@@ -56,7 +55,7 @@ def promising_steps(steps: Sequence[Step], language: Language) -> list[Step]:
     by_id = {step.candidate.id: step for step in steps}
     parents = {step.candidate.parent for step in steps}
     ends = [step for step in steps if step.candidate.id not in parents]
-    if language != "cpp":
+    if language_named(language).on_gpu:
         ends.reverse()
         ends.sort(key=lambda step: (step.technique == CAPTURED, step.technique != SHELVED))
     before = [by_id[step.candidate.parent] for step in ends if step.candidate.parent in by_id]

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bottega.agents.answers.lint.bounds import reaches
-from bottega.agents.writer import parse
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import AnswerPolicy, read
 from bottega.data.answers import UnreadableAnswer
 from bottega.data.coverage import report
 from bottega.data.diversity import diverse
@@ -28,6 +28,10 @@ from bottega.data.splits import Split, splits_of
 from bottega.data.store import Bench, Store
 from bottega.data.tokens import Count, sizes_of
 from bottega.data.unjudged import Endings, unjudged
+from bottega.languages import language_named
+
+UNJUDGED = AnswerPolicy(link=False, lint=("out_of_bounds", "incomplete_write", "incomplete_read", "block_shapes"))
+"""For examples that no judge has seen."""
 
 
 @dataclass
@@ -168,9 +172,10 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
 
 def _within_reach(examples: Iterator[Example], lesson: Lesson, desk: Desk, made: _Made) -> Iterator[Example]:
     """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
-    sketch = desk.sketches.get(lesson.task.id, "") if lesson.language == "triton" else ""
+    sketch = desk.sketches.get(lesson.task.id, "") if language_named(lesson.language).kernel_library else ""
     for example in examples:
-        if sketch and reaches(parse(example.messages[-1].content).source, sketch):
+        context = AnswerContext(lesson.task.source, lesson.language, "terse", sketch)
+        if sketch and read(example.messages[-1].content, context, UNJUDGED).findings:
             made.entries.append("reaches beyond its tensors")
         else:
             yield example

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from bottega.agents import summariser
-from bottega.agents.feedback import past_of_verdict
-from bottega.agents.writer import Written
+from bottega.agents.feedback import earlier_turn_of_verdict
+from bottega.agents.writer import WriterAnswer
 from bottega.core.errors import LibraryError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.data.answers import summarised
 from bottega.data.example import Example, Kind, with_answer
 from bottega.data.examples_selecting import Lost
@@ -43,7 +43,7 @@ def summarising_examples(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]
         except LibraryError:
             lost("a proved card is not in the library")
             continue
-        if card.state is State.ADMITTED:
+        if card.state is SkillState.ADMITTED:
             yield _example(lesson, desk, first, best, replace(card, name=proof["card"]), proof["technique"], "summarise")
 
 
@@ -92,4 +92,4 @@ def _example(lesson: Lesson, desk: Desk, first: Attempt, best: Attempt, card: Sk
 
 
 def _past(attempt: Attempt, baseline: str) -> Any:
-    return past_of_verdict(Written(attempt.source, attempt.step.summary), attempt.verdict, baseline)
+    return earlier_turn_of_verdict(WriterAnswer(attempt.source, attempt.step.summary), attempt.verdict, baseline)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.agents import writer
-from bottega.agents.feedback import past_of_verdict
-from bottega.agents.history import Past
+from bottega.agents.feedback import earlier_turn_of_verdict
+from bottega.agents.history import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.compiler.steps import FIRST_ATTEMPT
 from bottega.core.device import DeviceFacts
@@ -20,6 +20,7 @@ from bottega.data.cards import Shelf
 from bottega.data.example import Example, Kind, with_answer
 from bottega.data.material import Attempt, Lesson, apart, best_of, gain_over, worth_learning
 from bottega.data.settings import ExampleStage
+from bottega.languages import language_named
 
 NEARLY_BEST = 0.9
 """A course whose best is at least this share of the best of all courses is worth showing too: styles differ."""
@@ -114,7 +115,7 @@ def _repairs(lesson: Lesson, desk: Desk) -> Iterator[Example]:
             continue
         earlier = correct.get(right.step.candidate.parent or "")
         shown = [earlier] if earlier is not None and _draw(slip.candidate.id, "earlier", 2) else []
-        broken = past_of_verdict(writer.Written(slip.candidate.source, _summary(right)), verdict, baseline)
+        broken = earlier_turn_of_verdict(writer.WriterAnswer(slip.candidate.source, _summary(right)), verdict, baseline)
         past = (*(_past(one, baseline) for one in shown), broken)
         best = _past(shown[0], baseline) if shown and shown[0].speedup(baseline) is not None else None
         said = f"{slip.cure} {_summary(right)}".strip()
@@ -133,8 +134,8 @@ def _write(
     kind: Kind,
     attempt: Attempt,
     skills: Sequence[Skill],
-    past: tuple[Past, ...] = (),
-    best: Past | None = None,
+    past: tuple[EarlierTurn, ...] = (),
+    best: EarlierTurn | None = None,
     summary: str = "",
     thought: str = "",
 ) -> Example:
@@ -167,8 +168,8 @@ def _write(
 
 
 def _walk(lesson: Lesson, given: writer.WriterInput) -> str:
-    """The sketch that an answer walks along: a Triton kernel's, where the prompt has it."""
-    return given.sketch if lesson.language == "triton" else ""
+    """The sketch that an answer walks along, in a language of the kernel library, where the prompt has it."""
+    return given.sketch if language_named(lesson.language).kernel_library else ""
 
 
 def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
@@ -190,8 +191,8 @@ def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
     }
 
 
-def _past(attempt: Attempt, baseline: str) -> Past:
-    return past_of_verdict(writer.Written(attempt.source, _summary(attempt)), attempt.verdict, baseline)
+def _past(attempt: Attempt, baseline: str) -> EarlierTurn:
+    return earlier_turn_of_verdict(writer.WriterAnswer(attempt.source, _summary(attempt)), attempt.verdict, baseline)
 
 
 def _summary(attempt: Attempt) -> str:

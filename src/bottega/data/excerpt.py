@@ -7,6 +7,7 @@ import re
 import textwrap
 
 from bottega.data.mistakes.mistake import kernels, native
+from bottega.languages import language_named
 
 _FUNCTION = re.compile(
     r'^(?:extern "C"|template\b|static\b|inline\b|__device__|__global__|__forceinline__)[^;{]{0,600}\{', re.M
@@ -26,7 +27,7 @@ def _new_lines(piece: str, known: set[str]) -> int:
 
 
 def _pieces(source: str, language: str) -> list[str]:
-    if language == "triton":
+    if not language_named(language).embedded:
         return [source[start:end] for start, end in kernels(source)]
     found = []
     for start, end in native(source):

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from bottega.compiler.steps import Course, Step
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.data.operators import operators_of
@@ -68,7 +68,7 @@ class Lecture:
     """One answer of a teacher: a course, or why there is none."""
 
     task_id: str
-    language: Language
+    language: str
     teacher: str
     seed: int = 0
     without: tuple[str, ...] = ()
@@ -148,7 +148,7 @@ class Lesson:
     """One task in one language: everything that was written for it and judged."""
 
     subject: Subject
-    language: Language
+    language: str
     lectures: tuple[Lecture, ...]
     slips: tuple[Slip, ...] = ()
     verdicts: dict[str, Verdict] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The shape of a program: runs of syntax-tree nodes, or of words for C++ and CUDA, hashed into a MinHash signature.
+"""The shape of a program: runs of syntax-tree nodes, or of words for C++ and CUDA, hashed; alike ones are found by MinHash, as cards are.
 
 Names and numbers leave no trace, so that two kernels which differ only in these have one shape. Clusters of alike shapes are what the
 diversity filter caps, and tasks of one shape never stand on both sides of a split.
@@ -9,26 +9,19 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bottega.skills.likeness import PERMUTATIONS, likely_pairs
+from bottega.skills.likeness import likely_pairs, minhash, shingles
 
 RUN = 5
 """Nodes or words in a row that make one feature."""
 ALIKE = 0.8
 
 Runs = NDArray[np.uint64]
-Signature = NDArray[np.uint32]
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_HALF = np.uint64(32)
-_draw = np.random.default_rng(20260705)
-_A = _draw.integers(0, 1 << 63, (PERMUTATIONS, 1), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-_B = _draw.integers(0, 1 << 63, (PERMUTATIONS, 1), dtype=np.uint64)
 _NATIVE = re.compile(r"//[^\n]*|/\*(?:.*?\*/|.*)|[A-Za-z_]\w*|\d[\w.]*|[^\s\w]", re.S)
 _KEPT = frozenset(
     """for if else while return float double int int64_t half void const auto exp expf sqrt sqrtf rsqrtf tanh tanhf log logf fmaxf max min
@@ -75,23 +68,7 @@ def _native_words(text: str) -> Iterator[str]:
 
 def runs_of(words: Sequence[str]) -> Runs:
     """A number for every run of words, each once."""
-    hashes = np.fromiter((zlib.crc32(word.encode(errors="replace")) for word in words), dtype=np.uint64, count=len(words))
-    count = max(1, len(words) - RUN + 1) if words else 0
-    runs = hashes[:count].copy()
-    for place in range(1, min(RUN, len(words))):
-        runs *= _MIX
-        runs ^= runs >> _HALF
-        runs += hashes[place : place + count]
-    return np.unique(runs)
-
-
-def signature(runs: Runs) -> Signature:
-    if not runs.size:
-        return np.full(PERMUTATIONS, np.iinfo(np.uint32).max, dtype=np.uint32)
-    mixed = runs * _MIX
-    mixed ^= mixed >> _HALF
-    least: Signature = ((mixed * _A + _B).min(axis=1) >> _HALF).astype(np.uint32)
-    return least
+    return np.unique(shingles([word.encode(errors="replace") for word in words], RUN))
 
 
 def clusters(sources: Sequence[str], alike: float = ALIKE, known: Mapping[str, Runs] | None = None) -> list[int]:
@@ -106,7 +83,7 @@ def clusters(sources: Sequence[str], alike: float = ALIKE, known: Mapping[str, R
     runs = [known[source] if source in known else runs_of(words_of(source)) for source in unique]
     groups = Groups(len(unique))
     # Signatures find the pairs that may be alike; whether they are is counted.
-    for one, other, _ in likely_pairs(np.stack([signature(each) for each in runs]), alike):
+    for one, other, _ in likely_pairs(np.stack([minhash(each) for each in runs]), alike):
         if groups.root(one) != groups.root(other) and likeness(runs[one], runs[other]) >= alike:
             groups.join(one, other)
     place = {source: groups.root(number) for number, source in enumerate(unique)}

@@ -7,7 +7,6 @@ server does, need no process and answer in the event loop.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import multiprocessing
 import os
 import resource
@@ -23,11 +22,12 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.compiler.steps import Course, Refusal, Teacher
-from bottega.core.candidate import Language
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
 from bottega.data.material import Lecture
 from bottega.data.reaping import ended, start
+from bottega.data.teachers import TEACHERS
+from bottega.languages import use_language
 
 COURSES_EACH = 200
 """A process is replaced after so many: what foreign code leaves behind does not pile up."""
@@ -45,25 +45,23 @@ class Classroom(Protocol):
         """Whether the teacher can be told to leave a technique out."""
         ...
 
-    async def lecture(
-        self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()
-    ) -> Lecture: ...
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture: ...
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Appointment:
-    """How a process makes its teacher: `module:Class`, and what the class takes."""
+    """How a process makes its teacher: its name or `module:Class`, and what the class takes."""
 
     place: str
     options: dict[str, Any] = field(default_factory=dict)
 
     def make(self) -> Teacher:
-        module, _, name = self.place.partition(":")
+        kind = TEACHERS.load(self.place)
         try:
-            made: Teacher = getattr(importlib.import_module(module), name)(**self.options)
-        except (ImportError, AttributeError, TypeError) as error:
+            made: Teacher = kind(**self.options)
+        except TypeError as error:
             raise UsageError(f"the teacher {self.place} cannot be had: {error}") from None
         return made
 
@@ -82,7 +80,7 @@ class OwnClassroom:
     def varies(self) -> bool:
         return hasattr(self._teacher, "build")
 
-    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
         blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
         return _filled(blank, await _taught(self._teacher, task, language, seed, without))
 
@@ -98,7 +96,7 @@ class Classrooms:
     def __init__(self, appointment: Appointment, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
         self.timeout = timeout
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([appointment.place.partition(":")[0]])  # torch is imported once, not by each
+        self._context.set_forkserver_preload([TEACHERS.module(appointment.place)])  # torch is imported once, not by each
         self._arguments = (appointment, int(memory_gb * (1 << 30)))
         self._idle: list[_Seat] = []
         self._alive: set[_Seat] = set()
@@ -121,7 +119,7 @@ class Classrooms:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
         blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
         work: Callable[[], Any] = lambda: self._asked((task, language, seed, without))  # noqa: E731
         return _filled(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
@@ -265,10 +263,9 @@ def leave_with(parent: int) -> None:
     os._exit(0)
 
 
-async def _taught(
-    teacher: Any, task: Task, language: Language, seed: int, without: frozenset[str]
-) -> Course | Refusal | _Trouble:
+async def _taught(teacher: Any, task: Task, language: str, seed: int, without: frozenset[str]) -> Course | Refusal | _Trouble:
     try:
+        use_language(language)
         if without:
             if not hasattr(teacher, "build"):
                 return Refusal(f"{teacher.name} cannot leave out {', '.join(sorted(without))}")

@@ -1,7 +1,7 @@
 """Cards put to the gate with a teacher: kernels with a technique against kernels without it, on a task and on a sibling.
 
-The card is the library's own with the kernel at hand as its example. Every attempt of the gate is a fresh kernel of another seed and a
-fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
+The card is the library's own with the kernel at hand as its example. Every attempt of the gate has another seed, for teachers that vary,
+and a fresh verdict; nothing is taken from what was judged before, because a figure that is used twice proves nothing. Evidence and state
 lie in the library beside the data, and a proof that was stopped goes on from there.
 """
 
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, CardError, JudgeError
-from bottega.core.skill import Provenance, Skill, State
+from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.cards import Shelf
@@ -46,7 +46,7 @@ class Claim:
     card: str
     """The library's card that it comes from."""
     technique: str
-    language: Language
+    language: str
     task_id: str
     before: str
     """Candidates without and with it."""
@@ -105,7 +105,7 @@ def adapted(card: Skill, claim: Claim, source: str, before: str, device_kind: st
         devices=(device_kind,),
         provenance=Provenance(ORIGIN, teacher, claim.task_id, round(claim.gain, 4)),
         version=1,
-        state=State.PROPOSED,
+        state=SkillState.PROPOSED,
         reason="",
     )
     return admit_data(made.to_json(), made.name)
@@ -154,7 +154,7 @@ class Gate:
         self.store.note(f"{FACT}{card.name}", told)
         return decision
 
-    def _kernel(self, task: Task, language: Language, seed: int, without: frozenset[str]) -> Candidate:
+    def _kernel(self, task: Task, language: str, seed: int, without: frozenset[str]) -> Candidate:
         """The last kernel of a course: what the teacher thinks best."""
         key = (task.id, language, self.classroom.teacher, seed, ",".join(sorted(without)))
         lecture = self.store.lecture(key)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.data.chosen_steps import ALL, checked_steps
+from bottega.languages import default_language
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class JudgeStage:
     """What is written and judged."""
 
     device: str = "cpu"
-    languages: tuple[Language, ...] = ("cpp",)
+    languages: tuple[str, ...] = field(default_factory=lambda: (default_language("cpu").name,))
     seeds: tuple[int, ...] = (0,)
     workers: int = 2
     """Kernels judged side by side."""

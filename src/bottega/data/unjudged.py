@@ -18,10 +18,7 @@ OWN = "own"
 SHELVED = "shelved_parts"
 TURNS = {
     **dict.fromkeys(("own_product", "own_convolution", "own_attention"), OWN),
-    **{
-        name: name
-        for name in ("graph_replay", "captured", "convolution_layers", "linear_layers", "norm_layers", "kept_layers", SHELVED)
-    },
+    **{name: name for name in ("graph_replay", "captured", "convolution_layers", "linear_layers", "norm_layers", SHELVED)},
 }
 """Techniques after which a kernel is another way of doing it, not a better version of the same: products of our own are one way."""
 LEAST, MOST = 0.5, 2.0

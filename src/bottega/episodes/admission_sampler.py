@@ -1,6 +1,6 @@
 """Attempts by the backbone, for the gate: one answer of the writer with these skills in its prompt, judged.
 
-The gate asks from several threads and waits; a speaker answers on an event loop. The loop runs in a thread of its own, so that answers
+The gate asks from several threads and waits; a client answers on an event loop. The loop runs in a thread of its own, so that answers
 asked for at the same time share a batch. Kernels are kept by their id: winners are judged again, also after a restart.
 """
 
@@ -15,14 +15,14 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.agents import writer
-from bottega.agents.answers.answer import AnswerError
-from bottega.agents.budget import Budget
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import ADMISSION, read
+from bottega.agents.budget import PromptBudget
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Answer, Speaker
+from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_sketcher
-from bottega.compiler.link import completed
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
@@ -30,22 +30,23 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.context import PROMPT_SHARE, seed_of
 from bottega.episodes.phases import Phases, share_device
+from bottega.languages import candidate_from
 
 
-class Judging(Protocol):
+class BlockingJudge(Protocol):
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
-class Apprentice:
-    """Use it as a context manager: it owns the loop's thread, not the speaker and not the judge."""
+class AdmissionSampler:
+    """Use it as a context manager: it owns the loop's thread, not the client and not the judge."""
 
     def __init__(
         self,
-        speaker: Speaker,
-        judge: Judging,
+        client: Client,
+        judge: BlockingJudge,
         prompts: Prompts,
         device: DeviceFacts,
-        language: Language,
+        language: str,
         kernels: Path,
         *,
         temperature: float = 1.0,
@@ -54,19 +55,19 @@ class Apprentice:
         judged_on: str | None = None,
         shared: Phases | None = None,
     ) -> None:
-        """`judged_on`: the judge's device; `shared`: the phases of the model's, where the speaker does not tell them."""
-        self.speaker, self.judge, self.prompts, self.device, self.language = speaker, judge, prompts, device, language
+        """`judged_on`: the judge's device; `shared`: the phases of the model's, where the client does not tell them."""
+        self.client, self.judge, self.prompts, self.device, self.language = client, judge, prompts, device, language
         self.kernels, self.temperature, self.max_tokens, self.baseline = kernels, temperature, max_tokens, baseline
-        self.judged_on, self.phases = judged_on, shared or share_device(speaker)
+        self.judged_on, self.phases = judged_on, shared or share_device(client)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="apprentice", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="admission-sampler", daemon=True)
 
-    def __enter__(self) -> Apprentice:
+    def __enter__(self) -> AdmissionSampler:
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        asyncio.run_coroutine_threadsafe(self.speaker.close(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(30)
         self._loop.close()
@@ -75,22 +76,21 @@ class Apprentice:
         """The same seed draws the same noise with and without the card. An answer without a kernel is worth nothing, and no error."""
         with self.phases.generating():
             answer = self._answer(task, skills, seed)
-        try:
-            source = completed(writer.parse(answer.text).source, task.source)
-        except AnswerError as error:
-            return Verdict(Outcome.COMPILE_ERROR, diagnosis=str(error), task_id=task.id)
-        candidate = Candidate.from_source(source)
+        read_answer = read(answer.text, AnswerContext(task.source, self.language, self.prompts.style), ADMISSION)
+        if read_answer.fault:
+            return Verdict(Outcome.COMPILE_ERROR, diagnosis=read_answer.fault, task_id=task.id)
+        candidate = candidate_from(read_answer.source)
         self._keep(candidate)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)
 
-    def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Answer:
+    def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Generation:
         sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
         given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
-        room = min(self.speaker.context - self.max_tokens, int(self.speaker.context * PROMPT_SHARE))
-        messages = writer.messages(given, self.prompts, Budget(max(room, 256), self.speaker.count_tokens))
+        room = min(self.client.context - self.max_tokens, int(self.client.context * PROMPT_SHARE))
+        messages = writer.messages(given, self.prompts, PromptBudget(max(room, 256), self.client.count_tokens))
         sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
-        return asyncio.run_coroutine_threadsafe(self.speaker.say(messages, sampling), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self.client.generate(messages, sampling), self._loop).result()
 
     def confirm(self, task: Task, verdict: Verdict) -> Verdict:
         place = self.kernels / f"{verdict.candidate_id}.py"
@@ -101,7 +101,7 @@ class Apprentice:
                 f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
             ) from None
         with self.phases.judging(self.judged_on):
-            return self.judge.judge(task, Candidate.from_source(source), quick=False)
+            return self.judge.judge(task, candidate_from(source), quick=False)
 
     def _keep(self, candidate: Candidate) -> None:
         place = self.kernels / f"{candidate.id}.py"

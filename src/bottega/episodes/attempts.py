@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from bottega.core.event import Event, Judged, RunEnded, RunStarted, Selected, Summarised, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
-from bottega.episodes.node import Node
+from bottega.episodes.node import SearchNode
 
 NO_KERNEL = "no kernel"
 """What an attempt came to when the answer held no kernel to judge."""
@@ -20,9 +20,9 @@ THE_MODEL = "the model"
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RunAttempt:
     number: int
-    node: Node
+    node: SearchNode
     same_as: str = ""
     writing_s: float = 0.0
     judging_s: float = 0.0
@@ -72,7 +72,7 @@ def is_final(event: Judged) -> bool:
     return event.key.startswith(f"{event.episode}/final/")
 
 
-def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
+def attempts_of(events: Iterable[Event], episode: str) -> list[RunAttempt]:
     """Every draft and every answer of the writer in the order in which they came, with its verdict where there is one."""
     judged: dict[str, Judged] = {}
     wrote: list[Wrote] = []
@@ -85,19 +85,19 @@ def attempts_of(events: Iterable[Event], episode: str) -> list[Attempt]:
     for number, event in enumerate(wrote, 1):
         found = judged.get(event.node)
         turn = replace(event.turn, verdict=found.verdict if found else None)
-        node = Node(event.node, event.parent, event.scheme, turn, event.author)
+        node = SearchNode(event.node, event.parent, event.scheme, turn, event.author)
         same_as, seconds = (found.same_as, found.seconds) if found else ("", 0.0)
-        attempts.append(Attempt(number, node, same_as, event.seconds, seconds))
+        attempts.append(RunAttempt(number, node, same_as, event.seconds, seconds))
     return attempts
 
 
-def by_outcome(attempts: Iterable[Attempt]) -> dict[str, int]:
+def by_outcome(attempts: Iterable[RunAttempt]) -> dict[str, int]:
     return dict(Counter(attempt.outcome for attempt in attempts).most_common())
 
 
-def by_author(attempts: Iterable[Attempt]) -> dict[str, dict[str, int]]:
+def by_author(attempts: Iterable[RunAttempt]) -> dict[str, dict[str, int]]:
     """Of each who wrote, what the attempts came to."""
-    found: dict[str, list[Attempt]] = {}
+    found: dict[str, list[RunAttempt]] = {}
     for attempt in attempts:
         found.setdefault(attempt.author, []).append(attempt)
     return {author: by_outcome(theirs) for author, theirs in found.items()}

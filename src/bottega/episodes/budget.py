@@ -12,7 +12,7 @@ NAMES = ("kernels", "tokens", "money", "seconds")
 
 
 @dataclass(frozen=True)
-class Caps:
+class BudgetCaps:
     kernels: int | None = None
     tokens: int | None = None
     money: float | None = None
@@ -26,8 +26,8 @@ class Caps:
 
 
 @dataclass
-class Budget:
-    caps: Caps = field(default_factory=Caps)
+class RunBudget:
+    caps: BudgetCaps = field(default_factory=BudgetCaps)
     kernels: int = 0
     tokens: int = 0
     money: float = 0.0

@@ -1,4 +1,4 @@
-"""The parts that an episode works with, handed in: a speaker, a judge, a library, prompts, a log and a budget.
+"""The parts that an episode works with, handed in: a client, a judge, a library, prompts, a log and a budget.
 
 Nothing here knows which model answers or on what machine kernels are judged, so the same episode runs in a test, on a laptop and
 across a cluster.
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bottega.agents.budget import Budget as Room
+from bottega.agents.budget import PromptBudget as Room
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
-from bottega.backbone.client import Answer, Speaker
+from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
 from bottega.compiler.callgraph_tracer import shared_sketcher
 from bottega.core.candidate import Candidate
@@ -24,8 +24,8 @@ from bottega.core.draft import DraftSource
 from bottega.core.task import Task
 from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
-from bottega.episodes.budget import Budget
-from bottega.episodes.journal import Journal
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases, share_device
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
@@ -34,34 +34,34 @@ PROMPT_SHARE, LEAST_SHARE = 0.7, 0.5
 """Of the context, at most and at least this may be prompt: an answer that has no room is no answer, nor is one to half a question."""
 
 
-class Judging(Protocol):
+class AsyncJudge(Protocol):
     """What an episode needs of a judge."""
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
 @dataclass
-class Workshop:
-    speaker: Speaker
-    judge: Judging
+class EpisodeContext:
+    client: Client
+    judge: AsyncJudge
     library: Library | None
     prompts: Prompts
     device: DeviceFacts
-    journal: Journal
-    budget: Budget = field(default_factory=Budget)
+    journal: EpisodeJournal
+    budget: RunBudget = field(default_factory=RunBudget)
     draft_source: DraftSource | None = None
     """Who writes kernels by rule before the model does, if anyone."""
     shared: Phases | None = None
-    """Of the device on which the model draws, where the speaker does not tell it."""
+    """Of the device on which the model draws, where the client does not tell it."""
 
     def __post_init__(self) -> None:
-        self.phases = self.shared or share_device(self.speaker)
+        self.phases = self.shared or share_device(self.client)
 
     def room(self, settings: EpisodeSettings) -> Room:
         """Tokens that a prompt may have."""
-        context = self.speaker.context
+        context = self.client.context
         tokens = min(int(context * PROMPT_SHARE), max(context - settings.max_tokens, int(context * LEAST_SHARE)))
-        return Room(tokens, self.speaker.count_tokens)
+        return Room(tokens, self.client.count_tokens)
 
     async def sketch(self, task: Task, role: Role) -> str:
         """What the task calls, with shapes, where the role's prompt has a place for it."""
@@ -72,18 +72,18 @@ class Workshop:
         if turn is not None:
             self.budget.spend(turn)
 
-    async def say(
+    async def generate(
         self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
     ) -> Turn:
         """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
         sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
-        answer = await self.speaker.say(messages, sampling)
+        answer = await self.client.generate(messages, sampling)
         turn = turn_of(role, answer, read(answer.text))
         self.budget.spend(turn)
         return turn
 
 
-def turn_of(role: Role, answer: Answer, found: dict[str, Any]) -> Turn:
+def turn_of(role: Role, answer: Generation, found: dict[str, Any]) -> Turn:
     return Turn(
         role=role,
         text=answer.text,

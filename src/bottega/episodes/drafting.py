@@ -10,35 +10,35 @@ import time
 from bottega.core.draft import Drafts, DraftSource
 from bottega.core.errors import BudgetError
 from bottega.core.event import Drafted
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 
-async def draw(bench: Bench) -> None:
+async def draw(search: EpisodeSearch) -> None:
     """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
-    key = f"{bench.episode}/drafts"
-    drafted = bench.workshop.journal.done(key, Drafted)
+    key = f"{search.episode}/drafts"
+    drafted = search.context.journal.done(key, Drafted)
     if drafted is None:
-        draft_source = bench.workshop.draft_source
-        if draft_source is None or not bench.settings.drafts or bench.finished():
+        draft_source = search.context.draft_source
+        if draft_source is None or not search.settings.drafts or search.finished():
             return
-        drafted = await bench.workshop.journal.once(key, Drafted, lambda: _drawn(bench, draft_source, key))
+        drafted = await search.context.journal.once(key, Drafted, lambda: _drawn(search, draft_source, key))
     for number, draft in enumerate(drafted.drafts, 1):
-        if bench.finished():
+        if search.finished():
             return
         try:
-            await bench.adopt(f"draft{number}", draft, drafted.author)
+            await search.adopt(f"draft{number}", draft, drafted.author)
         except BudgetError as error:
-            bench.ended = bench.ended or str(error)
+            search.ended = search.ended or str(error)
             return
 
 
-async def _drawn(bench: Bench, draft_source: DraftSource, key: str) -> Drafted:
+async def _drawn(search: EpisodeSearch, draft_source: DraftSource, key: str) -> Drafted:
     """Whatever happens to the draft_source is told in a line, and the model writes all the same."""
-    settings, begun = bench.settings, time.monotonic()
+    settings, begun = search.settings, time.monotonic()
     try:
-        drawn = await draft_source.drafts(bench.task, settings.language, settings.drafts)
+        drawn = await draft_source.drafts(search.task, settings.language, settings.drafts)
     except Exception as error:  # it runs the module's code, which raises what it likes
         drawn = Drafts("", refused=f"{type(error).__name__}: {error}")
     refused = " ".join(drawn.refused.split())
     drafts = drawn.drafts[: settings.drafts]
-    return Drafted(key, bench.episode, drawn.author, drafts, refused, round(time.monotonic() - begun, 3))
+    return Drafted(key, search.episode, drawn.author, drafts, refused, round(time.monotonic() - begun, 3))

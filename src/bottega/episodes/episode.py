@@ -10,32 +10,34 @@ from bottega.core.event import EpisodeEnded, EpisodeStarted
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.drafting import draw
-from bottega.episodes.node import Node, faster
+from bottega.episodes.node import SearchNode, faster
 from bottega.episodes.selecting import retrieve, select
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
+from bottega.languages import use_language
 from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use
 
 
-async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
+async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSettings, name: str | None = None) -> Episode:
     """What a run that is resumed has done already is taken from its log; the rest is done now."""
+    use_language(settings.language)
     episode = name or task.id
-    started = await workshop.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(workshop, episode, task, settings))
-    offered = _offered(workshop, started)
-    bench = Bench(workshop, episode, task, settings, [()])
-    await draw(bench)
+    started = await context.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(context, episode, task, settings))
+    offered = _offered(context, started)
+    search = EpisodeSearch(context, episode, task, settings, [()])
+    await draw(search)
     selections: list[Trace] = []
-    if not (bench.nodes and bench.finished()):  # a draft that is all one can wish for needs no skills
-        bench.schemes, selections = await select(workshop, episode, task, offered, settings)
-    await STRATEGIES[settings.strategy](bench)
-    own = [node for node in bench.nodes if not node.author]  # skills and training learn from the model's kernels
-    proposals, summaries = await summarise(workshop, episode, task, own, settings)
-    _end(workshop, bench)
+    if not (search.nodes and search.finished()):  # a draft that is all one can wish for needs no skills
+        search.schemes, selections = await select(context, episode, task, offered, settings)
+    await STRATEGIES.load(settings.strategy)(search)
+    own = [node for node in search.nodes if not node.author]  # skills and training learn from the model's kernels
+    proposals, summaries = await summarise(context, episode, task, own, settings)
+    _end(context, search)
     return Episode(
         id=episode,
         task_id=started.task_id,
@@ -44,15 +46,15 @@ async def run_episode(workshop: Workshop, task: Task, settings: EpisodeSettings,
         device=started.device,
         library_version=started.library_version,
         retrieved=started.retrieved,
-        schemes=tuple(tuple(skill.name for skill in scheme) for scheme in bench.schemes),
+        schemes=tuple(tuple(skill.name for skill in scheme) for scheme in search.schemes),
         traces=(*selections, *_writings(episode, own), *summaries),
         proposals=tuple(proposals),
-        ended=bench.ended or "all turns taken",
+        ended=search.ended or "all turns taken",
     )
 
 
 async def run_episodes(
-    workshop: Workshop, tasks: Sequence[Task], settings: EpisodeSettings, at_once: int = 8
+    context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, at_once: int = 8
 ) -> list[Episode | Exception]:
     """Many episodes side by side, so that generation, compiling and judging overlap. One that fails does not end the others."""
     places = asyncio.Semaphore(at_once)
@@ -60,7 +62,7 @@ async def run_episodes(
     async def one(task: Task) -> Episode | Exception:
         async with places:
             try:
-                return await run_episode(workshop, task, settings)
+                return await run_episode(context, task, settings)
             except Exception as error:
                 return error
 
@@ -84,9 +86,9 @@ def use_of(episode: Episode, run: str, rules: Rules) -> Use:
     )
 
 
-async def _start(workshop: Workshop, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
-    version = workshop.library.version if workshop.library is not None else 0
-    retrieved = retrieve(workshop, task, settings, version)
+async def _start(context: EpisodeContext, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
+    version = context.library.version if context.library is not None else 0
+    retrieved = retrieve(context, task, settings, version)
     return EpisodeStarted(
         key=f"{episode}/start",
         episode=episode,
@@ -100,24 +102,24 @@ async def _start(workshop: Workshop, episode: str, task: Task, settings: Episode
     )
 
 
-def _offered(workshop: Workshop, started: EpisodeStarted) -> list[Skill]:
+def _offered(context: EpisodeContext, started: EpisodeStarted) -> list[Skill]:
     """The retrieved cards as they were when the episode began, also when it is resumed after the library has moved on."""
-    if workshop.library is None:
+    if context.library is None:
         return []
-    return [workshop.library.get(name, started.library_version) for name in started.retrieved]
+    return [context.library.get(name, started.library_version) for name in started.retrieved]
 
 
-def _end(workshop: Workshop, bench: Bench) -> None:
-    best = bench.best if faster(bench.best) else None
-    key = f"{bench.episode}/end"
-    ended = EpisodeEnded(key, bench.episode, bench.ended or "all turns taken", best.id if best else "")
+def _end(context: EpisodeContext, search: EpisodeSearch) -> None:
+    best = search.best if faster(search.best) else None
+    key = f"{search.episode}/end"
+    ended = EpisodeEnded(key, search.episode, search.ended or "all turns taken", best.id if best else "")
 
-    known = workshop.journal.done(key, EpisodeEnded)
+    known = context.journal.done(key, EpisodeEnded)
     if known is None or (known.ended, known.best) != (ended.ended, ended.best):  # a run that was given more to spend ends anew
-        workshop.journal.write(ended)
+        context.journal.write(ended)
 
 
-def _writings(episode: str, nodes: Sequence[Node]) -> list[Trace]:
+def _writings(episode: str, nodes: Sequence[SearchNode]) -> list[Trace]:
     """One trace for each line of kernels."""
     return [
         Trace(f"{episode}/write/{line[-1].id}", "write", tuple(node.turn for node in line), line[0].scheme)

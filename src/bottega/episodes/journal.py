@@ -25,7 +25,7 @@ Kind = TypeVar("Kind", bound=Any)
 Listener = Callable[[Event], None]
 
 
-class Journal:
+class EpisodeJournal:
     """One process writes a run at a time; any number may read it."""
 
     def __init__(self, folder: Path) -> None:
@@ -50,7 +50,7 @@ class Journal:
             raise
         self._done = {event.key: event for event in self.events if event.key}
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> EpisodeJournal:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

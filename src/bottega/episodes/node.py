@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from bottega.core.candidate import Candidate
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.languages import candidate_from
 
 
 @dataclass(frozen=True)
-class Node:
+class SearchNode:
     id: str
     parent: str | None
     scheme: int
@@ -26,7 +27,7 @@ class Node:
 
     @property
     def candidate(self) -> Candidate:
-        return Candidate.from_source(self.turn.source, name=self.id, parent=self.parent)
+        return candidate_from(self.turn.source, name=self.id, parent=self.parent)
 
     def speedup(self, baseline: str) -> Speedup | None:
         """Nothing unless the kernel is right, honest and timed."""
@@ -39,16 +40,16 @@ class Node:
         return speedup.low if speedup is not None else 0.0
 
 
-def ranked(nodes: Iterable[Node], baseline: str) -> list[Node]:
+def ranked(nodes: Iterable[SearchNode], baseline: str) -> list[SearchNode]:
     """Best first; equal ones in the order they came."""
     return sorted(nodes, key=lambda node: -node.score(baseline))
 
 
-def best_of(nodes: Iterable[Node], baseline: str) -> Node | None:
+def best_of(nodes: Iterable[SearchNode], baseline: str) -> SearchNode | None:
     """The best kernel that is right, if any."""
     order = ranked(nodes, baseline)
     return order[0] if order and order[0].score(baseline) > 0 else None
 
 
-def faster(node: Node | None) -> bool:
+def faster(node: SearchNode | None) -> bool:
     return node is not None and node.verdict is not None and node.verdict.outcome is Outcome.FASTER

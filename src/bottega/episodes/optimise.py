@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.core.draft import DraftSource
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
-from bottega.episodes.budget import Budget
-from bottega.episodes.context import Workshop
-from bottega.episodes.delivery.final import settle
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
 from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.result import Result
 from bottega.episodes.delivery.story import story_of
 from bottega.episodes.episode import run_episode, use_of
-from bottega.episodes.journal import Journal, Listener
-from bottega.episodes.request import Commission
+from bottega.episodes.journal import EpisodeJournal, Listener
+from bottega.episodes.request import OptimizeRequest
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.baselines import with_eager
 from bottega.judge.device_facts import device_facts
@@ -42,7 +42,7 @@ from bottega.tasks.module import Subject
 
 
 @dataclass(frozen=True)
-class Finished:
+class OptimizeFinished:
     result: Result
     folder: Path
     attempts: int
@@ -63,40 +63,42 @@ class Stop:
 
 
 async def optimise(
-    commission: Commission,
-    journal: Journal,
-    open_speaker: Callable[[], Speaker],
+    request: OptimizeRequest,
+    journal: EpisodeJournal,
+    open_speaker: Callable[[], Client],
     library: Library | None,
     stop: Stop,
     listener: Listener | None = None,
     draft_source: DraftSource | None = None,
-) -> Finished | None:
+) -> OptimizeFinished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
-    settings, subject = commission.settings, commission.subject
+    settings, subject = request.settings, request.subject
     episode = subject.task.id
-    prompts = Prompts(settings.style, commission.prompts)
-    speaker: Speaker | None = None
-    options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **commission.judging}
+    prompts = Prompts(settings.style, request.prompts)
+    client: Client | None = None
+    options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
-        with RunJudge(settings.device, workers=commission.workers, **options) as judge:
-            speaker = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
-            started = await _unless_stopped(stop, asyncio.to_thread(_started, commission, journal, judge))
-            commission = _as_it_can_be_judged(commission, started)
-            settings = commission.settings
-            budget = Budget(commission.caps, earlier_seconds=seconds_of(journal.events))
+        with RunJudge(settings.device, workers=request.workers, **options) as judge:
+            client = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
+            started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge))
+            request = _as_it_can_be_judged(request, started)
+            settings = request.settings
+            budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))
             if listener is not None:
                 for event in journal.events:
                     listener(event)
                 journal.listeners.append(listener)
             journal.write(started)
-            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source)
-            ended, error, trace = await _search(workshop, subject, settings, stop)
+            context = EpisodeContext(
+                client, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source
+            )
+            ended, error, trace = await _search(context, subject, settings, stop)
     except _Stopped:
         return None
     finally:
-        if speaker is not None:
+        if client is not None:
             with contextlib.suppress(Exception):
-                await speaker.close()
+                await client.close()
     attempts = [attempt for attempt in attempts_of(journal.events, episode) if attempt.outcome != NOT_JUDGED]
     if not attempts:
         if error is not None:
@@ -104,11 +106,11 @@ async def optimise(
             raise error
         if stop.rings:
             return None
-    result = await _delivered(commission, journal, stop, ended, str(error or ""))
+    result = await _delivered(request, journal, stop, ended, str(error or ""))
     if result is None:
         return None
     _ended(journal, ended, error, trace, result)
-    return Finished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
+    return OptimizeFinished(result, journal.folder, len(attempts), bool(stop.rings), str(error or ""))
 
 
 class _Stopped(Exception):
@@ -128,14 +130,14 @@ async def _unless_stopped(stop: Stop, work: Any) -> Any:
         ring.cancel()
 
 
-def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStarted:
+def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) -> RunStarted:
     """Whether the module can be judged at all is found before anything is spent; a run that is resumed knows it already."""
-    device = commission.settings.device
+    device = request.settings.device
     earlier = next((event for event in journal.events if isinstance(event, RunStarted)), None)
     if earlier is not None:
-        return RunStarted(commission.command, commission.terms(), earlier.fingerprint)
+        return RunStarted(request.command, request.terms(), earlier.fingerprint)
     try:
-        report = judge.fitness(commission.subject.task)
+        report = judge.fitness(request.subject.task)
     except TaskError as error:
         if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
             raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
@@ -143,34 +145,34 @@ def _started(commission: Commission, journal: Journal, judge: Judge) -> RunStart
     unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
     found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}
     found["unavailable"] = report["unavailable"]
-    return RunStarted(commission.command, commission.terms(), found)
+    return RunStarted(request.command, request.terms(), found)
 
 
-def _as_it_can_be_judged(commission: Commission, started: RunStarted) -> Commission:
+def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> OptimizeRequest:
     """Where what was to be beaten cannot be run, the user would run the module as it is: then that is to be beaten, and the run says so."""
-    settings = commission.settings
+    settings = request.settings
     if settings.baseline not in started.fingerprint.get("unavailable", {}):
-        return commission
+        return request
     others = tuple(name for name in settings.baselines if name != "eager")
-    return replace(commission, settings=replace(settings, baselines=("eager", *others)))
+    return replace(request, settings=replace(settings, baselines=("eager", *others)))
 
 
 async def _search(
-    workshop: Workshop, subject: Subject, settings: EpisodeSettings, stop: Stop
+    context: EpisodeContext, subject: Subject, settings: EpisodeSettings, stop: Stop
 ) -> tuple[str, BottegaError | None, str]:
     """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
-    run = asyncio.ensure_future(run_episode(workshop, subject.task, settings))
+    run = asyncio.ensure_future(run_episode(context, subject.task, settings))
     ring = asyncio.ensure_future(stop.search.wait())
-    await asyncio.wait({run, ring}, timeout=workshop.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({run, ring}, timeout=context.budget.seconds_left(), return_when=asyncio.FIRST_COMPLETED)
     if not run.done():
         run.cancel()
         await asyncio.wait({run})
     ring.cancel()
     if run.cancelled():
-        return ("interrupted" if stop.rings else f"the budget of {workshop.budget.caps.seconds:g} seconds is spent"), None, ""
+        return ("interrupted" if stop.rings else f"the budget of {context.budget.caps.seconds:g} seconds is spent"), None, ""
     error = run.exception()
     if error is None:
-        _remember(workshop, run.result(), settings)
+        _remember(context, run.result(), settings)
         return run.result().ended, None, ""
     if isinstance(error, BudgetError):
         return str(error), None, ""
@@ -180,23 +182,23 @@ async def _search(
     return "an error", BottegaError(f"an error in Bottega itself, please report it: {type(error).__name__}: {error}"), trace
 
 
-def _remember(workshop: Workshop, episode: Episode, settings: EpisodeSettings) -> None:
+def _remember(context: EpisodeContext, episode: Episode, settings: EpisodeSettings) -> None:
     """Tell the library how its skills fared. A library that cannot be written spoils no run."""
-    if workshop.library is None:
+    if context.library is None:
         return
-    begun = next((event.at for event in workshop.journal.events if isinstance(event, RunStarted)), 0.0)
+    begun = next((event.at for event in context.journal.events if isinstance(event, RunStarted)), 0.0)
     with contextlib.suppress(LibraryError):
-        workshop.library.uses.record(
-            use_of(episode, f"{workshop.journal.folder.name}@{begun:.3f}", Rules(baseline=settings.baseline))
+        context.library.uses.record(
+            use_of(episode, f"{context.journal.folder.name}@{begun:.3f}", Rules(baseline=settings.baseline))
         )
 
 
-async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended: str, error: str) -> Result | None:
-    settings, subject = commission.settings, commission.subject
+async def _delivered(request: OptimizeRequest, journal: EpisodeJournal, stop: Stop, ended: str, error: str) -> Result | None:
+    settings, subject = request.settings, request.subject
     episode = subject.task.id
     attempts = attempts_of(journal.events, episode)
-    with FinalJudge(settings.device, baselines=settings.judged_against, **commission.judging) as judge:
-        work = asyncio.ensure_future(settle(judge, journal, episode, subject, attempts, settings))
+    with FinalJudge(settings.device, baselines=settings.judged_against, **request.judging) as judge:
+        work = asyncio.ensure_future(choose_final(judge, journal, episode, subject, attempts, settings))
         while not work.done():
             await asyncio.wait({work}, timeout=0.2)
             if stop.rings > 1:
@@ -205,10 +207,10 @@ async def _delivered(commission: Commission, journal: Journal, stop: Stop, ended
         settled = work.result()
     check = f"bottega check {shlex.quote(str(journal.folder.resolve()))}"
     story = story_of(journal.events, episode, subject, settings, settled, ended, error, check)
-    return hand_over(journal.folder, journal.events, episode, subject, settings, commission.training, settled, story)
+    return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, story)
 
 
-def _ended(journal: Journal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:
+def _ended(journal: EpisodeJournal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:
     facts: dict[str, Any] = {"error": str(error), "trace": trace} if error is not None else {}
     if result is not None:
         facts |= {"outcome": result.outcome, "node": result.node, "claim": result.model_dump()["claim"]}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.memory_ledger import claim
 
@@ -64,14 +64,14 @@ class Phases:
         """Whether the model itself is in a phase of generation, or waits for one. Between two requests it stays, until it is asked to go."""
         self._waiting: dict[Kind, deque[Future[None]]] = {"generate": deque(), "judge": deque()}
 
-    def generating(self) -> Section:
+    def generating(self) -> PhaseSection:
         """Around everything that leads to a request to the model and needs no verdict meanwhile."""
-        return Section(self if self.device else None, "generate")
+        return PhaseSection(self if self.device else None, "generate")
 
-    def judging(self, device: str | None = None) -> Section:
+    def judging(self, device: str | None = None) -> PhaseSection:
         """Around what has kernels run on a device, if that is this one; the device is taken to be this one where it is not known."""
         elsewhere = not self.device or (device is not None and device_name(device) != self.device)
-        return Section(None if elsewhere else self, "judge")
+        return PhaseSection(None if elsewhere else self, "judge")
 
     @property
     def now(self) -> Now:
@@ -176,7 +176,7 @@ class Phases:
 
 
 @dataclass
-class Section:
+class PhaseSection:
     """A stay in a phase, with `with` in a thread or `async with` on an event loop."""
 
     phases: Phases | None
@@ -251,9 +251,9 @@ class ModelLock:
         return self.lease.wanted()
 
 
-def share_device(speaker: Speaker) -> Phases:
-    """The phases of the device on which a speaker's model draws, the same at every call; of no device where the model is elsewhere."""
-    backbone: Any = getattr(speaker, "backbone", None)
+def share_device(client: Client) -> Phases:
+    """The phases of the device on which a client's model draws, the same at every call; of no device where the model is elsewhere."""
+    backbone: Any = getattr(client, "backbone", None)
     if not hasattr(backbone, "share"):
         return Phases()
 

@@ -11,20 +11,20 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.core.event import RunStarted
-from bottega.episodes.budget import Caps
-from bottega.episodes.journal import FILE, Journal
+from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.machine import Workers
 from bottega.tasks.module import Subject
 
 
 @dataclass(frozen=True)
-class Commission:
+class OptimizeRequest:
     subject: Subject
     settings: EpisodeSettings
     backbone: str
     """As the user named it."""
-    caps: Caps = field(default_factory=Caps)
+    caps: BudgetCaps = field(default_factory=BudgetCaps)
     """Not part of the wish: a run may be resumed with more to spend."""
     training: bool | None = None
     prompts: Path | None = None
@@ -55,7 +55,7 @@ class Commission:
 
 
 @contextlib.contextmanager
-def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[Journal]:
+def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator[EpisodeJournal]:
     """The run's log, locked for us. A run that never began leaves no folder behind."""
     try:
         made, there = not folder.exists(), (folder / FILE).exists()
@@ -68,10 +68,10 @@ def opened_run(folder: Path, commission: Commission, resume: bool) -> Iterator[J
         raise UsageError(f"{folder}: no run to resume is there")
     if filled:
         raise UsageError(f"{folder}: is not empty; give another --out")
-    with Journal(folder) as journal:
+    with EpisodeJournal(folder) as journal:
         try:
             started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
-            terms = commission.terms()
+            terms = request.terms()
             before = {"redraws": 0, "likeliest_first": terms["likeliest_first"]}  # of runs from when there was no such setting
             differing = differences({**before, **started.settings}, terms) if started else []
             if differing:

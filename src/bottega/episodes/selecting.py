@@ -9,29 +9,29 @@ from typing import Any
 from bottega.agents import selector
 from bottega.agents.answers.answer import AnswerError
 from bottega.core.event import Selected
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trace import Trace
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.query import query_for
 from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter
 
 
-def retrieve(workshop: Workshop, task: Task, settings: EpisodeSettings, at: int) -> list[Skill]:
+def retrieve(context: EpisodeContext, task: Task, settings: EpisodeSettings, at: int) -> list[Skill]:
     """Cards that may fit the task, best first."""
-    if workshop.library is None or settings.select == "none" or not settings.retrieved:
+    if context.library is None or settings.select == "none" or not settings.retrieved:
         return []
-    states = (State.ADMITTED, State.PROPOSED) if settings.unproved else (State.ADMITTED,)
+    states = (SkillState.ADMITTED, SkillState.PROPOSED) if settings.unproved else (SkillState.ADMITTED,)
     only = Filter(states, settings.language, "cpu" if settings.device == "cpu" else "cuda")
-    current = workshop.library.version
-    hits = workshop.library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
+    current = context.library.version
+    hits = context.library.search(query_for(task), settings.retrieved, only, at=None if at == current else at)
     return [hit.skill for hit in hits]
 
 
 async def select(
-    workshop: Workshop, episode: str, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
+    context: EpisodeContext, episode: str, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
 ) -> tuple[list[tuple[Skill, ...]], list[Trace]]:
     """The schemes, the empty one first, and the selector's traces. A selector that fails selects nothing."""
     count = settings.schemes if offered and settings.skills else 0
@@ -40,14 +40,14 @@ async def select(
 
     async def scheme(number: int) -> Selected:
         key = f"{episode}/select/{number}"
-        known = workshop.journal.done(key, Selected)
+        known = context.journal.done(key, Selected)
         if known is not None:
-            workshop.recall(known.turn)
+            context.recall(known.turn)
             return known
         if settings.select == "bm25":
             names = tuple(skill.name for skill in offered[: settings.skills])
-            return await workshop.journal.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
-        return await workshop.journal.once(key, Selected, lambda: _ask(workshop, key, episode, number, task, offered, settings))
+            return await context.journal.once(key, Selected, lambda: _done(Selected(key, episode, number, names)))
+        return await context.journal.once(key, Selected, lambda: _ask(context, key, episode, number, task, offered, settings))
 
     drawn = await asyncio.gather(*(scheme(number) for number in range(1, count + 1)))
     by_name = {skill.name: skill for skill in offered}
@@ -57,17 +57,23 @@ async def select(
 
 
 async def _ask(
-    workshop: Workshop, key: str, episode: str, number: int, task: Task, offered: Sequence[Skill], settings: EpisodeSettings
+    context: EpisodeContext,
+    key: str,
+    episode: str,
+    number: int,
+    task: Task,
+    offered: Sequence[Skill],
+    settings: EpisodeSettings,
 ) -> Selected:
     asked = selector.SelectorInput(
         task,
         tuple(skill.header for skill in offered),
         settings.skills,
-        workshop.device.kind,
+        context.device.kind,
         settings.language,
-        await workshop.sketch(task, "select"),
+        await context.sketch(task, "select"),
     )
-    messages = selector.messages(asked, workshop.prompts, workshop.room(settings))
+    messages = selector.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {"names": (), "reasons": (), "unknown": 0}
 
     def read(text: str) -> dict[str, Any]:
@@ -78,8 +84,8 @@ async def _ask(
         found.update(names=tuple(skill.name for skill in chosen.skills), reasons=chosen.reasons, unknown=chosen.unknown)
         return {}
 
-    async with workshop.phases.generating():
-        turn = await workshop.say("select", messages, settings, key, read)
+    async with context.phases.generating():
+        turn = await context.generate("select", messages, settings, key, read)
     return Selected(key, episode, number, turn=turn, **found)
 
 

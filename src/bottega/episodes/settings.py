@@ -6,24 +6,23 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from bottega.core.candidate import Language
+from bottega.agents.answers.pipeline import TRAINING, AnswerPolicy, policy_for
 from bottega.core.errors import UsageError
 from bottega.episodes.stopping import Stopping
+from bottega.episodes.strategies import STRATEGIES
 from bottega.judge.baselines import with_eager
-
-StrategyName = Literal["serial", "parallel", "beam", "evolve"]
-STRATEGY_NAMES: tuple[StrategyName, ...] = ("serial", "parallel", "beam", "evolve")
+from bottega.languages import LANGUAGES, default_language
 
 
 @dataclass(frozen=True)
 class EpisodeSettings:
     device: str = "cpu"
-    language: Language = "cpp"
+    language: str = field(default_factory=lambda: default_language("cpu").name)
     baselines: tuple[str, ...] = ("eager",)
     """The first is the one that counts."""
     precision: str = "fp32"
     quick: bool = True
-    strategy: StrategyName = "serial"
+    strategy: str = "serial"
     turns: int = 4
     samples: int = 2
     """Rollouts of each scheme; width in a beam; islands in evolution."""
@@ -48,8 +47,8 @@ class EpisodeSettings:
     style: Literal["terse", "compact", "full"] = "compact"
     drafts: int = 0
     """Kernels that are written by rule before the model writes, where somebody is there to draw them. They count as the run's."""
-    redraws: int = 0
-    """How often a kernel is asked for again when proofreading finds a fault in it. Training sees its own faults, so there 0."""
+    answers: AnswerPolicy = TRAINING
+    """What happens to the writer's answers before they are judged, and how often one is sampled again."""
     summaries: int = 0
     """Summaries drawn from a winning trace; 0 proposes nothing."""
     margin: float = 1.2
@@ -58,14 +57,14 @@ class EpisodeSettings:
     stopping: Stopping = field(default_factory=Stopping)
 
     def __post_init__(self) -> None:
-        if self.strategy not in STRATEGY_NAMES:
-            raise UsageError(f"unknown strategy {self.strategy!r}; use {', '.join(STRATEGY_NAMES)}")
+        STRATEGIES.check(self.strategy)
+        LANGUAGES.check(self.language)
         for name in ("turns", "samples", "branch", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"temperature must be 0 or a positive number, not {self.temperature:g}")
-        for name in ("drafts", "redraws", "schemes", "skills", "retrieved", "summaries"):
+        for name in ("drafts", "schemes", "skills", "retrieved", "summaries"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         if self.schemes == 0 and not self.empty_scheme:
@@ -81,4 +80,7 @@ class EpisodeSettings:
         return with_eager(self.baselines)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """`redraws` is the older name of the resamples, which run directories keep; `answers` is there only for a policy that follows from them."""
+        usual = self.answers == policy_for(self.answers.resamples)
+        settings = asdict(self)
+        return {**settings, "redraws": self.answers.resamples, "answers": None if usual else settings["answers"]}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
-from bottega.episodes.node import Node, best_of
+from bottega.episodes.node import SearchNode, best_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Stopping:
         if self.patience is not None and self.patience < 1:
             raise UsageError(f"patience is at least one kernel, not {self.patience}")
 
-    def reason(self, nodes: Sequence[Node], baseline: str) -> str | None:
+    def reason(self, nodes: Sequence[SearchNode], baseline: str) -> str | None:
         """Over the nodes in the order in which they were judged."""
         best = best_of(nodes, baseline)
         if best is not None and best.verdict is not None:
@@ -40,7 +40,7 @@ class Stopping:
             return f"no progress in {self.patience} kernels"
         return None
 
-    def _idle(self, nodes: Sequence[Node], baseline: str) -> int:
+    def _idle(self, nodes: Sequence[SearchNode], baseline: str) -> int:
         best, idle = 0.0, 0
         for node in nodes:
             score = node.score(baseline)
@@ -51,7 +51,7 @@ class Stopping:
         return idle
 
 
-def _sure_time(node: Node, baseline: str) -> float | None:
+def _sure_time(node: SearchNode, baseline: str) -> float | None:
     """What a kernel surely takes no more than: a busy machine's point estimate may lie below what memory allows."""
     times = node.verdict.times_ms if node.verdict is not None else {}
     own, whole = times.get("candidate"), times.get(baseline)

@@ -13,10 +13,10 @@ from bottega.core.event import Summarised
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
-from bottega.episodes.context import Workshop
-from bottega.episodes.node import Node, ranked
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.telling import past_of
+from bottega.episodes.telling import earlier_turn_of
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
 
@@ -25,12 +25,12 @@ from bottega.skills.retrieve import EVERY_STATE, Filter
 class Advance:
     """A first kernel that was right, and a later one of the same line that is clearly faster than it and than the baseline."""
 
-    first: Node
-    best: Node
+    first: SearchNode
+    best: SearchNode
     gain: float
 
 
-def advance_of(lines: Sequence[Sequence[Node]], settings: EpisodeSettings) -> Advance | None:
+def advance_of(lines: Sequence[Sequence[SearchNode]], settings: EpisodeSettings) -> Advance | None:
     """The greatest advance within one line; comparing kernels of different lines would credit luck."""
     found: list[Advance] = []
     for line in sorted(lines, key=lambda line: line[-1].id):  # not by arrival: equal gains must not depend on it
@@ -46,14 +46,14 @@ def advance_of(lines: Sequence[Sequence[Node]], settings: EpisodeSettings) -> Ad
     return max(found, key=lambda advance: advance.gain, default=None)
 
 
-def lines_of(nodes: Sequence[Node]) -> list[list[Node]]:
+def lines_of(nodes: Sequence[SearchNode]) -> list[list[SearchNode]]:
     """Every path from a root to a leaf, in order."""
     by_id = {node.id: node for node in nodes}
     parents = {node.parent for node in nodes}
     lines = []
     for leaf in (node for node in nodes if node.id not in parents):
-        line: list[Node] = []
-        current: Node | None = leaf
+        line: list[SearchNode] = []
+        current: SearchNode | None = leaf
         while current is not None:
             line.append(current)
             current = by_id.get(current.parent) if current.parent else None
@@ -62,7 +62,7 @@ def lines_of(nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 async def summarise(
-    workshop: Workshop, episode: str, task: Task, nodes: Sequence[Node], settings: EpisodeSettings
+    context: EpisodeContext, episode: str, task: Task, nodes: Sequence[SearchNode], settings: EpisodeSettings
 ) -> tuple[list[Skill], list[Trace]]:
     """Proposals, each through the library's door already, and the summariser's traces."""
     advance = advance_of(lines_of(nodes), settings) if settings.summaries else None
@@ -71,11 +71,11 @@ async def summarise(
 
     async def one(number: int) -> Summarised:
         key = f"{episode}/summarise/{number}"
-        known = workshop.journal.done(key, Summarised)
+        known = context.journal.done(key, Summarised)
         if known is not None:
-            workshop.recall(known.turn)
+            context.recall(known.turn)
             return known
-        return await workshop.journal.once(key, Summarised, lambda: _ask(workshop, key, episode, task, advance, settings))
+        return await context.journal.once(key, Summarised, lambda: _ask(context, key, episode, task, advance, settings))
 
     events = await asyncio.gather(*(one(number) for number in range(settings.summaries)))
     proposals = {skill.name: skill for event in events for skill in event.proposals}
@@ -83,23 +83,23 @@ async def summarise(
 
 
 async def _ask(
-    workshop: Workshop, key: str, episode: str, task: Task, advance: Advance, settings: EpisodeSettings
+    context: EpisodeContext, key: str, episode: str, task: Task, advance: Advance, settings: EpisodeSettings
 ) -> Summarised:
     known: list[dict[str, Any]] = []
-    if workshop.library is not None:
-        hits = workshop.library.search(query_for(task), 5, Filter(EVERY_STATE, settings.language))
+    if context.library is not None:
+        hits = context.library.search(query_for(task), 5, Filter(EVERY_STATE, settings.language))
         known = [hit.skill.header for hit in hits]
     asked = summariser.SummariserInput(
         task=task,
         language=settings.language,
-        device=workshop.device,
-        first=past_of(advance.first.turn, settings.baseline),
-        best=past_of(advance.best.turn, settings.baseline),
+        device=context.device,
+        first=earlier_turn_of(advance.first.turn, settings.baseline),
+        best=earlier_turn_of(advance.best.turn, settings.baseline),
         gain=advance.gain,
         known=tuple(known),
         most=2,
     )
-    messages = summariser.messages(asked, workshop.prompts, workshop.room(settings))
+    messages = summariser.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {}
 
     def read(text: str) -> dict[str, Any]:
@@ -110,6 +110,6 @@ async def _ask(
         found.update(proposals=proposals.skills, refused=proposals.refused)
         return {} if proposals.skills else {"fault": "; ".join(proposals.refused) or "no card was proposed"}
 
-    async with workshop.phases.generating():
-        turn = await workshop.say("summarise", messages, settings, key, read)
+    async with context.phases.generating():
+        turn = await context.generate("summarise", messages, settings, key, read)
     return Summarised(key, episode, turn, **found)

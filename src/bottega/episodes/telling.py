@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bottega.agents.feedback import UNUSABLE, past_of_verdict
-from bottega.agents.history import Past
-from bottega.agents.writer import Written
+from bottega.agents.feedback import UNUSABLE, earlier_turn_of_verdict
+from bottega.agents.history import EarlierTurn
+from bottega.agents.writer import WriterAnswer
 from bottega.core.turn import Turn
 
 
-def past_of(turn: Turn, baseline: str) -> Past:
+def earlier_turn_of(turn: Turn, baseline: str) -> EarlierTurn:
     if turn.verdict is None:
-        return Past("", turn.summary, turn.fault, UNUSABLE, None)
-    return past_of_verdict(Written(turn.source, turn.summary), turn.verdict, baseline)
+        return EarlierTurn("", turn.summary, turn.fault, UNUSABLE, None)
+    return earlier_turn_of_verdict(WriterAnswer(turn.source, turn.summary), turn.verdict, baseline)

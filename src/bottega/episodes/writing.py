@@ -12,112 +12,112 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bottega.agents import writer
-from bottega.core.candidate import Candidate
 from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
-from bottega.episodes.context import Workshop
-from bottega.episodes.node import Node, best_of
-from bottega.episodes.resampling import drawn
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.node import SearchNode, best_of
+from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.telling import past_of
+from bottega.episodes.telling import earlier_turn_of
+from bottega.languages import candidate_from
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
 
 
 @dataclass
-class Bench:
+class EpisodeSearch:
     """Where the kernels of one episode are written: strategies ask it to grow nodes and look at what there is."""
 
-    workshop: Workshop
+    context: EpisodeContext
     episode: str
     task: Task
     settings: EpisodeSettings
     schemes: Sequence[tuple[Skill, ...]]
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[SearchNode] = field(default_factory=list)
     """In the order in which they were judged."""
     ended: str | None = None
     _judging: dict[str, asyncio.Future[tuple[str, Verdict]]] = field(default_factory=dict)
 
     @property
-    def best(self) -> Node | None:
+    def best(self) -> SearchNode | None:
         return best_of(self.nodes, self.settings.baseline)
 
     def finished(self) -> bool:
         """Whether to begin no more. Once true it stays so, and `ended` says why."""
         if self.ended is None:
-            self.ended = self.workshop.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
+            self.ended = self.context.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
         return self.ended is not None
 
-    async def grow(self, name: str, history: Sequence[Node], scheme: int, parent: Node | None = None) -> Node:
+    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None = None) -> SearchNode:
         """Write one kernel that sees the kernels before it, and judge it."""
         parent = parent or (history[-1] if history else None)
         return await self._placed(name, await self._written(name, history, scheme, parent))
 
-    async def adopt(self, name: str, draft: Draft, author: str) -> Node:
+    async def adopt(self, name: str, draft: Draft, author: str) -> SearchNode:
         """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
         key = f"{self.episode}/write/{name}"
-        known = self.workshop.journal.done(key, Wrote)
+        known = self.context.journal.done(key, Wrote)
         if known is not None:
-            self.workshop.budget.kernels += 1
+            self.context.budget.kernels += 1
             return await self._placed(name, known)
-        self.workshop.budget.take_kernel()
+        self.context.budget.take_kernel()
         turn = Turn("write", "", source=draft.source, summary=draft.summary)
         return await self._placed(
-            name, self.workshop.journal.write(Wrote(key, self.episode, name, None, 0, turn, author=author))
+            name, self.context.journal.write(Wrote(key, self.episode, name, None, 0, turn, author=author))
         )
 
-    async def _placed(self, name: str, wrote: Wrote) -> Node:
+    async def _placed(self, name: str, wrote: Wrote) -> SearchNode:
         verdict = None
         if not wrote.turn.fault:
             verdict = (await self._judged(name, wrote)).verdict
-        node = Node(name, wrote.parent, wrote.scheme, replace(wrote.turn, verdict=verdict), wrote.author)
+        node = SearchNode(name, wrote.parent, wrote.scheme, replace(wrote.turn, verdict=verdict), wrote.author)
         self.nodes.append(node)
         return node
 
-    async def _written(self, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
+    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
         key = f"{self.episode}/write/{name}"
-        known = self.workshop.journal.done(key, Wrote)
+        known = self.context.journal.done(key, Wrote)
         if known is not None:
-            self.workshop.budget.kernels += 1
-            self.workshop.recall(known.turn)
+            self.context.budget.kernels += 1
+            self.context.recall(known.turn)
             return known
-        self.workshop.budget.take_kernel()
-        return await self.workshop.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
+        self.context.budget.take_kernel()
+        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
 
-    async def _write(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
-        async with self.workshop.phases.generating():
+    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+        async with self.context.phases.generating():
             return await self._asked(key, name, history, scheme, parent)
 
-    async def _asked(self, key: str, name: str, history: Sequence[Node], scheme: int, parent: Node | None) -> Wrote:
-        settings, workshop = self.settings, self.workshop
+    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+        settings, context = self.settings, self.context
         history = self._with_draft(history)
-        past = tuple(past_of(node.turn, settings.baseline) for node in history)
+        past = tuple(earlier_turn_of(node.turn, settings.baseline) for node in history)
         best = best_of(history, settings.baseline)
         asked = writer.WriterInput(
             task=self.task,
             language=settings.language,
-            device=workshop.device,
+            device=context.device,
             skills=tuple(self.schemes[scheme]),
             past=past,
-            best=past_of(best.turn, settings.baseline) if best is not None else None,
-            sketch=await workshop.sketch(self.task, "write"),
+            best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
+            sketch=await context.sketch(self.task, "write"),
             precision=settings.precision,
             baseline=settings.baseline,
             target=settings.stopping.target,
         )
-        messages = writer.messages(asked, workshop.prompts, workshop.room(settings))
+        messages = writer.messages(asked, context.prompts, context.room(settings))
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
-        turn = await drawn(workshop, self.task, asking, key, messages, asked.sketch)
+        turn = await sampled(context, self.task, asking, key, messages, asked.sketch)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
-    def _with_draft(self, history: Sequence[Node]) -> Sequence[Node]:
+    def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:
         """Who sees earlier kernels sees the best draft before them; a first kernel is the model's own idea."""
         best = best_of((node for node in self.nodes if node.author), self.settings.baseline)
         if best is None or not history or any(node.turn.source == best.turn.source for node in history):
@@ -126,15 +126,15 @@ class Bench:
 
     async def _judged(self, name: str, wrote: Wrote) -> Judged:
         key = f"{self.episode}/judge/{name}"
-        known = self.workshop.journal.done(key, Judged)
+        known = self.context.journal.done(key, Judged)
         if known is not None:
             self._remember(name, wrote.turn.source, known)
             return known
-        return await self.workshop.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source))
+        return await self.context.journal.once(key, Judged, lambda: self._judge(key, name, wrote.turn.source))
 
     def _remember(self, name: str, source: str, known: Judged) -> None:
         """A verdict from the log stands for the same text when it comes again."""
-        candidate = Candidate.from_source(source, name=name)
+        candidate = candidate_from(source, name=name)
         if candidate.id not in self._judging:
             future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
             future.set_result((known.same_as or name, known.verdict))
@@ -142,7 +142,7 @@ class Bench:
 
     async def _judge(self, key: str, name: str, source: str) -> Judged:
         """The same text is judged once in an episode: models repeat themselves, and a verdict is dear."""
-        candidate = Candidate.from_source(source, name=name)
+        candidate = candidate_from(source, name=name)
         under_way = self._judging.get(candidate.id)
         if under_way is not None:
             first, verdict = await asyncio.shield(under_way)
@@ -150,9 +150,9 @@ class Bench:
         future: asyncio.Future[tuple[str, Verdict]] = asyncio.get_running_loop().create_future()
         self._judging[candidate.id] = future
         try:
-            async with self.workshop.phases.judging(self.settings.device):
+            async with self.context.phases.judging(self.settings.device):
                 begun = time.monotonic()
-                verdict = await self.workshop.judge.judge_async(self.task, candidate)
+                verdict = await self.context.judge.judge_async(self.task, candidate)
         except BaseException as error:
             del self._judging[candidate.id]
             future.set_exception(error)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.core.errors import JudgeError, TaskError
-from bottega.judge.memory_ledger import Claim, MemoryLedger
-from bottega.judge.memory_need import Estimate, corrected_bytes, gigabytes, in_words, needed_bytes
+from bottega.judge.memory_ledger import LedgerClaim, MemoryLedger
+from bottega.judge.memory_need import MemoryEstimate, corrected_bytes, gigabytes, in_words, needed_bytes
 from bottega.judge.memory_rules import RESERVE_BYTES, counts_as_empty
 
 HOPELESS = 2
@@ -20,13 +20,13 @@ HOPELESS = 2
 
 
 @dataclass(frozen=True)
-class Admitted:
+class AdmittedTask:
     """A task that may be opened."""
 
     label: str
     key: Hashable
-    claim: Claim
-    estimate: Estimate
+    claim: LedgerClaim
+    estimate: MemoryEstimate
     need: int
     total: int
     alone: bool
@@ -39,12 +39,12 @@ class Admitted:
 class ShortOfMemory(TaskError):
     """A task that was admitted did not find the memory to open."""
 
-    def __init__(self, text: str, admitted: Admitted):
+    def __init__(self, text: str, admitted: AdmittedTask):
         super().__init__(text)
         self.admitted = admitted
 
 
-class Admission:
+class MemoryAdmission:
     """Of one judge. `give_way` closes what that judge can do without, so many bytes of it."""
 
     def __init__(
@@ -58,12 +58,14 @@ class Admission:
         self.give_way = give_way
         self.given_up = given_up
         self.say = say
-        self._seen: dict[Hashable, tuple[Estimate, int]] = {}
+        self._seen: dict[Hashable, tuple[MemoryEstimate, int]] = {}
         """What tasks took when they were open: better than an estimate for opening them again."""
         self._alone: set[Hashable] = set()
         """Tasks that did not open beside others, for whom nobody could say what they took."""
 
-    def admit(self, label: str, key: Hashable, estimated: Callable[[], Estimate], baselines: int, alone: bool) -> Admitted:
+    def admit(
+        self, label: str, key: Hashable, estimated: Callable[[], MemoryEstimate], baselines: int, alone: bool
+    ) -> AdmittedTask:
         """Waits until there is room. Raises `TaskError` for what no card of this size can hold, and `JudgeError` where strangers hold it."""
         estimate, need = self._seen.get(key) or _with_need(estimated(), baselines)
         total = self.ledger.total
@@ -71,9 +73,9 @@ class Admission:
             raise TaskError(f"{label}: {_too_large(estimate, need, total)}")
         alone = alone or key in self._alone or need > total - RESERVE_BYTES
         claim = self.ledger.claim(need, label, whole=alone, give_way=self.give_way, say=self.say, given_up=self.given_up)
-        return Admitted(label, key, claim, estimate, need, total, alone)
+        return AdmittedTask(label, key, claim, estimate, need, total, alone)
 
-    def opened(self, admitted: Admitted, facts: dict[str, Any]) -> None:
+    def opened(self, admitted: AdmittedTask, facts: dict[str, Any]) -> None:
         """Correct the claim by what was seen. One who is alone keeps the card until the verdict, since the candidate may be what needs it."""
         peak = facts.get("peak_bytes")
         if not isinstance(peak, int) or isinstance(peak, bool) or peak <= 0:
@@ -84,17 +86,17 @@ class Admission:
         if not admitted.alone:
             admitted.claim.correct(taken)
 
-    def not_beside_others(self, admitted: Admitted) -> None:
+    def not_beside_others(self, admitted: AdmittedTask) -> None:
         """It did not open beside others: from now on it has the card alone, until somebody can say what it takes."""
         self._alone.add(admitted.key)
 
-    def refusal(self, admitted: Admitted) -> TaskError | JudgeError:
+    def refusal(self, admitted: AdmittedTask) -> TaskError | JudgeError:
         """What to raise for a task that found too little memory alone on the card."""
         if admitted.on_empty_card:
             return TaskError(f"{admitted.label}: {_too_large(admitted.estimate, admitted.need, admitted.total)}")
         return self._not_its_fault(admitted)
 
-    def candidate_ran_short(self, admitted: Admitted) -> JudgeError | None:
+    def candidate_ran_short(self, admitted: AdmittedTask) -> JudgeError | None:
         """What to raise for a candidate that ran out of memory alone on the card; None: it has itself to blame."""
         if admitted.on_empty_card or admitted.claim.room >= HOPELESS * admitted.need:
             return None
@@ -104,7 +106,7 @@ class Admission:
         """Whether anybody, here or in another process, has waited for so long."""
         return self.ledger.waiting(seconds) > 0
 
-    def _not_its_fault(self, admitted: Admitted) -> JudgeError:
+    def _not_its_fault(self, admitted: AdmittedTask) -> JudgeError:
         who = self.ledger.card.holders()
         return JudgeError(
             f"{admitted.label}: found {gigabytes(max(0, admitted.claim.room))} GB of the card's {gigabytes(admitted.total)} free, too little; "
@@ -112,11 +114,11 @@ class Admission:
         )
 
 
-def _with_need(estimate: Estimate, baselines: int) -> tuple[Estimate, int]:
+def _with_need(estimate: MemoryEstimate, baselines: int) -> tuple[MemoryEstimate, int]:
     return estimate, needed_bytes(estimate, baselines)
 
 
-def _too_large(estimate: Estimate, need: int, total: int) -> str:
+def _too_large(estimate: MemoryEstimate, need: int, total: int) -> str:
     """One sentence; it has the words by which want of memory is told."""
     if need > total:
         return f"needs {in_words(estimate, need)}, the card has {gigabytes(total)}; use smaller shapes"

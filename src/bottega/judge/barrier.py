@@ -1,10 +1,10 @@
-"""Where a call on a GPU ends: one kernel of the referee's, which is on the device's queue before the call is over.
+"""The end of a call on a GPU, found by a kernel of the controller's that is queued on the device before the call is over.
 
-A side's device writes a word into shared memory, in the order of its stream, when the module's work is done. The referee's kernel
-waits its turn behind that work, for the device finishes what one process has enqueued before it takes up another's. If it
-finds the word, it spoils the inputs and goes on holding the device; if not, the referee launches it again. So the end of the work
-lets it in, however early the word was written: whoever says it early saves no launch, no message and no waking up. The end of a
-delivery is found in the same way; there the kernel only looks.
+The worker's device writes a flag into shared memory, in stream order, when the module's work is done. The controller's kernel waits
+behind that work, because the device finishes what one process has enqueued before it switches to another process. If the kernel finds the
+flag, it poisons the inputs and goes on occupying the device; if not, the controller launches it again. So the end of the work admits the
+kernel, however early the flag was written: a worker that writes it early saves no launch, no message and no wake-up. The end of a delivery
+is found in the same way; there the kernel only reads.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from typing import Any, Protocol
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.poison import GARBAGE
+from bottega.judge.poison import POISON_WORD
 from bottega.runtime.launch import cuda
 
 THREADS = 1024
 SPINS_BETWEEN_LOOKS = 4096
 """How often to read the answer before looking at the time."""
 
-# What is kept is read before anything is overwritten: random blocks may overlap.
+# All words are saved before any is overwritten: random blocks may overlap.
 SOURCE = """
-extern "C" __global__ void __launch_bounds__(1024) strike(
-    const volatile long long* word, long long expected, long long* words, const long long* places, long long count,
-    long long* kept, long long garbage, int harmless, long long hold_ns, volatile long long* answer, long long number)
+extern "C" __global__ void __launch_bounds__(1024) apply_if_flagged(
+    const volatile long long* flag, long long expected, long long* words, const long long* places, long long count,
+    long long* saved, long long poison, int read_only, long long hold_ns, volatile long long* answer, long long number)
 {
-    __shared__ int said;
-    if (threadIdx.x == 0) said = *word == expected;
+    __shared__ int flagged;
+    if (threadIdx.x == 0) flagged = *flag == expected;
     __syncthreads();
-    if (said) {
-        for (long long i = threadIdx.x; i < count; i += blockDim.x) kept[i] = words[places[i]];
+    if (flagged) {
+        for (long long i = threadIdx.x; i < count; i += blockDim.x) saved[i] = words[places[i]];
         __syncthreads();
-        if (!harmless)
-            for (long long i = threadIdx.x; i < count; i += blockDim.x) words[places[i]] = garbage;
+        if (!read_only)
+            for (long long i = threadIdx.x; i < count; i += blockDim.x) words[places[i]] = poison;
         __threadfence();
     }
     __syncthreads();
     if (threadIdx.x != 0) return;
-    *answer = said ? number : -number;
+    *answer = flagged ? number : -number;
     __threadfence_system();
-    if (!said) return;
+    if (!flagged) return;
     unsigned long long begun, now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
     do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begun < (unsigned long long)hold_ns);
@@ -52,44 +52,50 @@ extern "C" __global__ void __launch_bounds__(1024) strike(
 """
 
 
-class Target(Protocol):
-    """Words to keep, `places` counted from `address`, and to overwrite too unless `harmless`."""
+def flag_value(event: str, nonce: int) -> int:
+    """What the worker's device writes when a call has `returned`, and when its delivery is `done`."""
+    return nonce if event == "returned" else -1 - nonce
+
+
+class BarrierTarget(Protocol):
+    """Words to save, `places` counted from `address`, and to overwrite too unless `read_only`."""
 
     address: int
     places: torch.Tensor
-    kept: torch.Tensor
-    harmless: bool
+    saved: torch.Tensor
+    read_only: bool
 
 
-class Overdue(Exception):
-    """The device did not take up the referee's work before the deadline."""
+class BarrierTimeout(Exception):
+    """The device did not run the controller's kernel before the deadline."""
 
 
-class Fence:
+class Barrier:
     def __init__(self, device: str):
-        self.word = Arena.create(device, 8)
-        """What the side's device writes to. The side maps it; what stands there is a number that only one turn has."""
-        self.word.base.zero_()
-        self._strike = _kernel()
+        self.flag = Arena.create(device, 8)
+        """Written by the worker's device. The worker maps it; its value is a number that only one call has."""
+        self.flag.base.zero_()
+        self._apply = _kernel()
         self._answer = torch.zeros(1, dtype=torch.int64, pin_memory=True)
         self._seen = ctypes.c_longlong.from_address(self._answer.data_ptr())
         self._number = 0
 
-    def strike(self, target: Target, word: int, hold_ns: int, deadline: float) -> bool:
-        """When the device has come round to it: was the word there? Then the target is struck, and for `hold_ns` the device is held."""
+    def apply(self, target: BarrierTarget, expected: int, hold_ns: int, deadline: float) -> bool:
+        """Launch the kernel and wait for its answer: whether the flag had the expected value. If so, the target was saved and overwritten, and
+        the device stays occupied for `hold_ns`."""
         self._number += 1
         number, seen = self._number, self._seen
-        self._strike(
+        self._apply(
             1,
             THREADS,
-            self.word.base.data_ptr(),
-            word,
+            self.flag.base.data_ptr(),
+            expected,
             target.address,
             target.places.data_ptr(),
             target.places.numel(),
-            target.kept.data_ptr(),
-            GARBAGE,
-            int(target.harmless),
+            target.saved.data_ptr(),
+            POISON_WORD,
+            int(target.read_only),
             hold_ns,
             self._answer.data_ptr(),
             number,
@@ -102,13 +108,13 @@ class Fence:
                 if answer == -number:
                     return False
             if time.monotonic() > deadline:
-                raise Overdue
+                raise BarrierTimeout
 
     def close(self) -> None:
         torch.cuda.synchronize()
-        self.word.close()
+        self.flag.close()
 
 
 @functools.cache
 def _kernel() -> Any:
-    return cuda(SOURCE).strike
+    return cuda(SOURCE).apply_if_flagged

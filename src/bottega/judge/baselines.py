@@ -14,7 +14,7 @@ from bottega.core.verdict import BEST, Speedup
 
 COMPILE_MODES = {"compile": "default", "autotune": "max-autotune-no-cudagraphs"}
 """Modes of torch.compile. Without CUDA graphs: every call here has its inputs at another address, so a graph would copy them to its own
-before each replay, and a user with fixed buffers would not pay for that; what a graph saves, launches, is hidden for both sides."""
+before each replay, and a user with fixed buffers would not pay for that; what a graph saves, launches, is hidden for both runners."""
 MEASURED = ("eager", *COMPILE_MODES)
 BASELINES = (*MEASURED, BEST)
 

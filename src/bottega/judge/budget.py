@@ -1,4 +1,4 @@
-"""Time that belongs to the candidate: it stands still while the referee waits for the device."""
+"""Time that belongs to the candidate: it stands still while the controller waits for the device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from bottega.judge.lease import Lease
 
 
-class Budget:
+class TimeBudget:
     def __init__(self, seconds: float):
         self.end = time.monotonic() + seconds
 
@@ -33,18 +33,18 @@ class Budget:
             yield
 
     @contextmanager
-    def apart(self, lease: Lease) -> Iterator[None]:
+    def released(self, lease: Lease) -> Iterator[None]:
         """Inside `sharing`: others may have the device meanwhile. What is done there is the candidate's time; waiting for the device
         again is not."""
-        with lease.apart():
+        with lease.released():
             yield
             waiting = time.monotonic()
         self.end += time.monotonic() - waiting
 
-    def breathe(self, lease: Lease) -> None:
+    def yield_to_timer(self, lease: Lease) -> None:
         """Inside `sharing`: let a timer in that waits."""
         waiting = time.monotonic()
-        lease.breathe()
+        lease.yield_to_timer()
         self.end += time.monotonic() - waiting
 
     @contextmanager
@@ -55,7 +55,7 @@ class Budget:
             yield
 
 
-class Stages:
+class StageTimes:
     """Seconds by stage, written where the verdict will carry them."""
 
     def __init__(self, stages: dict[str, float]):

@@ -1,12 +1,12 @@
-"""Two clocks, one time. The player's clock is precise and forgeable; the referee's is neither. Pure functions.
+"""Two clocks, one time. The worker's clock is precise and forgeable; the controller's is neither. Pure functions.
 
-The referee's clock also counts waking the player. The trusted baseline, run the same way on the same contents, tells how
+The controller's clock also counts waking the worker. The trusted baseline, run the same way on the same contents, tells how
 much that is: outer minus inner, and the candidate is charged outer minus that. Delivering the outputs is timed apart and
 counts one way only: what takes longer there than the baseline's was put off, and what is quicker earns nothing.
 
-On a busy machine one side may wait for a core, turn after turn, while the other does not: that is charged too, for nobody can tell
+On a busy machine one runner may wait for a core, turn after turn, while the other does not: that is charged too, for nobody can tell
 whose fault it is, but nobody is called a liar for it. A GPU that others use goes to them for milliseconds at a time, and may do so in
-every turn of one side and in none of the other's. Then nothing is taken off the referee's clock, and nobody is called a liar either.
+every turn of one runner and in none of the other's. Then nothing is taken off the controller's clock, and nobody is called a liar either.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from bottega.core.verdict import Speedup
 from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter, width
 
 GROSS = 0.4
-"""A claim that surely leaves out more than this share of what the referee saw is called forged. Smaller lies need no name:
-the interval holds the referee's clock in any case."""
+"""A claim that surely leaves out more than this share of what the controller saw is called forged. Smaller lies need no name:
+the interval holds the controller's clock in any case."""
 LEAST_NS = 1000.0
 FLOOR_NS = 10_000.0
-"""Two processes differ by microseconds, whatever they run. And hostile code may leave out what an honest player has a GPU do besides
+"""Two processes differ by microseconds, whatever they run. And hostile code may leave out what an honest worker has a GPU do besides
 the module: a mark where its clock starts, the word that the call is over, now and then a look at the outputs. Leaving out all of it was seen
 to save 8 µs."""
 LARGEST_RATIO = 100.0
-"""Beyond this the referee's clock does not resolve a ratio."""
+"""Beyond this the controller's clock does not resolve a ratio."""
 SHARED_NS = 1_250_000.0
 """A turn on a GPU lasts as long as it is held and the call takes, and as long as it takes to change between processes and to be heard: 0.3 ms on an
 idle H200. Where it is longer by more than this, the device was with others, whose time slices were seen to be 2.4 ms."""
@@ -39,8 +39,8 @@ FORGED_ABOVE_MS = 0.25
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One round: both sides on the same contents. Nanoseconds."""
+class TimedPair:
+    """One round: both runners on the same contents. Nanoseconds."""
 
     baseline_outer: int
     baseline_inner: int
@@ -62,7 +62,7 @@ class Pair:
     restrided: bool = False
     """The candidate returned another layout than the reference: changing it is part of its delivery, and is charged, but is no lie."""
     held: int = 0
-    """How long the referee held a GPU in each of the two turns, before the call could begin; 0 on a CPU."""
+    """How long the controller held a GPU in each of the two turns, before the call could begin; 0 on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Timing:
     baseline_ms: float
     candidate_ms: float
     forged: str
-    """Empty, or how far the candidate's claim is from what the referee saw."""
+    """Empty, or how far the candidate's claim is from what the controller saw."""
     clock: str
     """Which clock the times come from: `inner` when both agree, else `outer`."""
     waited: str = ""
@@ -82,18 +82,18 @@ class Timing:
     """Empty, or how long the baseline waited for a core that others had."""
 
 
-def overhead(pairs: Sequence[Pair]) -> float:
+def overhead(pairs: Sequence[TimedPair]) -> float:
     return median(pair.baseline_outer - pair.baseline_inner for pair in pairs)
 
 
-def put_off(pairs: Sequence[Pair]) -> tuple[float, float]:
+def put_off(pairs: Sequence[TimedPair]) -> tuple[float, float]:
     """What the candidate does after it said that its call had returned, beyond what the baseline does: probably, and surely."""
     centre, low, _ = hodges_lehmann([pair.candidate_delivery - pair.baseline_delivery for pair in pairs])
     return max(centre, 0.0), max(low, 0.0)
 
 
-def without_waiting(pairs: Sequence[Pair]) -> list[Pair]:
-    """What the referee would have seen, at least, had the candidate not waited. The baseline's turns are left as they were."""
+def without_waiting(pairs: Sequence[TimedPair]) -> list[TimedPair]:
+    """What the controller would have seen, at least, had the candidate not waited. The baseline's turns are left as they were."""
     return [
         replace(
             pair,
@@ -104,29 +104,29 @@ def without_waiting(pairs: Sequence[Pair]) -> list[Pair]:
     ]
 
 
-def stolen(pairs: Sequence[Pair]) -> float:
+def stolen(pairs: Sequence[TimedPair]) -> float:
     """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that somebody else had, and
     that makes nobody faster. Both wait a little when they are woken, so only the difference counts."""
     more = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
     return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS)
 
 
-def charged(pairs: Sequence[Pair]) -> float:
-    """What a call of the candidate takes by the referee's clock."""
+def charged(pairs: Sequence[TimedPair]) -> float:
+    """What a call of the candidate takes by the controller's clock."""
     return max(median(pair.candidate_outer for pair in pairs) - _cost(pairs), LEAST_NS)
 
 
-def worked(pairs: Sequence[Pair]) -> float:
+def worked(pairs: Sequence[TimedPair]) -> float:
     """For how long a call of the candidate had its thread on a core."""
     return median(pair.candidate_ran - pair.baseline_beside for pair in pairs)
 
 
-def _cost(pairs: Sequence[Pair]) -> float:
+def _cost(pairs: Sequence[TimedPair]) -> float:
     return overhead(pairs) - put_off(pairs)[1]  # what was surely put off is no overhead: it is charged
 
 
-def combine(pairs: Sequence[Pair], floor: float) -> Timing:
-    """The time that counts is never below what the referee's clock allows, nor what the candidate's thread was on a core for; nor is the
+def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
+    """The time that counts is never below what the controller's clock allows, nor what the candidate's thread was on a core for; nor is the
     baseline's above what it was on one for."""
     base = median(max(pair.baseline_inner, 1) for pair in pairs)
     timing = _no_less_than_worked(_combine(pairs, floor), pairs, base * math.exp(-floor))
@@ -139,7 +139,7 @@ def combine(pairs: Sequence[Pair], floor: float) -> Timing:
     return replace(timing, speedup=slower, stolen=f"{stolen(pairs) / 1e6:.3g} ms a call")
 
 
-def _no_less_than_worked(timing: Timing, pairs: Sequence[Pair], base: float) -> Timing:
+def _no_less_than_worked(timing: Timing, pairs: Sequence[TimedPair], base: float) -> Timing:
     """Whoever says that its call has returned and works on while the word is under way, or after it is done and before it is stopped, hides
     that from both clocks, and not from the operating system."""
     speedup = timing.speedup
@@ -151,7 +151,7 @@ def _no_less_than_worked(timing: Timing, pairs: Sequence[Pair], base: float) -> 
     return replace(timing, speedup=Speedup(min(speedup.point, max(most, 1.0)), most, speedup.high))
 
 
-def _combine(pairs: Sequence[Pair], floor: float) -> Timing:
+def _combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
     baseline = [float(max(pair.baseline_inner, 1)) for pair in pairs]
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
     inner, outer = interval(baseline, claimed, floor + FLOOR_NS / median(baseline)), outer_interval(pairs, floor)
@@ -167,7 +167,7 @@ def _combine(pairs: Sequence[Pair], floor: float) -> Timing:
     elif _worked_longer(pairs):
         forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; it was on a core for {worked(pairs) / 1e6:.4g} ms"
     elif apart and _gross(without_waiting(pairs)):
-        forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the referee's clock saw {charged_ms:.4g} ms"
+        forged = f"the candidate's process claims {claimed_ms:.4g} ms a call; the controller's clock saw {charged_ms:.4g} ms"
     elif apart:
         waited = f"{median(pair.candidate_waited for pair in pairs) / 1e6:.3g} ms a call"
     if forged or (outer.high < inner.low and not waited):
@@ -177,8 +177,8 @@ def _combine(pairs: Sequence[Pair], floor: float) -> Timing:
     return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
 
 
-def is_shared(pairs: Sequence[Pair]) -> bool:
-    """Whether others use the GPU: the trusted side's turns are late, or the candidate's are shorter than any call could make them."""
+def is_shared(pairs: Sequence[TimedPair]) -> bool:
+    """Whether others use the GPU: the trusted runner's turns are late, or the candidate's are shorter than any call could make them."""
     if not all(pair.held for pair in pairs):
         return False
     if overhead(pairs) > median(pair.held for pair in pairs) + SHARED_NS:
@@ -187,21 +187,21 @@ def is_shared(pairs: Sequence[Pair]) -> bool:
     return hodges_lehmann(seen)[2] < -FLOOR_NS
 
 
-def floor_width(pairs: Sequence[Pair], floor: float) -> float:
+def floor_width(pairs: Sequence[TimedPair], floor: float) -> float:
     """How wide the interval would be if all rounds had been alike."""
-    typical = Pair(*(round(median(values)) for values in zip(*map(astuple, pairs))))
+    typical = TimedPair(*(round(median(values)) for values in zip(*map(astuple, pairs))))
     return width(combine([typical] * len(pairs), floor).speedup)
 
 
-def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
-    """The speedup by the referee's clock alone.
+def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
+    """The speedup by the controller's clock alone.
 
-    Waking costs both sides alike, so it cancels in the difference of the two turns of a round; the baseline's own time, which is
+    Waking costs both runners alike, so it cancels in the difference of the two turns of a round; the baseline's own time, which is
     trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is honestly
     wide. Work that was put off is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
     of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it.
 
-    Where the device was shared, waking may have cost one side alone, so the candidate is charged all of its turn.
+    Where the device was shared, waking may have cost one runner alone, so the candidate is charged all of its turn.
     """
     differences = [pair.candidate_outer - pair.baseline_outer for pair in pairs]
     centre, low, high = hodges_lehmann(differences)
@@ -222,7 +222,7 @@ def outer_interval(pairs: Sequence[Pair], floor: float) -> Speedup:
     return Speedup(ratio(centre), ratio(high + FLOOR_NS) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
 
 
-def _gross(pairs: Sequence[Pair]) -> bool:
+def _gross(pairs: Sequence[TimedPair]) -> bool:
     """Whether the claim surely leaves out a large part. A busy machine spreads a turn's overhead widely; a lie shifts them all."""
     if len(pairs) < 6:
         return False
@@ -236,7 +236,7 @@ def _gross(pairs: Sequence[Pair]) -> bool:
     return surely > GROSS * seen or shares[int(0.9 * len(shares))] < 1 - GROSS
 
 
-def _worked_longer(pairs: Sequence[Pair]) -> bool:
+def _worked_longer(pairs: Sequence[TimedPair]) -> bool:
     """Whether the candidate's thread was on a core for much longer than its calls are said to have lasted, most of them. No machine is so
     busy that a call takes less time than the work in it; and where a call had to wait, part of a lie is true by chance."""
     if len(pairs) < 6 or not all(pair.candidate_ran for pair in pairs):

@@ -2,7 +2,7 @@
 
 On a CPU the counts come from the kernel's own sampling of the process, by the file each sample lies in: the candidate
 cannot write them. On a GPU they come from the profiler inside the candidate's process, by kernel name, and are checked
-against the referee's clock. What belongs to neither side (the C library, the OpenMP runtime, the interpreter) counts
+against the controller's clock. What belongs to neither runner (the C library, the OpenMP runtime, the interpreter) counts
 for neither.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from bottega.core.candidate import SOURCE_LIMIT
-from bottega.core.foreign_text import is_name, one_line, tokens
+from bottega.core.foreign_text import one_line
+from bottega.languages import language_named
 
 DECOY_BELOW = 0.005
 FEWEST_SAMPLES = 40
@@ -39,16 +39,12 @@ _LIBRARY_KERNEL = re.compile(
     r"^(void )?(sm\d+|ampere|volta|turing|hopper|maxwell|blackwell)_|gemmSN|gemv2|splitK|dot_kernel|reduce_1Block|fft|flash_fwd|fmha|"
     r"triton_(poi|per|red|tem|mm|for|split)_|Memcpy|Memset|memcpy|memset|ncclKernel|nccl"
 )
-_ATTRIBUTES = frozenset({"__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__attribute__", "__declspec", "alignas"})
-"""Words of a declaration that have brackets of their own, before the kernel's name."""
-_NO_DECLARATION = frozenset(";.,=\"'`")
-"""Signs that stand between no mark and its function: the mark was only spoken of."""
 MOST_NAMES = 64
 LONGEST_NAME = 120
 LONGEST_KERNEL = 600
 """Characters of a kernel's full name, template arguments and all."""
 MOST_ROWS = 4096
-"""Kernels of a profile that are looked at; the player ranks them, and no honest module has as many."""
+"""Kernels of a profile that are looked at; the worker ranks them, and no honest module has as many."""
 
 
 @dataclass(frozen=True)
@@ -80,63 +76,9 @@ class Coverage:
 
 
 def claimed_kernels(source: str, language: str) -> tuple[str, ...]:
-    """Names of kernels that the text defines, whether or not they ever run. Read token by token, see `core/foreign_text.py`."""
-    text = source[:SOURCE_LIMIT]
-    found: list[Iterator[str]] = []
-    if language in ("triton", "cuda") and "jit" in text:
-        found.append(_decorated(text))
-    if language == "cuda" and "__global__" in text:
-        found.append(_declared(text, "__global__", before=""))
-    if language in ("cpp", "cuda") and "extern" in text:
-        found.append(_declared(text, '"C"', before="extern"))
-    names = dict.fromkeys(name[:LONGEST_NAME] for each in found for name in islice(each, MOST_NAMES))
-    return tuple(islice(names, MOST_NAMES))
-
-
-def _decorated(text: str) -> Iterator[str]:
-    """Functions behind a decorator of Triton's. A decorator is the first thing on its line."""
-    decorator = ""
-    waiting = False
-    last = "\n"
-    for token in tokens(text):
-        if token == "@" and last in ("\n", '"', "'"):
-            decorator = "@"
-        elif decorator:
-            decorator += token
-            waiting = waiting or decorator in ("@jit", "@triton.jit", "@triton.autotune", "@triton.heuristics")
-            decorator = decorator if token in ("triton", ".") and len(decorator) < 10 else ""
-        elif waiting and last == "def" and is_name(token):
-            yield token
-            waiting = False
-        last = token
-
-
-def _declared(text: str, mark: str, before: str) -> Iterator[str]:
-    """Functions whose declaration begins with `mark`: the first name behind it that has brackets."""
-    seeking = block = False
-    depth = 0
-    """Of brackets that belong to an attribute."""
-    last = ""
-    for token in tokens(text):
-        if token == "\n":
-            continue
-        if token == mark and before in ("", last):
-            seeking, block, depth = True, False, 0
-        elif not seeking:
-            pass
-        elif depth and token not in ("{", "}", ";"):
-            depth += (token == "(") - (token == ")")
-        elif token == "(" and last in _ATTRIBUTES:
-            depth = 1
-        elif token == "(":
-            if is_name(last) and last != "void":
-                yield last
-            seeking = False
-        elif token == "{" and last == mark:
-            block = True
-        elif token in ("{", "}") or (token in _NO_DECLARATION and not block):
-            seeking = False
-        last = token
+    """Names of kernels that the text defines, whether or not they ever run."""
+    names = islice(language_named(language).kernel_names(source[:SOURCE_LIMIT]), MOST_NAMES)
+    return tuple(dict.fromkeys(name[:LONGEST_NAME] for name in names))
 
 
 def cpu_coverage(samples: dict[str, Any], claimed: tuple[str, ...]) -> Coverage:

@@ -1,4 +1,4 @@
-"""From what the referee measured to a verdict. A pure function: no process, no clock, no torch."""
+"""From what the controller measured to a verdict. A pure function: no process, no clock, no torch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from bottega.core.foreign_text import one_line, printable, words_of
 from bottega.core.task import Task
 from bottega.core.verdict import BEST, Outcome, Speedup, Verdict, Violation
 from bottega.judge import baselines
+from bottega.judge.checks import check_violations
 from bottega.judge.coverage import DECOY_BELOW, SAMPLES_FOR_A_DECOY, claimed_kernels
 from bottega.judge.diagnosis import diagnose
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import speed_outcome
+from bottega.languages import language_named
 
 Examination = dict[str, Any]
 
@@ -40,7 +42,16 @@ FORGERY = (
 def decide(
     task: Task, candidate: Candidate, settings: Settings, found: Examination, ending: dict[str, Any] | None = None
 ) -> Verdict:
-    """`found` is the referee's report; `ending` says how the candidate's process ended, when it did so by itself."""
+    """`found` is the controller's report; `ending` says how the candidate's process ended, when it did so by itself."""
+    verdict = _decided(task, candidate, settings, found, [])
+    if settings.checks and verdict.outcome.accepted:
+        against = check_violations(settings.checks, task, candidate, verdict)
+        verdict = _decided(task, candidate, settings, found, against) if against else verdict
+    return replace(verdict, diagnosis=diagnose(verdict, candidate, settings, found, ending or {}))
+
+
+def _decided(task: Task, candidate: Candidate, settings: Settings, found: Examination, against: list[Violation]) -> Verdict:
+    """`against`: what further checks found."""
     violations = [Violation(str(name), _told(detail)) for name, detail in found.get("violations", [])[:MOST_VIOLATIONS]]
     failure = found.get("failure")
     problem = str(found.get("problem") or "")
@@ -48,12 +59,12 @@ def decide(
         violations.append(Violation("protocol_forged", _told(failure.get("text"))))
     if found.get("precision_suspect"):
         violations.append(Violation("precision_downgrade", "errors of the size that arithmetic in a lower precision makes"))
-    violations += _coverage_violations(candidate, settings, found)
+    violations += [*_coverage_violations(candidate, settings, found), *against]
     outcome = _outcome(settings, found, failure, problem, violations)
     tried = [trial for trial in found.get("trials", []) if not trial["skipped"]]
     correct = bool(tried) and not problem and failure is None and all(not trial["problem"] for trial in tried)
     timing = found.get("timing", {}) if outcome.accepted else {}
-    verdict = Verdict(
+    return Verdict(
         outcome=outcome,
         correct=correct,
         speedup={
@@ -75,7 +86,6 @@ def decide(
         task_id=task.id,
         candidate_id=candidate.id,
     )
-    return replace(verdict, diagnosis=diagnose(verdict, candidate, settings, found, ending or {}))
 
 
 def _outcome(settings: Settings, found: Examination, failure: Any, problem: str, violations: list[Violation]) -> Outcome:
@@ -173,15 +183,16 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
         )
     elif found.get("parameters") == "loaded":
         notes.append("parameters: the reference's state was loaded strictly")
-    if not settings.timed and candidate.language != "triton":
-        notes.append("not timed: this was asked for")
+    language = language_named(candidate.language)
+    if not settings.timed and not language.is_timed_on(settings.device):
+        notes.append(f"not timed: {language.title} runs in its interpreter on a CPU, which shows correctness only")
     elif not settings.timed:
-        notes.append("not timed: Triton runs in its interpreter on a CPU, which shows correctness only")
+        notes.append("not timed: this was asked for")
     if settings.precision != "fp32":
         notes.append(f"precision: {settings.precision} was allowed to the candidate and given to the baseline")
     clocks = {row["clock"] for row in found.get("timing", {}).values()}
     if "outer" in clocks and not any(row.get("shared") for row in found["timing"].values()):
-        notes.append("timing: the referee's clock was used, since the process's own clock showed less")
+        notes.append("timing: the controller's clock was used, since the process's own clock showed less")
     waited = next((row["waited"] for row in found.get("timing", {}).values() if row.get("waited")), "")
     if waited:
         notes.append(
@@ -198,7 +209,7 @@ def _notes(candidate: Candidate, settings: Settings, found: Examination) -> list
     shared = next((row["shared"] for row in found.get("timing", {}).values() if row.get("shared")), "")
     if shared:
         notes.append(
-            f"timing: others use the device ({shared}), so only what the referee's clock shows without any allowance counts; time it again"
+            f"timing: others use the device ({shared}), so only what the controller's clock shows without any allowance counts; time it again"
         )
     if found.get("oracle") == "reference":
         notes.append("oracle: the model has no fp64 form that fits here, so its own output was the truth")

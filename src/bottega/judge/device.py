@@ -14,15 +14,15 @@ CALL_HOLD_SECONDS = 0.001
 NOMINAL_CYCLES = 2_000_000
 """About as long on recent GPUs, and longer on slow ones: never less, for a hold that is too short counts what it should hide."""
 DELIVERY_HOLD_NS = 500_000
-"""The device is held once more, right behind a call (`fence`), while the player learns where its outputs go: otherwise whoever put
-work off until then could do it for nothing while an honest player's host is getting ready. Shorter: the copy is all there is to
+"""The device is held once more, right behind a call (`barrier`), while the worker learns where its outputs go: otherwise whoever put
+work off until then could do it for nothing while an honest worker's host is getting ready. Shorter: the copy is all there is to
 enqueue."""
 SPIN_SECONDS = 0.002
 THREADS_BESIDE_A_GPU = 2
 """Of torch's own on the host. As many as there are cores, in each of a judge's many processes, would keep all of them waiting."""
 
 
-def wake(device: str) -> None:
+def initialise_device(device: str) -> None:
     """Make the process's context, and have it load the kernels that every turn needs: each takes milliseconds when it is first used."""
     if device == "cpu":
         return
@@ -36,7 +36,7 @@ def wake(device: str) -> None:
     torch.cuda.synchronize()
 
 
-class DeviceCare:
+class DeviceControl:
     def __init__(self, device: str):
         self.device = device
         self.flushing: torch.Tensor | None = None
@@ -55,14 +55,14 @@ class DeviceCare:
             self._hold_cycles = max(NOMINAL_CYCLES, int(CALL_HOLD_SECONDS * rate))
             self.hold_ns = int(1e9 * self._hold_cycles / rate)
 
-    def quiet(self) -> None:
-        """Wait until the referee's own work is done."""
+    def synchronize(self) -> None:
+        """Wait until the controller's own work is done."""
         if self.device != "cpu":
             torch.cuda.synchronize()
 
-    def settle(self) -> None:
-        """Make the caches cold, then wait. On a CPU the inputs were just written and are warm for both sides alike; there the
-        wait is for the referee's own worker threads, which spin for a while after they have copied something."""
+    def flush_caches(self) -> None:
+        """Make the caches cold, then wait. On a CPU the inputs were just written and are warm for both runners alike; there the
+        wait is for the controller's own worker threads, which spin for a while after they have copied something."""
         if self.device == "cpu":
             time.sleep(SPIN_SECONDS)
             return
@@ -73,9 +73,9 @@ class DeviceCare:
         torch.cuda.synchronize()
 
     def hold_call(self) -> None:
-        """Occupy the device while the player wakes up and enqueues its work.
+        """Occupy the device while the worker wakes up and enqueues its work.
 
-        Another process's work waits until this ends, so how long a launch takes on the host is hidden on both sides alike,
+        Another process's work waits until this ends, so how long a launch takes on the host is hidden on both runners alike,
         as it is in a program that runs ahead of its device; and nobody starts early.
         """
         if self.device != "cpu":

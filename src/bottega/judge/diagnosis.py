@@ -10,6 +10,7 @@ from bottega.core.foreign_text import printable, tokens, words_of
 from bottega.core.verdict import BEST, Outcome, Verdict
 from bottega.judge.precision import tolerance
 from bottega.judge.settings import Settings
+from bottega.languages import language_named
 
 LINES = 12
 TRITON_LINES = 4
@@ -54,7 +55,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
         parts.append(f"It did not finish within {settings.timeout:g} s ({_stage_text(failure)}).")
     elif verdict.outcome in (Outcome.INCORRECT, Outcome.REJECTED) and found.get("problem"):
         parts.append(_sentence(words_of(found["problem"], LONGEST_PART)))
-        parts.append(_terms(settings, found))
+        parts.append(_comparison_text(settings, found))
         parts.extend(_hints(candidate, found))
     for violation in verdict.violations:
         advice = ADVICE.get(violation.name, "")
@@ -64,7 +65,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
     return printable("\n".join(part[:LONGEST_PART] for part in parts if part)[:LONGEST])
 
 
-def _terms(settings: Settings, found: dict[str, Any]) -> str:
+def _comparison_text(settings: Settings, found: dict[str, Any]) -> str:
     """What the outputs were held against: the mode of arithmetic, the data types, and how far off an output may be."""
     facts = found.get("facts", {})
     outputs = facts.get("outputs")
@@ -179,8 +180,7 @@ def _hints(candidate: Candidate, found: dict[str, Any]) -> list[str]:
         )
     if "every element" not in problem and "precision" in problem and not _HALF.isdisjoint(tokens(text)):
         hints.append("The text mentions half precision.")
-    if candidate.language == "triton" and "tail" in problem and "mask" not in text:
-        hints.append("No mask is used in the Triton loads and stores.")
+    hints.extend(language_named(candidate.language).hints(problem, text))
     constructor = text.find("def __init__")
     if constructor >= 0 and "cached" in text and text.find("\n    def ", constructor) >= 0:
         hints.append("Parameters are loaded after construction: values derived from them in __init__ are stale.")

@@ -1,8 +1,8 @@
 """A few elements of an output, read in stream order right after a call on a GPU: was its work joined before it returned?
 
-The player waits for the whole device before it delivers, so what was left on a stream that nobody waits for would pass for
-finished. A program that uses the module reads its outputs in stream order; so does this. It is honest players that look:
-a hostile one may leave it out, and its work counts by the referee's clock in any case.
+The worker waits for the whole device before it delivers, so what was left on a stream that nobody waits for would pass for
+finished. A program that uses the module reads its outputs in stream order; so does this. It is honest workers that look:
+a hostile one may leave it out, and its work counts by the controller's clock in any case.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bottega.judge.layout import is_dense
 LOOKED_AT = 512
 
 
-class EarlyLook:
+class EarlyRead:
     """At one tensor, chosen by chance: one launch, so that the look itself takes next to no time."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]):

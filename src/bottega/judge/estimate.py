@@ -27,8 +27,8 @@ from torch.utils._pytree import tree_leaves
 
 from bottega.core.arguments import read_arguments
 from bottega.judge.loading import import_source
-from bottega.judge.memory_need import GUESS, Estimate
-from bottega.sandbox.wire import Channel, Departed, read_payload
+from bottega.judge.memory_need import GUESS, MemoryEstimate
+from bottega.sandbox.channel import Channel, ChannelClosed, read_payload
 
 PATIENCE_SECONDS = 20.0
 """For fake tensors a network of a thousand layers takes a few seconds."""
@@ -58,7 +58,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
     channel = Channel.from_descriptor(descriptors[0])
     warm()
-    with contextlib.suppress(Departed):
+    with contextlib.suppress(ChannelClosed):
         while True:
             channel.receive()
             payload = pickle.loads(read_payload(channel.claim_descriptors(1)[0]))
@@ -85,7 +85,7 @@ def _no_gpu_seen() -> Iterator[None]:
 
 def estimate(
     source: str, training: bool | None = None, patience: float = PATIENCE_SECONDS, closing: Sequence[int] = ()
-) -> Estimate:
+) -> MemoryEstimate:
     """Never raises for what a task does, and comes back when `patience` is over. The task does not get the descriptors in `closing`."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -104,7 +104,7 @@ def estimate(
             os.waitpid(child, 0)
 
 
-def _heard(descriptor: int, deadline: float) -> Estimate:
+def _heard(descriptor: int, deadline: float) -> MemoryEstimate:
     """The last whole line that says something, by `deadline` or by the child's end."""
     text = b""
     poll = select.poll()
@@ -117,7 +117,7 @@ def _heard(descriptor: int, deadline: float) -> Estimate:
     found = GUESS
     for line in text.split(b"\n")[:-1]:
         with contextlib.suppress(ValueError, RecursionError):
-            found = Estimate.from_json(json.loads(line)) or found
+            found = MemoryEstimate.from_json(json.loads(line)) or found
     return found
 
 
@@ -139,15 +139,15 @@ def _in_child(source: str, training: bool | None, writing: int) -> None:
         os._exit(0)
 
 
-def _tell(descriptor: int, found: Estimate) -> None:
+def _tell(descriptor: int, found: MemoryEstimate) -> None:
     os.write(descriptor, json.dumps(found.to_json()).encode() + b"\n")
 
 
-def in_process(source: str, training: bool | None, tell: Callable[[Estimate], None]) -> None:
+def in_process(source: str, training: bool | None, tell: Callable[[MemoryEstimate], None]) -> None:
     """Tell estimates, each better than the one before it."""
     known = GUESS
 
-    def better(found: Estimate) -> None:
+    def better(found: MemoryEstimate) -> None:
         nonlocal known
         known = found
         tell(found)
@@ -169,14 +169,14 @@ def _run(
     training: bool | None,
     mode: Callable[[], AbstractContextManager[Any]],
     name: str,
-    tell: Callable[[Estimate], None],
+    tell: Callable[[MemoryEstimate], None],
 ) -> None:
-    with mode(), Live() as live:
+    with mode(), StorageCounter() as live:
         module = import_source(source, "task")
         model_class: Any = module.Model
         inputs = module.get_inputs()
         taken = sum(_nbytes(leaf) for leaf in tree_leaves(inputs))
-        found = Estimate(taken, 0, taken, UNSEEN_FACTOR * taken, "the inputs alone")
+        found = MemoryEstimate(taken, 0, taken, UNSEEN_FACTOR * taken, "the inputs alone")
         tell(found)
         with live.counted() as building:
             initial = read_arguments(module.get_init_inputs(), model_class)
@@ -194,7 +194,7 @@ def _run(
         tell(replace(found, outputs=made, workspace=workspace, estimated_by=name))
 
 
-class Counted:
+class StorageCount:
     """Bytes of the storages that came up in a stretch: most at a time, and what is left of them at its end."""
 
     def __init__(self) -> None:
@@ -208,18 +208,18 @@ class Counted:
         self.now -= size
 
 
-class Live(TorchDispatchMode):
+class StorageCounter(TorchDispatchMode):
     """Sees every operator, and counts the storages that are alive."""
 
     def __init__(self) -> None:
         super().__init__()
         self.uses_library = False
-        self._counted: list[Counted] = []
+        self._counted: list[StorageCount] = []
         self._known: set[int] = set()
 
     @contextlib.contextmanager
-    def counted(self) -> Iterator[Counted]:
-        stretch = Counted()
+    def counted(self) -> Iterator[StorageCount]:
+        stretch = StorageCount()
         self._counted.append(stretch)
         try:
             yield stretch
@@ -254,7 +254,7 @@ class Live(TorchDispatchMode):
             stretch.take(size, beyond)
         weakref.finalize(storage, self._forget, key, size, stretch)
 
-    def _forget(self, key: int, size: int, stretch: Counted | None) -> None:
+    def _forget(self, key: int, size: int, stretch: StorageCount | None) -> None:
         self._known.discard(key)
         if stretch is not None:
             stretch.give_back(size)

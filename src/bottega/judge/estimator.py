@@ -1,7 +1,7 @@
 """The process that estimates how much memory tasks take, as the judge holds it: one for all tasks, apart from all others.
 
 Fake tensors initialise the device's driver, and no fork of a process that has done so can use the device. So neither the fork server
-nor a referee may make any.
+nor a controller may make any.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import time
 from contextlib import suppress
 
 from bottega.core.errors import JudgeError, SandboxError
-from bottega.judge.memory_need import GUESS, Estimate
-from bottega.sandbox.fork_server import Cell, ForkServer
+from bottega.judge.memory_need import GUESS, MemoryEstimate
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
+from bottega.sandbox.fork_server import ForkServer, Sandbox
 from bottega.sandbox.limits import Limits
-from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 PATIENCE_SECONDS = 40.0
 """More than an estimate takes, which has a limit of its own, and the process to come up."""
@@ -30,14 +30,14 @@ class Estimator:
         self._limits = limits
         self._environment = {**environment, "CUDA_VISIBLE_DEVICES": ""}
         self._lock = threading.Lock()
-        self._cell: Cell | None = None
+        self._sandbox: Sandbox | None = None
         self._channel: Channel | None = None
 
-    def estimate(self, source: str, training: bool | None) -> Estimate:
+    def estimate(self, source: str, training: bool | None) -> MemoryEstimate:
         with self._lock:
             try:
                 return self._ask(source, training)
-            except (Departed, DeadlinePassed, ProtocolBroken, SandboxError, JudgeError):
+            except (ChannelClosed, DeadlinePassed, ProtocolError, SandboxError, JudgeError):
                 self._end()
                 return GUESS
 
@@ -45,7 +45,7 @@ class Estimator:
         with self._lock:
             self._end()
 
-    def _ask(self, source: str, training: bool | None) -> Estimate:
+    def _ask(self, source: str, training: bool | None) -> MemoryEstimate:
         if self._channel is None:
             self._start()
         assert self._channel is not None
@@ -55,12 +55,12 @@ class Estimator:
         finally:
             os.close(payload)
         reply = self._channel.receive(time.monotonic() + PATIENCE_SECONDS)
-        return Estimate.from_json(reply.get("estimate")) or GUESS
+        return MemoryEstimate.from_json(reply.get("estimate")) or GUESS
 
     def _start(self) -> None:
         ours, theirs = channel_pair()
         try:
-            self._cell = self._server.spawn(
+            self._sandbox = self._server.spawn(
                 "bottega.judge.estimate:main", fds=[theirs.fileno()], limits=self._limits, environment=self._environment
             )
         finally:
@@ -70,8 +70,8 @@ class Estimator:
     def _end(self) -> None:
         if self._channel is not None:
             self._channel.close()
-        if self._cell is not None:
+        if self._sandbox is not None:
             with suppress(JudgeError):
-                self._cell.kill()
-            self._cell.reins.close()
-        self._cell = self._channel = None
+                self._sandbox.kill()
+            self._sandbox.control.close()
+        self._sandbox = self._channel = None

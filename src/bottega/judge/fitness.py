@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from bottega.judge.compare import root_mean_square
-from bottega.judge.inputs import Drawn, same_bytes
+from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.layout import flatten, unflatten
+from bottega.judge.output_comparison import root_mean_square
 from bottega.judge.reference import Reference
-from bottega.judge.secret import places
+from bottega.judge.secret import secret_indices
 
 CONSTANT = 1e-5
 AVERAGED = 2e-2
@@ -32,7 +32,7 @@ LOOKED_AT = 1 << 22
 
 def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
     """Problems by name, each with what was seen. An empty list means that nothing speaks against the task."""
-    examiner = Examiner(reference, bool(facts["mutates_inputs"]))
+    examiner = FitnessProbe(reference, bool(facts["mutates_inputs"]))
     problems: list[dict[str, str]] = []
     for look in (examiner.constant, examiner.identity, examiner.ignored_inputs, examiner.ignored_parameters):
         problems += [{"name": name, "detail": detail} for name, detail in look()]
@@ -40,7 +40,7 @@ def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
     return {"fit": not problems, "problems": problems, "facts": facts}
 
 
-class Examiner:
+class FitnessProbe:
     """Runs the reference on inputs that are bent one at a time. Of large outputs random places are kept: two whole ones would not fit."""
 
     def __init__(self, reference: Reference, changes_inputs: bool):
@@ -53,12 +53,12 @@ class Examiner:
         self.answer = self.run(self.first)
         self.other = self.run(self.second)
 
-    def run(self, drawn: Drawn) -> list[torch.Tensor]:
+    def run(self, drawn: InputSet) -> list[torch.Tensor]:
         with torch.no_grad():
             inputs = [tensor.clone() for tensor in drawn.tensors] if self.changes_inputs else drawn.tensors
             outputs = flatten(drawn.call(self.model, inputs))[1]
         if self.places is None:
-            self.places = [places(o.numel(), LOOKED_AT, o.device) if o.numel() > LOOKED_AT else None for o in outputs]
+            self.places = [secret_indices(o.numel(), LOOKED_AT, o.device) if o.numel() > LOOKED_AT else None for o in outputs]
         return [
             output.detach().clone() if chosen is None or chosen.max() >= output.numel() else output.detach().reshape(-1)[chosen]
             for output, chosen in zip(outputs, self.places)
@@ -124,7 +124,7 @@ class Examiner:
             ):
                 continue
             tensors[position] = self.second.tensors[position]
-            if not self._moves(Drawn(self.first.skeleton, tensors, "plain")):
+            if not self._moves(InputSet(self.first.skeleton, tensors, "plain")):
                 found.append(("ignores_input", f"no output depends on input {position}"))
         return found
 
@@ -142,7 +142,7 @@ class Examiner:
                 parameter.copy_(before)
         return [("ignores_parameter", f"no output depends on {', '.join(ignored[:6])}")] if ignored else []
 
-    def _moves(self, drawn: Drawn) -> bool:
+    def _moves(self, drawn: InputSet) -> bool:
         try:
             outputs = self.run(drawn)
         except (RuntimeError, ValueError, IndexError):
@@ -160,7 +160,7 @@ def distance(one: torch.Tensor, two: torch.Tensor) -> float:
     return root_mean_square(one - two) / scale if scale else 0.0
 
 
-def _size(examiner: Examiner, facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _size(examiner: FitnessProbe, facts: dict[str, Any]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     device, milliseconds = examiner.reference.device, facts["reference_ms"]
     quickest, least = facts["quickest_ms"], LAUNCH_BOUND_MS["cpu" if device == "cpu" else "cuda"]

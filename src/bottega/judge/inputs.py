@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from bottega.core.arguments import read_arguments
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.layout import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
 
 SPIKED_OF_16384 = 33
@@ -26,8 +26,8 @@ PIECE = 1 << 24
 
 
 @dataclass
-class Drawn:
-    """One set of inputs: in the referee's own memory, or in that of the trusted side that took them in (`Side.take_in`)."""
+class InputSet:
+    """One set of inputs: in the controller's own memory, or in that of the trusted runner that took them in (`Side.take_in`)."""
 
     skeleton: Any
     """Of a pair: positional arguments, and keywords."""
@@ -57,7 +57,7 @@ class InputSource:
         """Whether the task's factory calls may be sent to the device directly; cleared when that fails once."""
         self.kinds: list[str] | None = None
 
-    def draw(self, variant: str = "plain", take_in: Callable[[Drawn], None] | None = None) -> Drawn:
+    def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
         """Fresh contents. Whoever wants to `take_in` what was drawn does so before it is bent, so that nothing large exists twice."""
         torch.manual_seed(secrets.randbits(62))
         try:
@@ -67,7 +67,7 @@ class InputSource:
                 must_have_plain_memory(tensors[place])
         except Unsupported as reason:
             raise InvalidTask(f"get_inputs() returns {reason}") from None
-        drawn = Drawn(skeleton, [_dense(tensors[place].detach().to(self.device)) for place in range(len(tensors))], variant)
+        drawn = InputSet(skeleton, [_dense(tensors[place].detach().to(self.device)) for place in range(len(tensors))], variant)
         del tensors
         if take_in is not None:
             take_in(drawn)

@@ -1,7 +1,7 @@
 """The judge as a user holds it: one object that owns the workers and judges any number of candidates, blocking or async.
 
 It runs no task and no candidate itself and does not import torch; it starts processes, passes descriptors between
-them, and turns the referee's reports into verdicts.
+them, and turns the controller's reports into verdicts.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.errors import JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.admission import Admission, Admitted, ShortOfMemory
+from bottega.judge.admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.decide import decide
 from bottega.judge.device_facts import is_here
 from bottega.judge.fingerprint import fingerprint
-from bottega.judge.invalid import out_of_memory
+from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Machine, Workers, start_machine, worker_count
-from bottega.judge.memory_ledger import Claim, MemoryLedger
+from bottega.judge.memory_ledger import LedgerClaim, MemoryLedger
 from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.memory_rules import AGEING_SECONDS
-from bottega.judge.session import ENDING_SECONDS, Player, Session, session_key
+from bottega.judge.session import ENDING_SECONDS, Session, WorkerProcess, session_key
 from bottega.judge.settings import Settings
+from bottega.languages import language_named
 
 _LOG = logging.getLogger(__name__)
 SPARE_SESSIONS = 4
@@ -65,16 +66,16 @@ class Judge:
         self._idle: list[Session] = []
         self._in_use = 0
         """Sessions that are up for a verdict under way."""
-        self._spares: deque[tuple[Player, Claim | None]] = deque()
+        self._spares: deque[tuple[WorkerProcess, LedgerClaim | None]] = deque()
         self._refills: set[threading.Thread] = set()
         self._slots = threading.BoundedSemaphore(self.workers)
         self._executor = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
         self._closed = False
         self._looking = False
         """Whether a thread looks out for others who wait for memory."""
-        self._admission: Admission | None = None
+        self._admission: MemoryAdmission | None = None
         if device != "cpu":
-            self._admission = Admission(MemoryLedger(device), self._give_way, lambda: self._closed, say)
+            self._admission = MemoryAdmission(MemoryLedger(device), self._give_way, lambda: self._closed, say)
 
     def __enter__(self) -> Judge:
         return self
@@ -163,11 +164,11 @@ class Judge:
             session = self._up(task, settings, fresh=again or alone, alone=alone)
             admitted = session.admitted
             opening = {"opening": round(time.monotonic() - begun, 4), **_wait(admitted, begun)}
-            player = self._player()
-            sandbox = player.cell.sandbox.to_json()
+            worker = self._worker()
+            sandbox = worker.sandbox.report.to_json()
             report: dict[str, Any] | None = None
             try:
-                report = session.examine(player, candidate.source, candidate.language, settings)
+                report = session.examine(worker, candidate.source, candidate.language, settings)
             except (TaskError, JudgeError) as error:
                 if admitted is not None and out_of_memory(str(error)) and not admitted.alone:
                     alone = True
@@ -176,7 +177,7 @@ class Judge:
                 else:
                     again = True  # a fresh session decides whether it is the task: a candidate may have broken the device under this one
             finally:
-                ended = player.stop(ENDING_SECONDS if _died(report) else 0.0)
+                ended = worker.stop(ENDING_SECONDS if _died(report) else 0.0)
                 if report is None:
                     self._drop(session)
                 else:
@@ -193,7 +194,7 @@ class Judge:
             verdict = decide(task, candidate, settings, report, ending)
             return replace(verdict, sandbox=sandbox, stages_s={**opening, **verdict.stages_s})
 
-    def _blamed(self, error: TaskError | JudgeError, admitted: Admitted | None) -> TaskError | JudgeError:
+    def _blamed(self, error: TaskError | JudgeError, admitted: AdmittedTask | None) -> TaskError | JudgeError:
         """The error itself, or for a task that has the card alone and finds too little memory, how much it needs."""
         if admitted is None or self._admission is None or isinstance(error, JudgeError) or not out_of_memory(str(error)):
             return error
@@ -215,7 +216,7 @@ class Judge:
             settings = replace(self.settings, **options)
         except TypeError as error:
             raise UsageError(f"unknown option for a verdict: {error}") from None
-        if candidate is not None and candidate.language == "triton" and settings.device == "cpu":
+        if candidate is not None and not language_named(candidate.language).is_timed_on(settings.device):
             settings = replace(settings, timed=False)
         return settings
 
@@ -264,7 +265,7 @@ class Judge:
         longest first."""
         if size <= 0:
             return
-        spares: list[tuple[Player, Claim | None]] = []
+        spares: list[tuple[WorkerProcess, LedgerClaim | None]] = []
         sessions: list[Session] = []
         with self._lock:
             while self._spares and size > 0:
@@ -275,8 +276,8 @@ class Judge:
                     sessions.append(session)
                     self._idle.remove(session)
                     size -= session.admitted.claim.size if session.admitted is not None else 0
-        for player, claim in spares:
-            player.stop()
+        for worker, claim in spares:
+            worker.stop()
             if claim is not None:
                 claim.release()
         _close_all(sessions)
@@ -297,40 +298,40 @@ class Judge:
                     return
             self._give_way(self._admission.ledger.missing())
 
-    def _player(self) -> Player:
+    def _worker(self) -> WorkerProcess:
         """A fresh process for one candidate; the next one is started while this one works."""
         machine = self._start()
         with self._lock:
-            player, claim = self._spares.popleft() if self._spares else (None, None)
+            worker, claim = self._spares.popleft() if self._spares else (None, None)
             thread = threading.Thread(target=self._refill, daemon=True)
             self._refills.add(thread)
             thread.start()  # inside the lock: close() joins whatever is listed
         if claim is not None:
             claim.release()  # from here on it is part of what the task has claimed
-        if player is not None and player.cell.wait(0) is not None:
-            player.stop()
-            player = None
-        return player or Player.start(machine)
+        if worker is not None and worker.sandbox.wait(0) is not None:
+            worker.stop()
+            worker = None
+        return worker or WorkerProcess.start(machine)
 
     def _refill(self) -> None:
         """On a GPU a spare process has a context, so it is kept only where that takes nothing from anybody who waits."""
-        player, claim, refused = None, None, False
+        worker, claim, refused = None, None, False
         try:
             if self._admission is not None:
                 claim = self._admission.ledger.try_claim(CONTEXT_BYTES, "a process for the next candidate")
                 refused = claim is None
             if not refused:
-                player = Player.start(self._start())
+                worker = WorkerProcess.start(self._start())
         except (SandboxError, JudgeError):
-            player = None  # the next verdict will meet the same error and report it, unless the judge is closed
+            worker = None  # the next verdict will meet the same error and report it, unless the judge is closed
         with self._lock:
             self._refills.discard(threading.current_thread())
-            if player is not None and not self._closed and len(self._spares) < self.workers:
-                self._spares.append((player, claim))
+            if worker is not None and not self._closed and len(self._spares) < self.workers:
+                self._spares.append((worker, claim))
                 self._look_out()
                 return
-        if player is not None:
-            player.stop()
+        if worker is not None:
+            worker.stop()
         if claim is not None:
             claim.release()
 
@@ -374,7 +375,7 @@ def _short_of_memory(report: dict[str, Any]) -> bool:
     return out_of_memory(f"{failure.get('type', '')} {failure.get('text', '')}")
 
 
-def _wait(admitted: Admitted | None, begun: float) -> dict[str, float]:
+def _wait(admitted: AdmittedTask | None, begun: float) -> dict[str, float]:
     """Seconds of the opening that were spent waiting for memory, where there was any; an idle session's are long over."""
     if admitted is None or admitted.claim.entry.since < begun:
         return {}

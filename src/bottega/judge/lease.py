@@ -65,7 +65,7 @@ class Lease:
             fcntl.flock(self.room, fcntl.LOCK_UN)
 
     @contextmanager
-    def coming_or_going(self) -> Iterator[None]:
+    def starting_or_stopping(self) -> Iterator[None]:
         """Shared, by a few at a time. A GPU's driver makes and ends the contexts of processes one after the other, and slows down what
         runs beside; many at once would keep a timer waiting for all of them. Not for whoever shares the lease already."""
         _lock(self.door, fcntl.LOCK_EX)
@@ -84,7 +84,7 @@ class Lease:
             fcntl.flock(self.room, fcntl.LOCK_UN)
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def released(self) -> Iterator[None]:
         """For whoever shares it: let go for a while, and share it again afterwards."""
         fcntl.flock(self.room, fcntl.LOCK_UN)
         try:
@@ -108,10 +108,10 @@ class Lease:
         fcntl.flock(self.gate, fcntl.LOCK_UN)
         return False
 
-    def breathe(self) -> None:
+    def yield_to_timer(self) -> None:
         """For whoever shares it: let a timer in that waits, if it was shared for long."""
         if time.monotonic() - self._entered > LONG_SECONDS:
-            with self.apart():
+            with self.released():
                 pass
 
     def _enter(self, how: int) -> None:

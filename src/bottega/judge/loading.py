@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 
 from bottega.core.arguments import Arguments
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
 
 TASK_MODULE = "task"
 """The name under which a task's own source is imported."""
@@ -101,7 +101,7 @@ def load_state(module: torch.nn.Module, state: bytes, by_order: bool) -> str:
 
 
 def set_precision(precision: str) -> None:
-    """fp32 stays fp32 unless the user asked for less; the same flags for both sides."""
+    """fp32 stays fp32 unless the user asked for less; the same flags for both runners."""
     lower = precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = lower
     torch.backends.cudnn.allow_tf32 = lower

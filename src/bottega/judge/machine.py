@@ -14,8 +14,9 @@ from bottega.core.errors import UsageError
 from bottega.judge.estimator import Estimator
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.settings import Settings
+from bottega.languages import every_language
 from bottega.sandbox.compilers import COMPILES
-from bottega.sandbox.fork_server import Cell, ForkServer
+from bottega.sandbox.fork_server import PRELOAD, ForkServer, Sandbox
 from bottega.sandbox.free_cores import KEPT
 from bottega.sandbox.limits import Limits
 
@@ -26,7 +27,7 @@ to make and 52 to end, with one 46 and 19, by one process at a time: more than a
 kernels on several streams at once may gain less by it; a full verdict shows what it gains."""
 
 Workers = int | Literal["auto"]
-"""Verdicts side by side: a number, or as many as cores and memory carry."""
+"""Verdicts runner by runner: a number, or as many as cores and memory carry."""
 MOST_WORKERS = 16
 """More wait for the driver, which makes contexts one after the other."""
 CORES_A_WORKER = 4
@@ -45,10 +46,13 @@ def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: i
     try:
         count = int(workers)
     except ValueError:
-        raise UsageError(f"--workers {workers}: give a number, or auto") from None
+        raise UsageError(f"workers={workers}: give a number, or auto") from None
     if count < 1:
-        raise UsageError(f"--workers {count}: at least one worker is needed; give a number, or auto")
+        raise UsageError(f"workers={count}: at least one worker is needed; give a number, or auto")
     return count
+
+
+WORKER_MODULES = ("bottega.judge.worker", "bottega.judge.controller")
 
 
 @dataclass
@@ -76,7 +80,7 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         "TORCHINDUCTOR_CACHE_DIR": "/tmp/torchinductor",
         "TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions",
         "BOTTEGA_BUILD_DIR": "/tmp/build",
-        # torch.compile's pool of processes is sized for the whole machine: sixteen cells with one each run into every limit
+        # torch.compile's pool of processes is sized for the whole machine: sixteen sandboxes with one each run into every limit
         COMPILE_THREADS: os.environ.get(COMPILE_THREADS, "1"),
     }
     if kind == "cpu":
@@ -87,7 +91,16 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
             server_environment["CUDA_DEVICE_MAX_CONNECTIONS"] = QUICK_CONNECTIONS
     if settings.compiled:
         server_environment |= {COMPILES: "1", COMPILE_THREADS: environment[COMPILE_THREADS]}
-    server = ForkServer(device=kind, require_sandbox=require_sandbox, environment=server_environment)
+    languages = every_language()
+    server = ForkServer(
+        device=kind,
+        require_sandbox=require_sandbox,
+        environment=server_environment,
+        extra_readonly=[folder for language in languages for folder in language.folders],
+        preload=(*PRELOAD, *(name for language in languages for name in language.modules), *WORKER_MODULES),
+        warm="bottega.languages.registry:warm_compilers",
+        variables=[name for language in languages for name in language.variables],
+    )
     server.start()
     memory = int(settings.memory_gb * (1 << 30)) or _three_quarters_of_memory()
     limits = Limits(memory_bytes=memory, scratch_bytes=2 << 30, processes=1024)
@@ -113,7 +126,7 @@ def _cache_folder() -> str:
 
 
 @contextmanager
-def using(machine: Machine, how: str) -> Iterator[None]:
+def holding_lease(machine: Machine, how: str) -> Iterator[None]:
     """The machine's device, as `Lease` has it."""
     descriptors = open_lease(machine.lease_name)
     try:
@@ -124,10 +137,10 @@ def using(machine: Machine, how: str) -> Iterator[None]:
             os.close(descriptor)
 
 
-def end_cells(machine: Machine, cells: Sequence[Cell], at_once: bool = False) -> None:
+def end_sandboxes(machine: Machine, sandboxes: Sequence[Sandbox], at_once: bool = False) -> None:
     """Ending a process that has a GPU's context disturbs whoever is timed there, as making one does: unless `at_once`, it waits."""
-    if not cells:
+    if not sandboxes:
         return
-    with nullcontext() if at_once or machine.device == "cpu" else using(machine, "coming_or_going"):
-        for cell in cells:
-            cell.kill()
+    with nullcontext() if at_once or machine.device == "cpu" else holding_lease(machine, "starting_or_stopping"):
+        for sandbox in sandboxes:
+            sandbox.kill()

@@ -22,8 +22,8 @@ from bottega.judge.memory_need import gigabytes
 from bottega.judge.memory_rules import (
     GIVE_WAY_SECONDS,
     RESERVE_BYTES,
-    Entry,
-    State,
+    LedgerEntry,
+    LedgerState,
     is_hindered,
     is_passed_over,
     may_have,
@@ -50,7 +50,7 @@ _MUTEX = 1 << 40
 _STATES = {1: "waiting", 2: "held"}
 
 
-class Card(Protocol):
+class GpuProbe(Protocol):
     """What the ledger asks of a device."""
 
     def memory(self) -> tuple[int, int] | None:
@@ -63,7 +63,7 @@ class Card(Protocol):
 
 
 @dataclass(frozen=True)
-class NvmlCard:
+class NvmlProbe:
     index: int
 
     def memory(self) -> tuple[int, int] | None:
@@ -73,10 +73,10 @@ class NvmlCard:
         return ", ".join(f"process {pid} {gigabytes(size)} GB" for pid, size in gpu_processes(self.index)[:3])
 
 
-class Claim:
+class LedgerClaim:
     """Memory that is ours until `release`, or until this process ends."""
 
-    def __init__(self, ledger: MemoryLedger, descriptor: int, entry: Entry):
+    def __init__(self, ledger: MemoryLedger, descriptor: int, entry: LedgerEntry):
         self.ledger = ledger
         self.entry = entry
         self.room = 0
@@ -88,7 +88,7 @@ class Claim:
     def size(self) -> int:
         return self.entry.size
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> LedgerClaim:
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -116,17 +116,17 @@ class Claim:
             _unlock(descriptor, _MUTEX + 1 + self.entry.slot)  # from here on what is written there no longer counts
             os.close(descriptor)
 
-    def _set(self, table: _Table, entry: Entry) -> None:
+    def _set(self, table: _Table, entry: LedgerEntry) -> None:
         if self._descriptor >= 0:
             table.write(entry)
             self.entry = entry
 
 
 class MemoryLedger:
-    def __init__(self, device: str, card: Card | None = None):
+    def __init__(self, device: str, card: GpuProbe | None = None):
         """`device` is `cuda` or `cuda:N`. May be used from any thread and process."""
         self.device = device
-        self.card: Card = card or NvmlCard(int(device.partition(":")[2] or 0))
+        self.card: GpuProbe = card or NvmlProbe(int(device.partition(":")[2] or 0))
         self.path = lease_folder() / f"{device_name(device)}.memory"
 
     @property
@@ -145,7 +145,7 @@ class MemoryLedger:
         say: Callable[[str], None] = lambda line: None,
         given_up: Callable[[], bool] = lambda: False,
         patience: float = STRANGER_SECONDS,
-    ) -> Claim:
+    ) -> LedgerClaim:
         """Wait until there is room, then have it. `give_way` is asked while there is none, with the bytes that are missing: let it close
         what the caller itself can do without. `whole` waits until all claims but lasting ones are gone, and takes what is there.
 
@@ -187,7 +187,7 @@ class MemoryLedger:
             claim.release()
             raise
 
-    def try_claim(self, size: int, name: str) -> Claim | None:
+    def try_claim(self, size: int, name: str) -> LedgerClaim | None:
         """Have it at once or not at all; nothing while anybody waits."""
         with self._locked() as table:
             state = table.state()
@@ -205,18 +205,18 @@ class MemoryLedger:
         """Bytes that have to be given back before the first of the queue is served; 0 where nobody waits for that."""
         return wanted_of_others(self.state())
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         with self._locked() as table:
             return table.state()
 
-    def _queued(self, size: int, name: str, whole: bool, lasting: bool) -> Claim:
+    def _queued(self, size: int, name: str, whole: bool, lasting: bool) -> LedgerClaim:
         with self._locked() as table:
             me = table.next_entry(size, name)
             if me is None:
                 raise JudgeError(f"{self.device}: {SLOTS} claims of memory are open; end some of the processes that judge here")
             return self._taken(table, replace(me, whole=whole, lasting=lasting))
 
-    def _taken(self, table: _Table, entry: Entry) -> Claim:
+    def _taken(self, table: _Table, entry: LedgerEntry) -> LedgerClaim:
         descriptor = self._open()
         try:
             if not _lock(descriptor, fcntl.F_OFD_SETLK, _MUTEX + 1 + entry.slot):
@@ -225,9 +225,9 @@ class MemoryLedger:
         except BaseException:
             os.close(descriptor)
             raise
-        return Claim(self, descriptor, entry)
+        return LedgerClaim(self, descriptor, entry)
 
-    def _in_the_way(self, state: State, me: Entry) -> str:
+    def _in_the_way(self, state: LedgerState, me: LedgerEntry) -> str:
         """Who holds what `me` needs."""
         lasting = [
             f"{entry.name} {gigabytes(entry.size)} GB" for entry in state.held if entry.lasting and entry.slot != me.slot
@@ -255,40 +255,40 @@ class MemoryLedger:
 class _Table:
     """The file, while its mutex is held."""
 
-    def __init__(self, descriptor: int, card: Card):
+    def __init__(self, descriptor: int, card: GpuProbe):
         self.descriptor = descriptor
         self.card = card
 
-    def state(self) -> State:
+    def state(self) -> LedgerState:
         entries = tuple(self.entries())
         total, used = self.card.memory() or (0, 0)
-        return State(entries, total, self._strangers(entries, used), time.monotonic())
+        return LedgerState(entries, total, self._strangers(entries, used), time.monotonic())
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[LedgerEntry]:
         """Those whose owner lives."""
         written = os.pread(self.descriptor, SLOTS * _SLOT.size, _HEAD.size)
         for slot in range(len(written) // _SLOT.size):
             state, whole, lasting, process, size, ticket, since, name = _SLOT.unpack_from(written, slot * _SLOT.size)
             if state in _STATES and self._is_owned(slot):
                 text = name.rstrip(b"\0").decode(errors="replace")
-                yield Entry(slot, _STATES[state], size, ticket, since, bool(whole), bool(lasting), text, process)  # type: ignore[arg-type]
+                yield LedgerEntry(slot, _STATES[state], size, ticket, since, bool(whole), bool(lasting), text, process)  # type: ignore[arg-type]
 
-    def next_entry(self, size: int, name: str) -> Entry | None:
+    def next_entry(self, size: int, name: str) -> LedgerEntry | None:
         """A free slot and the next ticket, not written yet."""
         slot = next((number for number in range(SLOTS) if not self._is_owned(number)), None)
         if slot is None:
             return None
         ticket, strangers, seen = self._head()
         os.pwrite(self.descriptor, _HEAD.pack(ticket + 1, strangers, seen), 0)
-        return Entry(slot, "waiting", max(0, size), ticket, time.monotonic(), name=name, process=os.getpid())
+        return LedgerEntry(slot, "waiting", max(0, size), ticket, time.monotonic(), name=name, process=os.getpid())
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: LedgerEntry) -> None:
         state = {"waiting": 1, "held": 2}[entry.state]
         name = entry.name.encode()[:48]
         packed = _SLOT.pack(state, entry.whole, entry.lasting, entry.process, entry.size, entry.ticket, entry.since, name)
         os.pwrite(self.descriptor, packed, _HEAD.size + entry.slot * _SLOT.size)
 
-    def _strangers(self, entries: tuple[Entry, ...], used: int) -> int:
+    def _strangers(self, entries: tuple[LedgerEntry, ...], used: int) -> int:
         """What is taken and not claimed. Claims that are not used yet hide some of it, so what was seen last without any claim is believed
         for a while: long enough for a task to be opened."""
         held = sum(entry.size for entry in entries if entry.state == "held")
@@ -322,7 +322,7 @@ def _unlock(descriptor: int, place: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
 
 
-def claim(device: str, size: int, name: str, *, lasting: bool = True) -> Claim:
+def claim(device: str, size: int, name: str, *, lasting: bool = True) -> LedgerClaim:
     """For whoever shares a device with the judge, such as a model in memory: a context manager whose `resize` follows what is held.
 
     Not while the device's lease is held, and not beside another claim.

@@ -11,7 +11,7 @@ from typing import Any
 
 GIB = 1 << 30
 FIXED_BYTES = 2 * GIB
-"""Contexts and loaded kernels of the referee, the eager baseline and one candidate, and what they keep to work with."""
+"""Contexts and loaded kernels of the controller, the eager baseline and one candidate, and what they keep to work with."""
 CONTEXT_BYTES = 5 * GIB // 8
 """One process on the device that has done nothing yet, with its kernels loaded: 0.64 GB on an H200, the largest we have seen."""
 GUESSED_BYTES = GIB // 2
@@ -19,7 +19,7 @@ GUESSED_BYTES = GIB // 2
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MemoryEstimate:
     """Bytes of one call of the reference."""
 
     inputs: int = 0
@@ -31,7 +31,7 @@ class Estimate:
     estimated_by: str = "fake tensors"
 
     @classmethod
-    def from_json(cls, told: Any) -> Estimate | None:
+    def from_json(cls, told: Any) -> MemoryEstimate | None:
         """None for what says nothing of use: the process that estimates runs the task's code."""
         if not isinstance(told, dict):
             return None
@@ -44,17 +44,17 @@ class Estimate:
         return asdict(self)
 
 
-GUESS = Estimate(GUESSED_BYTES, 0, GUESSED_BYTES, 0, "a guess")
+GUESS = MemoryEstimate(GUESSED_BYTES, 0, GUESSED_BYTES, 0, "a guess")
 
 
-def needed_bytes(estimate: Estimate, baselines: int = 1) -> int:
+def needed_bytes(estimate: MemoryEstimate, baselines: int = 1) -> int:
     """What to claim before the task is opened. The first baseline, eager, is in the formula; each further one is a process more."""
     further = max(0, baselines - 1) * (CONTEXT_BYTES + estimate.parameters + estimate.workspace)
     carried = 4 * (estimate.inputs + estimate.outputs)
     return carried + estimate.workspace + 3 * estimate.parameters + FIXED_BYTES + further
 
 
-def corrected_bytes(estimate: Estimate, peak: int) -> int:
+def corrected_bytes(estimate: MemoryEstimate, peak: int) -> int:
     """What to claim for a task that was opened and took `peak` by then: a candidate is still to come, and is allowed what the eager
     baseline takes."""
     return peak + CONTEXT_BYTES + estimate.parameters + estimate.outputs + estimate.workspace
@@ -66,7 +66,7 @@ def gigabytes(size: float) -> str:
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 
 
-def in_words(estimate: Estimate, need: int) -> str:
+def in_words(estimate: MemoryEstimate, need: int) -> str:
     """`about 61 GB on the device (inputs 6.4, outputs 6.4, parameters 0.0, workspace 0.3)`."""
     parts = ("inputs", "outputs", "parameters", "workspace")
     told = ", ".join(f"{name} {gigabytes(getattr(estimate, name))}" for name in parts)

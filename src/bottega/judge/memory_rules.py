@@ -21,7 +21,7 @@ GIVE_WAY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One slot of the ledger."""
 
     slot: int
@@ -39,21 +39,21 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class State:
+class LedgerState:
     """The ledger at a moment."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     total: int
     strangers: int
     """Bytes that are taken on the card by processes without a claim."""
     now: float
 
     @property
-    def held(self) -> list[Entry]:
+    def held(self) -> list[LedgerEntry]:
         return [entry for entry in self.entries if entry.state == "held"]
 
     @property
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[LedgerEntry]:
         """Oldest first."""
         return sorted((entry for entry in self.entries if entry.state == "waiting"), key=lambda entry: entry.ticket)
 
@@ -61,26 +61,26 @@ class State:
     def lasting(self) -> int:
         return sum(entry.size for entry in self.held if entry.lasting)
 
-    def room_beside(self, held: Sequence[Entry], me: Entry) -> int:
+    def room_beside(self, held: Sequence[LedgerEntry], me: LedgerEntry) -> int:
         return self.total - RESERVE_BYTES - self.strangers - sum(entry.size for entry in held if entry.slot != me.slot)
 
-    def room(self, me: Entry) -> int:
+    def room(self, me: LedgerEntry) -> int:
         """What `me` could have now. May be negative."""
         return self.room_beside(self.held, me)
 
-    def best_room(self, me: Entry) -> int:
+    def best_room(self, me: LedgerEntry) -> int:
         """What `me` could have once everybody has gone who will."""
         return self.room_beside([entry for entry in self.held if entry.lasting], me)
 
 
-def shortage(state: State, me: Entry) -> int:
+def shortage(state: LedgerState, me: LedgerEntry) -> int:
     """Bytes that others would have to give back before `me` fits; 0 when it does."""
     if me.whole:
         return sum(entry.size for entry in state.held if not entry.lasting and entry.slot != me.slot)
     return max(0, me.size - state.room(me))
 
 
-def is_hindered(state: State, me: Entry) -> bool:
+def is_hindered(state: LedgerState, me: LedgerEntry) -> bool:
     """Whether waiting for other claims to end is of no use: strangers, or lasting claims, hold what `me` needs."""
     best = state.best_room(me)
     return not counts_as_empty(state.total, best) if me.whole else best < me.size
@@ -91,11 +91,11 @@ def counts_as_empty(total: int, room: int) -> bool:
     return total - RESERVE_BYTES - room <= max(int(EMPTY_SHARE * total), EMPTY_BYTES)
 
 
-def fits(state: State, me: Entry) -> bool:
+def fits(state: LedgerState, me: LedgerEntry) -> bool:
     return shortage(state, me) == 0 and not (me.whole and is_hindered(state, me))
 
 
-def is_passed_over(state: State, me: Entry) -> bool:
+def is_passed_over(state: LedgerState, me: LedgerEntry) -> bool:
     """Whether somebody older has waited too long for `me` to go first."""
     return any(
         other.ticket < me.ticket and state.now - other.since > AGEING_SECONDS and (other.whole or not is_hindered(state, other))
@@ -104,10 +104,10 @@ def is_passed_over(state: State, me: Entry) -> bool:
     )
 
 
-def may_have(state: State, me: Entry) -> bool:
+def may_have(state: LedgerState, me: LedgerEntry) -> bool:
     return fits(state, me) and not is_passed_over(state, me)
 
 
-def wanted_of_others(state: State) -> int:
+def wanted_of_others(state: LedgerState) -> int:
     """What would have to be given back for the first one in the queue that could be served."""
     return next((shortage(state, one) for one in state.waiting if one.whole or not is_hindered(state, one)), 0)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import torch
 
-from bottega.judge.inputs import Drawn
+from bottega.judge.dtypes import widest
+from bottega.judge.inputs import InputSet
 from bottega.judge.layout import flatten
 from bottega.judge.reference import Reference, release
-from bottega.judge.widening import widest
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""
@@ -26,7 +26,7 @@ INDEPENDENT = 1e-3, 1e-4
 
 
 @dataclass
-class Piece:
+class OracleSlice:
     """A slice of the batch (or all of it) with the truth for it."""
 
     rows: slice
@@ -52,7 +52,7 @@ class Oracle:
         self._model: torch.nn.Module | None = None
         self._where = ""
 
-    def truth(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> Iterator[Piece]:
+    def truth(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> Iterator[OracleSlice]:
         """The right outputs for `drawn`, piece by piece; `reference` is what the baseline made of the same inputs."""
         if self.rows is None and self.kind == "fp64" and self._too_large(drawn, reference):
             parts = self._parts(drawn, reference)
@@ -71,14 +71,14 @@ class Oracle:
                 self.kind = "reference"  # the model insists on its data type, or has no fp64 form
             self.forget()
         rest = slice(done, None) if done else slice(None)
-        yield Piece(rest, [each[rest] if done else each for each in reference], drawn.tensors)
+        yield OracleSlice(rest, [each[rest] if done else each for each in reference], drawn.tensors)
 
     def forget(self) -> None:
         """Give back the fp64 model and its memory."""
         self._model = None
         release(self.device)
 
-    def _pieces(self, drawn: Drawn, state: str, reference: list[torch.Tensor], done: int) -> Iterator[Piece]:
+    def _pieces(self, drawn: InputSet, state: str, reference: list[torch.Tensor], done: int) -> Iterator[OracleSlice]:
         where = "cpu" if self.kind == "fp64 on the host" else self.device
         model = self._prepared(state, where)
         batch = drawn.tensors[self.sliced[0]].shape[0] if self.rows else 1
@@ -93,22 +93,22 @@ class Oracle:
                 if output.dtype != widest(expected.dtype):
                     raise TypeError("the model computes in its own data type")
             del result
-            yield Piece(
+            yield OracleSlice(
                 rows, [o.detach().to(self.device) for o in outputs], [t.to(self.device) for t in mine] if self.mutates else []
             )
 
-    def _needed(self, drawn: Drawn, reference: list[torch.Tensor]) -> int:
+    def _needed(self, drawn: InputSet, reference: list[torch.Tensor]) -> int:
         """Bytes of an fp64 pass over everything at once."""
         wide = sum(t.numel() * 8 if t.is_floating_point() else t.nbytes for t in [*drawn.tensors, *reference])
         return wide + 2 * self.workspace
 
-    def _too_large(self, drawn: Drawn, reference: list[torch.Tensor]) -> bool:
+    def _too_large(self, drawn: InputSet, reference: list[torch.Tensor]) -> bool:
         return self.device != "cpu" and self._needed(drawn, reference) > max(self._limit(), WHOLE_BYTES)
 
     def _limit(self) -> int:
         return torch.cuda.mem_get_info()[0] // 2 if self.room is None else self.room
 
-    def _parts(self, drawn: Drawn, reference: list[torch.Tensor]) -> int:
+    def _parts(self, drawn: InputSet, reference: list[torch.Tensor]) -> int:
         return max(2, -(-self._needed(drawn, reference) // max(self._limit() // 4, PIECE_BYTES)))
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
@@ -119,7 +119,7 @@ class Oracle:
         self._model.load_state_dict(self.reference.state(state), strict=True)
         return self._model
 
-    def _shrink(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> None:
+    def _shrink(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> None:
         """The last attempt did not fit: try smaller pieces, then the host, then do without."""
         self.forget()
         if self.kind == "fp64" and self.rows is None and self._may_slice(drawn, state, reference):
@@ -133,7 +133,7 @@ class Oracle:
         self.rows, self.sliced = None, ()
         self.kind = "fp64 on the host" if small else "reference"
 
-    def _may_slice(self, drawn: Drawn, state: str, reference: list[torch.Tensor]) -> bool:
+    def _may_slice(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> bool:
         """Whether the outputs have one batch, and the model answers one entry of it alone as it does among the others. Inputs without
         that batch (the second factor of a product) are given whole."""
         tensors = drawn.tensors

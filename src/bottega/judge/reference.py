@@ -1,4 +1,4 @@
-"""The task inside the referee's process: how its model is built, the secret parameters that both sides get, and where its inputs come from."""
+"""The task inside the controller's process: how its model is built, the secret parameters that both runners get, and where its inputs come from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 
 from bottega.core.arguments import read_arguments
-from bottega.judge.inputs import Drawn, InputSource
-from bottega.judge.invalid import InvalidTask, out_of_memory
+from bottega.judge.inputs import InputSet, InputSource
+from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.loading import TASK_MODULE, import_source, set_precision, state_of
 
 RUNNING = ("running_mean", "running_var")
@@ -66,7 +66,7 @@ class Reference:
         torch.save(self.state(kind), buffer)
         return buffer.getvalue()
 
-    def draw(self, variant: str = "plain", take_in: Callable[[Drawn], None] | None = None) -> Drawn:
+    def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
         try:
             return self.inputs.draw(variant, take_in)
         except torch.OutOfMemoryError:

@@ -1,9 +1,9 @@
-"""Outputs of an earlier call that a side still holds: what it has handed out may not change by itself.
+"""Outputs of an earlier call that a runner still holds: what it has handed out may not change by itself.
 
 A module that returns one buffer for ever saves what a fresh output costs, and spoils the results that its callers still use. So now
-and then a side is told to keep what a call returned, and it is looked at again after later calls. On a CPU the supervisor reads it in
-the side's own memory while it is stopped, so that nobody can put it right in time, and where the latest outputs differ from the kept
-ones: there a buffer that is used again cannot hide. On a GPU the side is asked to hand the outputs over once more.
+and then a runner is told to keep what a call returned, and it is looked at again after later calls. On a CPU the supervisor reads it in
+the runner's own memory while it is stopped, so that nobody can put it right in time, and where the latest outputs differ from the kept
+ones: there a buffer that is used again cannot hide. On a GPU the runner is asked to hand the outputs over once more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 
 from bottega.judge.layout import TensorSpec
-from bottega.judge.secret import places
+from bottega.judge.secret import secret_indices
 
 WORDS = 64
 """Of eight bytes, looked at in each output: so many of those that differ, and as many anywhere."""
@@ -25,7 +25,7 @@ MOST_OUTPUTS = 32
 
 
 @dataclass
-class Kept:
+class RetainedOutputs:
     """The outputs of one call as they were handed over."""
 
     sizes: list[int]
@@ -34,10 +34,10 @@ class Kept:
     """Which words are remembered; None for all."""
     words: list[torch.Tensor] = field(default_factory=list)
     addresses: list[int] = field(default_factory=list)
-    """Where each output begins in the side's own memory; empty where it cannot be read there."""
+    """Where each output begins in the runner's own memory; empty where it cannot be read there."""
 
     @classmethod
-    def of(cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int]) -> Kept:
+    def of(cls, base: torch.Tensor, specs: Sequence[TensorSpec], addresses: Sequence[int]) -> RetainedOutputs:
         """Remember outputs that were just handed over, in `base`."""
         looked_at = looked_at_of(specs)
         where = [address for spec, address in zip(specs[:MOST_OUTPUTS], addresses) if spec.extent >= 8]
@@ -47,7 +47,7 @@ class Kept:
         for spec in looked_at:
             size = spec.extent // 8
             small = spec.extent <= LARGEST_COPY
-            kept.chosen.append(None if small else places(size, SAMPLED, base.device))
+            kept.chosen.append(None if small else secret_indices(size, SAMPLED, base.device))
             words = _words(base, spec)
             kept.words.append(words.clone() if small else words[kept.chosen[-1]])
         return kept
@@ -63,16 +63,16 @@ class Kept:
         )
 
     def places_to_read(self, base: torch.Tensor, latest: Sequence[TensorSpec]) -> list[torch.Tensor]:
-        """For each output, which of its remembered words to read in the side's own memory: `latest` are the outputs of the last call."""
+        """For each output, which of its remembered words to read in the runner's own memory: `latest` are the outputs of the last call."""
         found = []
         now = looked_at_of(latest)
         for number, (words, chosen) in enumerate(zip(self.words, self.chosen)):
-            anywhere = places(words.numel(), WORDS)
+            anywhere = secret_indices(words.numel(), WORDS)
             if number < len(now) and now[number].extent // 8 == self.sizes[number]:
                 other = _words(base, now[number]) if chosen is None else _words(base, now[number])[chosen]
                 differ = (other != words).nonzero().view(-1)
                 if differ.numel():
-                    anywhere = torch.cat([anywhere, differ[places(differ.numel(), WORDS)].cpu()])
+                    anywhere = torch.cat([anywhere, differ[secret_indices(differ.numel(), WORDS)].cpu()])
             found.append(anywhere)
         return found
 
@@ -85,7 +85,7 @@ class Kept:
         ]
 
     def are(self, read: Sequence[torch.Tensor], found: Sequence[bytes]) -> bool:
-        """Whether these words, read in the side's memory, are what they were."""
+        """Whether these words, read in the runner's memory, are what they were."""
         known = [
             int(word).to_bytes(8, "little", signed=True)
             for words, which in zip(self.words, read)

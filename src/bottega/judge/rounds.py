@@ -1,4 +1,4 @@
-"""Timed rounds: every side once per round on the same fresh contents, in alternating order, every output checked."""
+"""Timed rounds: every runner once per round on the same fresh contents, in alternating order, every output checked."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from statistics import median
 
 import torch
 
-from bottega.judge.clocks import Pair, combine, floor_width
-from bottega.judge.compare import index_text
-from bottega.judge.inputs import Drawn, flat
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.call_options import CallOptions
+from bottega.judge.clocks import TimedPair, combine, floor_width
+from bottega.judge.inputs import InputSet, flat
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.oracle import Oracle
-from bottega.judge.runner import Side, SideFailed, Turn
-from bottega.judge.secret import places
+from bottega.judge.output_comparison import index_text
+from bottega.judge.runner import CallRecord, Runner, RunnerFailed
+from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import decided, narrow
-from bottega.judge.task_profile import Acquaintance
-from bottega.judge.terms import Terms
-from bottega.judge.trials import NOT_ITS_OWN, REUSED, Held, conduct, hold, matched_outputs, may_keep, may_overwrite
+from bottega.judge.task_profile import TaskProfile
+from bottega.judge.trials import (
+    OUTPUT_NOT_OWNED,
+    OUTPUT_REUSED,
+    OutputPair,
+    call_violations,
+    matched_outputs,
+    may_keep,
+    may_overwrite,
+    pair_outputs,
+)
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
-"""Rounds: so often a side is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
+"""Rounds: so often a runner is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
 how long: whoever hands out a few buffers in turn would need one for every call."""
 OVERWRITE_ONE_IN = 3
 """Rounds: so often the judge writes into what the candidate returned, and was not told to keep."""
@@ -39,25 +48,25 @@ QUICKLY_SAMPLED = 1 << 20
 
 @dataclass
 class Rounds:
-    pairs: dict[str, list[Pair]] = field(default_factory=dict)
+    pairs: dict[str, list[TimedPair]] = field(default_factory=dict)
     problem: str = ""
     """A timed output that was wrong, in words."""
     violations: list[tuple[str, str]] = field(default_factory=list)
     settles: dict[str, list[int]] = field(default_factory=dict)
-    """How long the referee's own work took, by who had played just before."""
+    """How long the controller's own work took, by who had played just before."""
 
 
 def run_rounds(
-    draw: Callable[[str], Drawn],
+    draw: Callable[[str], InputSet],
     oracle: Oracle,
-    baselines: dict[str, Side],
-    candidate: Side,
+    baselines: dict[str, Runner],
+    candidate: Runner,
     accepted: dict[str, list[tuple[float, float]]],
     *,
     settings: Settings,
-    terms: Terms,
-    ahead: list[Drawn],
-    known: Acquaintance,
+    options: CallOptions,
+    ahead: list[InputSet],
+    profile: TaskProfile,
 ) -> Rounds:
     """Play rounds until the interval is decided, the time is used up, or an output is wrong.
 
@@ -66,8 +75,8 @@ def run_rounds(
     """
     fewest, most = settings.rounds
     result = Rounds(pairs={name: [] for name in baselines})
-    sides: dict[str, Side] = {**baselines, "candidate": candidate}
-    order = list(sides)
+    runners: dict[str, Runner] = {**baselines, "candidate": candidate}
+    order = list(runners)
     secrets.SystemRandom().shuffle(order)
     begun = time.monotonic()
     previous = ""
@@ -76,34 +85,34 @@ def run_rounds(
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
         drawn = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
-        keep = may_keep(known) and not known.large and candidate.kept is None and secrets.randbelow(KEEP_ONE_IN) == 0
+        keep = may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
-        turns: dict[str, Turn] = {}
-        for name in order if not looked else sides:  # the candidate last, where its outputs are looked for
+        turns: dict[str, CallRecord] = {}
+        for name in order if not looked else runners:  # the candidate last, where its outputs are looked for
             expected = _expected(baselines, turns) if looked and name == "candidate" else []
-            turns[name] = take_turn(sides[name], drawn, terms, keep=keep, look=expected)
+            turns[name] = timed_call(runners[name], drawn, options, keep=keep, look=expected)
             if previous:
                 result.settles.setdefault(previous, []).append(turns[name].settle_ns)
             previous = name
         sampled = min(SAMPLED_ABOVE[candidate.device], QUICKLY_SAMPLED if settings.quick else 1 << 62)
-        problem = _inspect(oracle, result, baselines, candidate, turns, drawn, accepted[drawn.variant], terms, sampled)
+        problem = _inspect(oracle, result, baselines, candidate, turns, drawn, accepted[drawn.variant], options, sampled)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
         mine = turns["candidate"]
-        written = not keep and may_overwrite(candidate, known) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
+        written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
         if written and (why := candidate.overwrite(mine)):
-            result.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
+            result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
             return result
-        if not keep and candidate.kept is not None and (candidate.reads_memory or secrets.randbelow(2)):
-            if candidate.kept_is_altered(mine.specs, terms.strides, terms.deadline()):
-                result.violations.append(REUSED)
+        if not keep and candidate.retained is not None and (candidate.reads_memory or secrets.randbelow(2)):
+            if candidate.retained_was_altered(mine.specs, options.strides, options.deadline()):
+                result.violations.append(OUTPUT_REUSED)
                 return result
             if secrets.randbelow(LET_GO_ONE_IN) == 0:
-                candidate.kept = None  # another one next time
+                candidate.retained = None  # another one next time
         for name in baselines if not looked else ():
             theirs = turns[name]
-            pair = Pair(
+            pair = TimedPair(
                 baseline_outer=theirs.outer_ns,
                 baseline_inner=theirs.inner_ns,
                 candidate_outer=mine.outer_ns,
@@ -120,7 +129,7 @@ def run_rounds(
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))
-        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if known.large else 1)
+        late = counted >= fewest and time.monotonic() - begun > settings.timing_seconds * (LARGE_FACTOR if profile.large else 1)
         if late:
             break
         if looked or counted < next_look:
@@ -131,28 +140,30 @@ def run_rounds(
     return result
 
 
-def take_turn(side: Side, drawn: Drawn, terms: Terms, keep: bool = False, look: Sequence[torch.Tensor] = ()) -> Turn:
+def timed_call(
+    runner: Runner, drawn: InputSet, options: CallOptions, keep: bool = False, look: Sequence[torch.Tensor] = ()
+) -> CallRecord:
     """A baseline whose process is lost, or does not rest, is no fault of the candidate's: a fresh one is to play instead."""
     try:
-        return side.play(drawn, terms, keep=keep, look=look)
-    except SideFailed as failure:
-        if side.name == "candidate" or failure.kind not in ("died", "forged"):
+        return runner.run_call(drawn, options, keep=keep, look=look)
+    except RunnerFailed as failure:
+        if runner.name == "candidate" or failure.kind not in ("died", "forged"):
             raise
-        raise InvalidTask(f"the {side.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
+        raise InvalidTask(f"the {runner.name} baseline was lost in a timed call: {failure.text or failure.kind}") from None
 
 
-def _enough(pairs: list[Pair], settings: Settings) -> bool:
+def _enough(pairs: list[TimedPair], settings: Settings) -> bool:
     speedup = combine(pairs, settings.floor).speedup
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
 
 
-def _expected(baselines: dict[str, Side], turns: dict[str, Turn]) -> list[torch.Tensor]:
+def _expected(baselines: dict[str, Runner], turns: dict[str, CallRecord]) -> list[torch.Tensor]:
     name, baseline = next(iter(baselines.items()))
     return baseline.output_views(turns[name].specs)
 
 
 def left_behind(rounds: Rounds) -> str:
-    """Whether the candidate leaves work on the device after its turn: the referee's own work right after it is slower."""
+    """Whether the candidate leaves work on the device after its turn: the controller's own work right after it is slower."""
     after_candidate = rounds.settles.get("candidate", [])
     after_others = [time for name, times in rounds.settles.items() if name != "candidate" for time in times]
     if len(after_candidate) < 4 or len(after_others) < 4:
@@ -163,23 +174,25 @@ def left_behind(rounds: Rounds) -> str:
     return ""
 
 
-def _sampled(held: Held, most: int) -> Held:
+def _sampled(held: OutputPair, most: int) -> OutputPair:
     """The pair as flat tensors: all of it, or as many random places as can be looked at between two timed calls."""
     got, want = flat(held.got), flat(held.want)  # both are laid out alike
     if got.numel() > most:
-        chosen = places(got.numel(), most, got.device)
+        chosen = secret_indices(got.numel(), most, got.device)
         got, want = got[chosen], want[chosen]
-    return Held(held.place, got, want, held.typical)
+    return OutputPair(held.place, got, want, held.typical)
 
 
-def _wrong_by_the_oracle(oracle: Oracle, each: Held, held: list[Held], drawn: Drawn, terms: Terms) -> bool:
+def _wrong_by_the_oracle(
+    oracle: Oracle, each: OutputPair, held: list[OutputPair], drawn: InputSet, options: CallOptions
+) -> bool:
     """Where a few integers differ from the baseline's, the truth decides whose fault it is."""
     place = held.index(each)
-    outputs = [other.want for other in held[: len(held) - len(terms.mutates)]]
+    outputs = [other.want for other in held[: len(held) - len(options.mutates)]]
     if place >= len(outputs):
         return True
-    comparison = each.comparison(terms.precision)
-    for piece in oracle.truth(drawn, terms.state, outputs):
+    comparison = each.comparison(options.precision)
+    for piece in oracle.truth(drawn, options.state, outputs):
         got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
         comparison.feed_all(got, want, piece.outputs[place])
     return bool(comparison.problem)
@@ -188,31 +201,31 @@ def _wrong_by_the_oracle(oracle: Oracle, each: Held, held: list[Held], drawn: Dr
 def _inspect(
     oracle: Oracle,
     result: Rounds,
-    baselines: dict[str, Side],
-    candidate: Side,
-    turns: dict[str, Turn],
-    drawn: Drawn,
+    baselines: dict[str, Runner],
+    candidate: Runner,
+    turns: dict[str, CallRecord],
+    drawn: InputSet,
     rounding: list[tuple[float, float]],
-    terms: Terms,
+    options: CallOptions,
     sampled: int,
 ) -> str:
     """Hold the timed outputs of the candidate against those of a baseline on the same contents."""
     name, baseline = next(iter(baselines.items()))
     mine, theirs = turns["candidate"], turns[name]
-    result.violations += [v for v in conduct(candidate, mine, drawn, terms) if v not in result.violations]
-    outputs, problem = matched_outputs(candidate, mine, theirs, terms.precision)
+    result.violations += [v for v in call_violations(candidate, mine, drawn, options) if v not in result.violations]
+    outputs, problem = matched_outputs(candidate, mine, theirs, options.precision)
     if problem:
         return problem
-    held = hold(outputs, baseline.output_views(theirs.specs), terms)
-    changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(terms.mutates)]
-    held += [Held("an input that is changed in place", got, want) for got, want in changed]
+    held = pair_outputs(outputs, baseline.output_views(theirs.specs), options)
+    changed = [(candidate.input_views(mine)[i], baseline.input_views(theirs)[i]) for i in sorted(options.mutates)]
+    held += [OutputPair("an input that is changed in place", got, want) for got, want in changed]
     for each, off in zip(held, rounding):
         looked_at = _sampled(each, sampled)
-        comparison = looked_at.comparison(terms.precision, off)
+        comparison = looked_at.comparison(options.precision, off)
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         comparison.settle()
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
-            if not _wrong_by_the_oracle(oracle, each, held, drawn, terms):
+            if not _wrong_by_the_oracle(oracle, each, held, drawn, options):
                 continue  # a tie that rounding may break either way
         elif not comparison.exact and not comparison.problem:
             continue

@@ -15,7 +15,7 @@ FROM_THE_SYSTEM = 1 << 17
 secret key, of which a candidate never sees a number."""
 
 
-def places(bound: int, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
+def secret_indices(bound: int, count: int, device: torch.device | str = "cpu") -> torch.Tensor:
     """`count` random whole numbers from 0 up to `bound`, on `device`."""
     if count > FROM_THE_SYSTEM and torch.device(device).type == "cuda":
         generator = torch.Generator(device).manual_seed(secrets.randbits(63))

@@ -1,4 +1,4 @@
-"""A task that is up and running: its referee and its baselines, ready to examine one candidate after another.
+"""A task that is up and running: its controller and its baselines, ready to examine one candidate after another.
 
 Bringing a task up costs more than judging a candidate on it, so sessions are kept and used again; nothing in one
 depends on the candidates it has seen.
@@ -16,16 +16,16 @@ from typing import Any
 
 from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.judge.admission import Admission, Admitted, ShortOfMemory
+from bottega.judge.admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
-from bottega.judge.invalid import out_of_memory
+from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.lease import open_lease
-from bottega.judge.machine import Machine, end_cells, using
-from bottega.judge.memory_need import Estimate
+from bottega.judge.machine import Machine, end_sandboxes, holding_lease
+from bottega.judge.memory_need import MemoryEstimate
 from bottega.judge.settings import Settings
-from bottega.sandbox.fork_server import Cell, CellExit
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
+from bottega.sandbox.fork_server import Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
-from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 ENDING_SECONDS = 0.2
 """From a process's last word to its end, when it ends by itself."""
@@ -34,36 +34,36 @@ OPENING_SECONDS = 60.0
 """What waiting for the device may add to a task's own time when it is brought up."""
 START_SECONDS = 60.0
 TASK_SHARE_SECONDS = 240.0
-"""What the referee's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
+"""What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
 
 
 @dataclass
-class Player:
+class WorkerProcess:
     """A fresh process for a candidate, and the ends by which it is driven."""
 
     machine: Machine
-    cell: Cell
+    sandbox: Sandbox
     end: socket.socket
 
     @classmethod
-    def start(cls, machine: Machine) -> Player:
+    def start(cls, machine: Machine) -> WorkerProcess:
         """Start one and wait until it is ready. On a CPU a process that comes up takes the timer's cores, on a GPU its context disturbs
         the timer: so it does not do so beside one."""
         if machine.device != "cpu":
-            player = cls._start(machine)
-            with using(machine, "coming_or_going"):
-                player._wake()
-            return player
-        with using(machine, "shared"):
-            player = cls._start(machine)
-            player._wake()
-            return player
+            worker = cls._start(machine)
+            with holding_lease(machine, "starting_or_stopping"):
+                worker._wake()
+            return worker
+        with holding_lease(machine, "shared"):
+            worker = cls._start(machine)
+            worker._wake()
+            return worker
 
     @classmethod
-    def _start(cls, machine: Machine) -> Player:
+    def _start(cls, machine: Machine) -> WorkerProcess:
         ours, theirs = channel_pair()
         try:
-            cell = machine.server.spawn(
+            sandbox = machine.server.spawn(
                 "bottega.judge.worker:main",
                 fds=[theirs.fileno()],
                 arguments={"device": machine.device},
@@ -75,39 +75,39 @@ class Player:
             raise
         finally:
             theirs.close()
-        player = cls(machine, cell, ours)
-        player._hear()
-        return player
+        worker = cls(machine, sandbox, ours)
+        worker._hear()
+        return worker
 
     def _wake(self) -> None:
-        with suppress(Departed):  # then nothing is heard either
+        with suppress(ChannelClosed):  # then nothing is heard either
             Channel(self.end).send({"do": "wake"})
         self._hear()
 
     def _hear(self) -> None:
         try:
             Channel(self.end).receive(time.monotonic() + START_SECONDS)
-        except (Departed, DeadlinePassed, ProtocolBroken):
+        except (ChannelClosed, DeadlinePassed, ProtocolError):
             self.end.close()
-            ended = self.cell.wait(ENDING_SECONDS)
-            self.cell.kill()
-            self.cell.reins.close()
+            ended = self.sandbox.wait(ENDING_SECONDS)
+            self.sandbox.kill()
+            self.sandbox.control.close()
             last = (ended.output if ended else "").strip().splitlines()[-1:]
             raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
 
-    def stop(self, patience: float = 0.0, *, at_once: bool = False) -> CellExit | None:
+    def stop(self, patience: float = 0.0, *, at_once: bool = False) -> SandboxExit | None:
         """How it ended, if it ended by itself, for which there is some patience; whatever is left of it is killed."""
-        ended = self.cell.wait(patience)
+        ended = self.sandbox.wait(patience)
         if ended is None:
-            end_cells(self.machine, [self.cell], at_once)
+            end_sandboxes(self.machine, [self.sandbox], at_once)
         self.end.close()
-        self.cell.reins.close()
+        self.sandbox.control.close()
         return ended
 
 
 class Session:
     def __init__(
-        self, machine: Machine, task: Task, settings: Settings, admission: Admission | None = None, alone: bool = False
+        self, machine: Machine, task: Task, settings: Settings, admission: MemoryAdmission | None = None, alone: bool = False
     ):
         """With `admission`, memory of the device is claimed before it is touched; `alone` claims all of it."""
         self.machine = machine
@@ -115,11 +115,11 @@ class Session:
         self.settings = settings
         self.key = session_key(task, settings)
         self.facts: dict[str, Any] = {}
-        self.cells: list[Cell] = []
+        self.sandboxes: list[Sandbox] = []
         self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
         self.admission = admission
-        self.admitted: Admitted | None = None
+        self.admitted: AdmittedTask | None = None
         self.alone = alone
         try:
             self._open()
@@ -127,11 +127,11 @@ class Session:
             self.close()
             raise
 
-    def examine(self, player: Player, source: str, language: str, settings: Settings) -> dict[str, Any]:
-        """The referee's report about one candidate. Raises `JudgeError` when the referee itself is lost."""
+    def examine(self, worker: WorkerProcess, source: str, language: str, settings: Settings) -> dict[str, Any]:
+        """The controller's report about one candidate. Raises `JudgeError` when the controller itself is lost."""
         payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
         try:
-            self._tell({"do": "examine"}, [payload, player.end.fileno(), player.cell.reins.fileno()])
+            self._tell({"do": "examine"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
             compiling = settings.task_timeout if settings.compiled else 0.0
             reply = self._answer(settings.timeout + TASK_SHARE_SECONDS + compiling)
         finally:
@@ -142,7 +142,7 @@ class Session:
         examination = reply.get("examination")
         if not isinstance(examination, dict):
             raise JudgeError(
-                f"{self.task.label}: the referee failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
+                f"{self.task.label}: the controller failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
             )
         return examination
 
@@ -155,13 +155,13 @@ class Session:
 
     def close(self, *, at_once: bool = False) -> None:
         try:
-            end_cells(self.machine, self.cells, at_once)
+            end_sandboxes(self.machine, self.sandboxes, at_once)
         finally:
             if self.admitted is not None:
                 self.admitted.claim.release()  # not before its processes are gone, and their memory with them
-        for cell in self.cells:
-            cell.reins.close()
-        self.cells = []
+        for sandbox in self.sandboxes:
+            sandbox.control.close()
+        self.sandboxes = []
         self.cache.close()
         if hasattr(self, "channel"):
             self.channel.close()
@@ -175,14 +175,16 @@ class Session:
         try:
             self.channel = Channel(ours)
             shared = [self.machine.cache] if self.machine.cache else []
-            self.cells.append(self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True))
+            self.sandboxes.append(
+                self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True)
+            )
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
-                referee_end, player_end = channel_pair()
-                ends += [referee_end, player_end]
-                cell = self._spawn("bottega.judge.worker:main", [player_end.fileno()], [])
-                self.cells.append(cell)
-                passed += [referee_end.fileno(), cell.reins.fileno()]
+                controller_end, worker_end = channel_pair()
+                ends += [controller_end, worker_end]
+                sandbox = self._spawn("bottega.judge.worker:main", [worker_end.fileno()], [])
+                self.sandboxes.append(sandbox)
+                passed += [controller_end.fileno(), sandbox.control.fileno()]
             self.channel.send({"do": "open", "baselines": names}, passed)
             os.close(passed[0])
         finally:
@@ -203,7 +205,7 @@ class Session:
         if self.admission is not None:
             self.admitted = self.admission.admit(self.task.label, self.key, self._estimate, baselines, self.alone)
 
-    def _estimate(self) -> Estimate:
+    def _estimate(self) -> MemoryEstimate:
         return self.machine.estimator.estimate(self.task.source, self.settings.training)
 
     def _refused(self, text: str) -> TaskError:
@@ -211,7 +213,7 @@ class Session:
             return ShortOfMemory(f"{self.task.label}: {text}", self.admitted)
         return TaskError(f"{self.task.label}: {text}")
 
-    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, trusted: bool = False) -> Cell:
+    def _spawn(self, entry: str, descriptors: list[int], writable: list[str], *, trusted: bool = False) -> Sandbox:
         huge = Limits(
             memory_bytes=self.machine.limits.memory_bytes,
             scratch_bytes=self.machine.limits.scratch_bytes,
@@ -231,7 +233,7 @@ class Session:
     def _tell(self, message: dict[str, Any], descriptors: list[int]) -> None:
         try:
             self.channel.send(message, descriptors)
-        except Departed:
+        except ChannelClosed:
             raise JudgeError(f"{self.task.label}: the process of the task was lost; judge again") from None
 
     def _answer(self, seconds: float) -> dict[str, Any]:
@@ -241,8 +243,8 @@ class Session:
             raise TaskError(
                 f"{self.task.label}: the reference did not finish within {seconds:.0f} s; use smaller shapes"
             ) from None
-        except (Departed, ProtocolBroken):
-            ended = self.cells[0].wait(1.0) if self.cells else None
+        except (ChannelClosed, ProtocolError):
+            ended = self.sandboxes[0].wait(1.0) if self.sandboxes else None
             raise self._refused(_ending(ended)) from None
 
 
@@ -250,7 +252,7 @@ def session_key(task: Task, settings: Settings) -> tuple[Any, ...]:
     return (task.id, settings.device, settings.precision, settings.training, settings.baselines)
 
 
-def _ending(ended: CellExit | None) -> str:
+def _ending(ended: SandboxExit | None) -> str:
     if ended is None:
         return "the process that runs the task was lost"
     if ended.reason == "memory":

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
 from bottega.judge.baselines import COMPILE_MODES, check_baselines, measured
-from bottega.judge.inputs_plan import PRECISIONS, QUICK_VARIANTS, VARIANTS
+from bottega.judge.checks import CHECKS
+from bottega.judge.variants import PRECISIONS, QUICK_VARIANTS, VARIANTS
 
 LONGEST_TIMEOUT = 86400.0
 
@@ -33,11 +34,15 @@ class Settings:
     noise_floor: float | None = None
     """Relative widening of every interval; None takes the device's."""
     timed: bool = True
+    checks: tuple[str, ...] = ()
+    """Further rules for accepted candidates, by name or as `module:function`; see `judge/checks.py`."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise UsageError(f"unknown device {self.device!r}; use cpu, cuda or cuda:N")
         check_baselines(self.baselines)
+        for name in self.checks:
+            CHECKS.check(name)
         if self.precision not in PRECISIONS:
             raise UsageError(f"unknown precision {self.precision!r}; use one of {', '.join(PRECISIONS)}")
         if self.require_kernel is not None and not 0 <= self.require_kernel <= 1:

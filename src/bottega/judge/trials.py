@@ -9,33 +9,33 @@ from typing import Any
 import torch
 
 from bottega.core.foreign_text import shown, words_of
-from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
-from bottega.judge.inputs import Drawn
-from bottega.judge.invalid import InvalidTask, out_of_memory
+from bottega.judge.call_options import CallOptions
+from bottega.judge.dtypes import widest
+from bottega.judge.inputs import InputSet
+from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is_dense, items_of, plain_values, same_shape
 from bottega.judge.oracle import Oracle
-from bottega.judge.runner import Side, SideFailed, Turn
-from bottega.judge.task_profile import Acquaintance
-from bottega.judge.terms import Terms
-from bottega.judge.widening import widest
+from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
+from bottega.judge.runner import CallRecord, Runner, RunnerFailed
+from bottega.judge.task_profile import TaskProfile
 
 ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
 
 
-CROWDED = {
+REFERENCE_OUT_OF_MEMORY = {
     "stage": "forward",
     "type": "OutOfMemory",
     "text": "the candidate holds so much device memory that the reference, which ran before it came, no longer can",
 }
-NOT_ITS_OWN = "output_reused", "an output does not lie in memory of its own: "
-REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
+OUTPUT_NOT_OWNED = "output_reused", "an output does not lie in memory of its own: "
+OUTPUT_REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
 ROUNDED_TRUTH = (2e-5, 0.2)
 """The error that the reference's own output may carry where it has to serve as the truth."""
 
 
 @dataclass
-class Trial:
+class CorrectnessTrial:
     variant: str
     skipped: str = ""
     problem: str = ""
@@ -53,7 +53,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Held:
+class OutputPair:
     """A tensor of the candidate's beside the reference's."""
 
     place: str
@@ -61,69 +61,69 @@ class Held:
     want: torch.Tensor
     typical: float = 0.0
 
-    def comparison(self, precision: str, rounding: tuple[float, float] | None = None) -> Comparison:
+    def comparison(self, precision: str, rounding: tuple[float, float] | None = None) -> OutputComparison:
         floating = self.want.is_floating_point() or self.want.is_complex()
         scale = max(root_mean_square(self.want), self.typical) if floating else 0.0
-        return Comparison(dtype_name(self.want.dtype), precision, scale, rounding=rounding)
+        return OutputComparison(dtype_name(self.want.dtype), precision, scale, rounding=rounding)
 
 
 def run_trial(
-    draw: Callable[[str], Drawn],
+    draw: Callable[[str], InputSet],
     oracle: Oracle,
-    eager: Side,
-    candidate: Side,
+    eager: Runner,
+    candidate: Runner,
     variant: str,
-    terms: Terms,
+    options: CallOptions,
     *,
-    known: Acquaintance,
-) -> Trial:
-    trial = Trial(variant)
+    profile: TaskProfile,
+) -> CorrectnessTrial:
+    trial = CorrectnessTrial(variant)
     drawn = draw(variant)
     try:
-        expected = eager.play(drawn, terms)
-        if known.large:
-            eager.trim(terms.deadline())
-    except SideFailed as failure:
+        expected = eager.run_call(drawn, options)
+        if profile.large:
+            eager.trim(options.deadline())
+    except RunnerFailed as failure:
         if out_of_memory(str(failure.detail.get("text", ""))):
-            raise SideFailed("failure", CROWDED) from None
+            raise RunnerFailed("failure", REFERENCE_OUT_OF_MEMORY) from None
         if variant == "plain" or failure.kind != "failure":
             raise InvalidTask(f"the reference fails on its own inputs: {failure.detail.get('text') or failure.kind}") from None
         trial.skipped = "the reference raises on it"
         return trial
-    before = candidate.kept is not None
-    room_to_keep = not known.large or oracle.rows is not None
+    before = candidate.retained is not None
+    room_to_keep = not profile.large or oracle.rows is not None
     wanted = eager.output_views(expected.specs)
-    got = candidate.play(drawn, terms, keep=not before and room_to_keep and may_keep(known), look=wanted)
-    if known.large and candidate.kept is None:
-        candidate.trim(terms.deadline())
+    got = candidate.run_call(drawn, options, keep=not before and room_to_keep and may_keep(profile), look=wanted)
+    if profile.large and candidate.retained is None:
+        candidate.trim(options.deadline())
     trial.restrided = got.restrided
-    trial.violations = conduct(candidate, got, drawn, terms)
-    outputs, problem = matched_outputs(candidate, got, expected, terms.precision)
+    trial.violations = call_violations(candidate, got, drawn, options)
+    outputs, problem = matched_outputs(candidate, got, expected, options.precision)
     if problem:
         trial.problem = problem
         return trial
-    held = hold(outputs, wanted, terms)
-    mutated = sorted(terms.mutates)
+    held = pair_outputs(outputs, wanted, options)
+    mutated = sorted(options.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
-    held += [Held(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
-    _against_truth(trial, held, oracle, drawn, terms)
-    if before and may_overwrite(candidate, known) and (why := candidate.overwrite(got)):
-        trial.violations.append((NOT_ITS_OWN[0], NOT_ITS_OWN[1] + why))
-    if before and candidate.kept_is_altered(got.specs, terms.strides, terms.deadline()):
-        trial.violations.append(REUSED)
-    if before and known.large:
-        candidate.trim(terms.deadline())
+    held += [OutputPair(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
+    _against_truth(trial, held, oracle, drawn, options)
+    if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got)):
+        trial.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
+    if before and candidate.retained_was_altered(got.specs, options.strides, options.deadline()):
+        trial.violations.append(OUTPUT_REUSED)
+    if before and profile.large:
+        candidate.trim(options.deadline())
     return trial
 
 
-def may_overwrite(candidate: Side, known: Acquaintance) -> bool:
+def may_overwrite(candidate: Runner, profile: TaskProfile) -> bool:
     """Whether the judge may write into what a candidate returned, as a caller may: a buffer that is only repaired does not bear it."""
-    return candidate.reads_memory and known.writes_memory
+    return candidate.reads_memory and profile.writes_memory
 
 
-def may_keep(known: Acquaintance) -> bool:
+def may_keep(profile: TaskProfile) -> bool:
     """Whether a candidate can be held to what it returned: not where the reference itself returns its inputs or what it changes later."""
-    return not (known.aliases or known.mutates or known.reuses_outputs)
+    return not (profile.aliases or profile.mutates or profile.reuses_outputs)
 
 
 def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
@@ -131,37 +131,40 @@ def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
     return [(float(error.get("reference_relative") or 0.0), float(error.get("reference_worst") or 0.0)) for error in errors]
 
 
-def hold(outputs: list[torch.Tensor], wanted: list[torch.Tensor], terms: Terms) -> list[Held]:
-    """Pair up the outputs of the two sides."""
+def pair_outputs(outputs: list[torch.Tensor], wanted: list[torch.Tensor], options: CallOptions) -> list[OutputPair]:
+    """Pair up the outputs of the two runners."""
     alone = len(wanted) == 1
-    typical = [*terms.typical, *[0.0] * len(wanted)]
+    typical = [*options.typical, *[0.0] * len(wanted)]
     return [
-        Held("the output" if alone else f"output {number}", got, want, typical[number])
+        OutputPair("the output" if alone else f"output {number}", got, want, typical[number])
         for number, (got, want) in enumerate(zip(outputs, wanted))
     ]
 
 
-def conduct(side: Side, turn: Turn, drawn: Drawn, terms: Terms) -> list[tuple[str, str]]:
+def call_violations(runner: Runner, turn: CallRecord, drawn: InputSet, options: CallOptions) -> list[tuple[str, str]]:
     """Rules about a call that have nothing to do with the values it returned."""
     found: list[tuple[str, str]] = []
     if turn.late_write:
         found.append(("late_write", "the output changed after the call had returned"))
     elif turn.absent:
         found.append(("late_write", "the output was not there yet when the call was said to have returned"))
-    touched = [i for i in side.mutated(turn, drawn) if i not in terms.mutates]
+    touched = [i for i in runner.mutated(turn, drawn) if i not in options.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))
-    if turn.aliases and not terms.reference_aliases and not terms.mutates:
+    if turn.aliases and not options.reference_aliases and not options.mutates:
         found.append(
             ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
         )
     return found
 
 
-def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) -> tuple[list[torch.Tensor], str]:
+def matched_outputs(candidate: Runner, got: CallRecord, expected: CallRecord, precision: str) -> tuple[list[torch.Tensor], str]:
     """The candidate's outputs, when their structure, shapes and data types are the reference's; else what is different."""
     if not same_shape(got.skeleton, expected.skeleton):
-        return [], f"the structure of the outputs differs: expected {sketch(expected.skeleton)}, got {sketch(got.skeleton)}"
+        return (
+            [],
+            f"the structure of the outputs differs: expected {skeleton_text(expected.skeleton)}, got {skeleton_text(got.skeleton)}",
+        )
     for wanted, value in zip(plain_values(expected.skeleton), plain_values(got.skeleton)):
         if not plain_equal(wanted, value):
             return [], f"a returned value differs: expected {shown(wanted)}, got {shown(value)}"
@@ -181,17 +184,19 @@ def matched_outputs(candidate: Side, got: Turn, expected: Turn, precision: str) 
     return candidate.output_views(readable), ""
 
 
-def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn, terms: Terms) -> None:
+def _against_truth(
+    trial: CorrectnessTrial, held: list[OutputPair], oracle: Oracle, drawn: InputSet, options: CallOptions
+) -> None:
     """Compare everything with the oracle, piece by piece, and write what was found into the trial."""
-    outputs = [each.want for each in held[: len(held) - len(terms.mutates)]]
-    comparisons: list[Comparison] = []
+    outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
+    comparisons: list[OutputComparison] = []
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
-    for piece in oracle.truth(drawn, terms.state, outputs):
-        truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(terms.mutates))]
+    for piece in oracle.truth(drawn, options.state, outputs):
+        truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(options.mutates))]
         if not comparisons:
             rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
-            comparisons = [each.comparison(terms.precision, rounding) for each in held]
+            comparisons = [each.comparison(options.precision, rounding) for each in held]
             samples = truths
         for each, truth, comparison in zip(held, truths, comparisons):
             got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
@@ -208,11 +213,11 @@ def _against_truth(trial: Trial, held: list[Held], oracle: Oracle, drawn: Drawn,
             trial.problem, trial.precision_suspect = _explain(each, comparison, sample)
 
 
-def _tolerable(comparison: Comparison) -> float:
+def _tolerable(comparison: OutputComparison) -> float:
     return max(ILL_CONDITIONED, 2 * comparison.limit.overall)
 
 
-def _explain(held: Held, comparison: Comparison, truth: torch.Tensor) -> tuple[str, bool]:
+def _explain(held: OutputPair, comparison: OutputComparison, truth: torch.Tensor) -> tuple[str, bool]:
     """What is wrong, in words, and whether it looks like arithmetic in a lower precision."""
     expected, received = comparison.worst_pair
     got = held.got
@@ -234,7 +239,7 @@ def plain_equal(left: Any, right: Any) -> bool:
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def sketch(skeleton: Any, depth: int = 0) -> str:
+def skeleton_text(skeleton: Any, depth: int = 0) -> str:
     """A skeleton as a person would write it, bounded."""
     if depth > 4:
         return "…"
@@ -246,12 +251,12 @@ def sketch(skeleton: Any, depth: int = 0) -> str:
             return "float"
         if kind in SEQUENCES:
             items = items_of(kind, content[:6]) or ()
-            told = ", ".join(sketch(item, depth + 1) for item in items) + (
+            told = ", ".join(skeleton_text(item, depth + 1) for item in items) + (
                 f", … {len(content)} in all" if len(content) > 6 else ""
             )
             return f"{'list' if kind == 'list' else 'tuple'}({told})"
         if kind in MAPPINGS:
-            return "{" + ", ".join(f"{words_of(key, 40)}: {sketch(item, depth + 1)}" for key, item in content[:6]) + "}"
+            return "{" + ", ".join(f"{words_of(key, 40)}: {skeleton_text(item, depth + 1)}" for key, item in content[:6]) + "}"
         return shown(content, 40)
     except (AttributeError, ValueError, TypeError):
         return "something malformed"

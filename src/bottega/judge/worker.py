@@ -1,8 +1,8 @@
 """The process that runs a module on command: the candidate's, and in the same way each baseline's.
 
-Candidate code shares this process and may rewrite anything in it. Nothing said here is believed: the referee reads
+Candidate code shares this process and may rewrite anything in it. Nothing said here is believed: the controller reads
 the outputs from its own memory, keeps its own clock, and takes the reports below only as hints for the diagnosis.
-Both sides of a comparison run this same file, so that what it costs cancels out.
+Both runners of a comparison run this same file, so that what it costs cancels out.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ import torch
 
 from bottega.core.arguments import read_arguments
 from bottega.judge.arena import Arena
+from bottega.judge.barrier import flag_value
 from bottega.judge.build_cache import pack, unpack
-from bottega.judge.compiling import Compiling
+from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
+from bottega.judge.compile_notice import CompileNotice
 from bottega.judge.cupti import ProfilerMissing, kernel_times
-from bottega.judge.device import THREADS_BESIDE_A_GPU, wake
-from bottega.judge.early_read import EarlyLook
+from bottega.judge.device import THREADS_BESIDE_A_GPU, initialise_device
+from bottega.judge.dtypes import NUMBERS
+from bottega.judge.early_read import EarlyRead
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.layout import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.judge.loading import autocast, import_source, keep_compiled, load_state, read_initial, set_precision
-from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
-from bottega.judge.widening import NUMBERS
-from bottega.sandbox.wire import SPINS, Channel, Departed, read_payload, word
+from bottega.sandbox.channel import SPINS, Channel, ChannelClosed, read_payload
 
 VECTORISED = (
     *(
@@ -60,14 +61,14 @@ SMALLEST_RESERVE, LARGEST_RESERVE = 64 << 20, 512 << 20
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
-    """Serve the referee until it closes the channel."""
+    """Serve the controller until it closes the channel."""
     device = str(arguments["device"])
     torch.set_num_threads((os.cpu_count() or 1) if device == "cpu" else THREADS_BESIDE_A_GPU)
     warm_libraries()
-    player = Player(Channel.from_descriptor(descriptors[0], spins=0 if device == "cpu" else SPINS), device)
+    worker = Worker(Channel.from_descriptor(descriptors[0], spins=0 if device == "cpu" else SPINS), device)
     try:
-        player.serve()
-    except Departed:
+        worker.serve()
+    except ChannelClosed:
         return
 
 
@@ -90,7 +91,7 @@ class StageFailed(Exception):
         self.cause = cause
 
 
-class Player:
+class Worker:
     def __init__(self, channel: Channel, device: str):
         self.channel = channel
         self.device = device
@@ -100,11 +101,11 @@ class Player:
         self.keywords: dict[str, Any] = {}
         self.inputs: Arena | None = None
         self.outputs: Arena | None = None
-        self.word: Arena | None = None
+        self.flag: Arena | None = None
         self.steady = False
-        self.compiling = Compiling(channel.send, channel.receive)
+        self.compiling = CompileNotice(channel.send, channel.receive)
         self.autocast: AbstractContextManager[Any] = nullcontext()
-        self.kept: list[tuple[Any, list[torch.Tensor]]] = []
+        self.retained: list[tuple[Any, list[torch.Tensor]]] = []
         """What an earlier call returned and is to be held."""
         self.last: Any = None
         """What the last call returned, until the next one: a caller has it meanwhile."""
@@ -129,7 +130,7 @@ class Player:
             if "go" in message:
                 if "specs" in message:
                     self.prepare(message)
-                self.play(message["go"])
+                self.run_call(message["go"])
                 continue
             try:
                 reply = handlers[message["do"]](message)
@@ -141,9 +142,9 @@ class Player:
 
     def wake(self, message: dict[str, Any]) -> dict[str, Any]:
         """Make the device's context: apart from everything else, before the clock of any stage runs."""
-        wake(self.device)
+        initialise_device(self.device)
         if self.device != "cpu":
-            self.compiling.watch_triton()
+            self.compiling.watch()
         return {"ready": True}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -194,14 +195,14 @@ class Player:
         return {"loaded": True}
 
     def arenas(self, message: dict[str, Any]) -> dict[str, Any]:
-        inputs, outputs, *third = self.channel.claim_descriptors(3 if "word" in message else 2)
+        inputs, outputs, *third = self.channel.claim_descriptors(3 if "flag" in message else 2)
         self.arguments, self.keywords = (), {}
-        for arena in (self.inputs, self.outputs, self.word):
+        for arena in (self.inputs, self.outputs, self.flag):
             if arena is not None:
                 arena.close()
         self.inputs = Arena.attach(self.device, message["inputs"], inputs)
         self.outputs = Arena.attach(self.device, message["outputs"], outputs)
-        self.word = Arena.attach(self.device, message["word"], third[0]) if third else None
+        self.flag = Arena.attach(self.device, message["flag"], third[0]) if third else None
         if self.device == "cpu" and not self.steady:
             steady_heap(min(LARGEST_RESERVE, max(SMALLEST_RESERVE, 16 * (message["inputs"] + message["outputs"]))))
             self.steady = True
@@ -239,13 +240,13 @@ class Player:
         taken = torch.cuda.max_memory_allocated() - before if self.device != "cpu" else room
         return {"bytes": room, "tensors": len(tensors), "workspace": max(0, taken - room)}
 
-    def play(self, nonce: int) -> None:
+    def run_call(self, nonce: int) -> None:
         """One call: run, say when it is over, learn where the outputs go, copy them there, say so; then describe them at leisure.
 
         It is over when the device has done its part: what is said before that is answered by spoiled inputs. A device says it itself,
-        in the order of the stream, and the player once more when it has waited for all streams.
+        in the order of the stream, and the worker once more when it has waited for all streams.
         """
-        clock: Stopwatch = EventStopwatch() if self.device != "cpu" else HostStopwatch()
+        clock: CallTimer = DeviceTimer() if self.device != "cpu" else HostTimer()
         self.last = None
         try:
             with torch.no_grad(), self.autocast:
@@ -254,8 +255,8 @@ class Player:
                 result = self.module(*self.arguments, **self.keywords)
                 clock.stop()
                 self.compiling.end()
-                early = EarlyLook(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
-                self._write_word("returned", nonce)
+                early = EarlyRead(self._on_device(result) if secrets.randbelow(LOOK_ONE_IN) == 0 else [])
+                self._write_flag("returned", nonce)
             self._finish()
             parts = _parts(result)
             where = [[tensor.data_ptr(), list(tensor.stride())] for tensor in parts[1]] if self.device == "cpu" else []
@@ -272,17 +273,17 @@ class Player:
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
             return
-        self.kept = [parts] if told["keep"] else self.kept
+        self.retained = [parts] if told["keep"] else self.retained
         self.last = parts if self.device == "cpu" else None
-        self.channel.send(report)  # the last word of a turn: what follows is done in nobody's time, and the side is stopped
+        self.channel.send(report)  # the last word of a turn: what follows is done in nobody's time, and the runner is stopped
 
     def again(self, message: dict[str, Any]) -> dict[str, Any]:
         """Hand over once more what an earlier call returned."""
-        return self._deliver(self.kept.pop(), message["shift"], message["strides"], None)
+        return self._deliver(self.retained.pop(), message["shift"], message["strides"], None)
 
     def trim(self, message: dict[str, Any]) -> dict[str, Any]:
         """Let go of whatever is held for the next call: memory that somebody else needs meanwhile."""
-        self.arguments, self.keywords, self.kept, self.last = (), {}, [], None
+        self.arguments, self.keywords, self.retained, self.last = (), {}, [], None
         if self.device == "cpu":
             return {"peak": 0}
         peak = torch.cuda.max_memory_reserved()
@@ -329,7 +330,7 @@ class Player:
             else:
                 target.copy_(tensor)
         if nonce is not None:
-            self._write_word("done", nonce)
+            self._write_flag("done", nonce)
         self._finish()
         own = [list(tensor.stride()) for tensor in tensors]
         return {"outputs": skeleton, "specs": [spec.to_json() for spec in specs], "own": own, "addresses": addresses}
@@ -339,10 +340,10 @@ class Player:
         if self.device != "cpu":
             torch.cuda.synchronize()
 
-    def _write_word(self, what: str, nonce: int) -> None:
+    def _write_flag(self, what: str, nonce: int) -> None:
         """Have the device say it, when it has come to this point of the stream."""
-        if self.word is not None:
-            self.word.base[:8].view(torch.int64).fill_(word(what, nonce))
+        if self.flag is not None:
+            self.flag.base[:8].view(torch.int64).fill_(flag_value(what, nonce))
 
     def _on_device(self, result: Any) -> list[torch.Tensor]:
         """Outputs whose work may still be under way when the call returns: none on a CPU."""

@@ -34,7 +34,7 @@ _CTYPES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def cpp(source: str, flags: Sequence[str] = ()) -> Library:
+def cpp(source: str, flags: Sequence[str] = ()) -> CppLibrary:
     """Compile `source` and load it. `flags` come after the defaults and so may overrule them.
 
     The result is kept by the content of source, flags, compiler and processor. Headers of your own that the source
@@ -73,13 +73,13 @@ def cpp(source: str, flags: Sequence[str] = ()) -> Library:
                 f"the compiled library cannot be loaded: {error}; "
                 "if its folder forbids executables, set BOTTEGA_BUILD_DIR to another"
             ) from None
-    library = Library(source, flags, handle)
+    library = CppLibrary(source, flags, handle)
     if not library._found and not library._refused:
         raise CompileError('no function was found in the source; write one as: extern "C" void name(...) {...}')
     return library
 
 
-class Library:
+class CppLibrary:
     """The `extern "C"` functions of one source, as attributes."""
 
     def __init__(self, source: str, flags: tuple[str, ...], handle: ctypes.CDLL) -> None:
@@ -92,12 +92,12 @@ class Library:
             if signature is None:
                 self._refused[name] = "it is declared twice with different parameters"
             elif signature.returns.code or signature.returns.pointers or signature.returns.base == "void":
-                setattr(self, name, Function(self, signature, handle))
+                setattr(self, name, CppFunction(self, signature, handle))
                 self._found.append(name)
             else:
                 self._refused[name] = f"it returns {signature.returns}; return void, a number or a pointer"
 
-    def __getattr__(self, name: str) -> Function:
+    def __getattr__(self, name: str) -> CppFunction:
         if name.startswith("__") or "_refused" not in self.__dict__:
             raise AttributeError(name)
         if name in self._refused:
@@ -111,10 +111,10 @@ class Library:
         return cpp, self._recipe
 
 
-class Function:
+class CppFunction:
     """One function of a library. Arguments are checked against its declaration; the lock of Python is free while it runs."""
 
-    def __init__(self, library: Library, signature: Signature, handle: ctypes.CDLL) -> None:
+    def __init__(self, library: CppLibrary, signature: Signature, handle: ctypes.CDLL) -> None:
         self.signature = signature
         self._library = library
         self._converters = converters(signature, "cpu")

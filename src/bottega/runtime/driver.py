@@ -20,7 +20,7 @@ _NOT_FOUND = 500
 
 
 @dataclass(frozen=True)
-class Entry:
+class LoadedKernel:
     """A kernel as loaded on one device."""
 
     function: int
@@ -66,7 +66,7 @@ def driver() -> ctypes.CDLL:
     return library
 
 
-def load_entries(image: bytes, names: list[str], device: int) -> dict[str, Entry]:
+def load_entries(image: bytes, names: list[str], device: int) -> dict[str, LoadedKernel]:
     """Load an image into the primary context of a device, which is the one torch uses, and look up the kernels in it.
 
     The module is never unloaded: a captured graph may hold its kernels longer than any Python object does.
@@ -83,7 +83,7 @@ def load_entries(image: bytes, names: list[str], device: int) -> dict[str, Entry
     return {name: entry for name, entry in found.items() if entry is not None}
 
 
-def _entry(cuda: ctypes.CDLL, module: ctypes.c_void_p, name: str, context: int, most: int) -> Entry | None:
+def _entry(cuda: ctypes.CDLL, module: ctypes.c_void_p, name: str, context: int, most: int) -> LoadedKernel | None:
     function = ctypes.c_void_p()
     status = cuda.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
     if status == _NOT_FOUND:
@@ -96,7 +96,7 @@ def _entry(cuda: ctypes.CDLL, module: ctypes.c_void_p, name: str, context: int, 
         return value.value
 
     static = attribute(_STATIC_SHARED_BYTES)
-    return Entry(
+    return LoadedKernel(
         function=function.value or 0,
         context=context,
         max_threads=attribute(_MAX_THREADS_PER_BLOCK),
@@ -107,7 +107,7 @@ def _entry(cuda: ctypes.CDLL, module: ctypes.c_void_p, name: str, context: int, 
     )
 
 
-def raise_shared_limit(entry: Entry, size: int) -> None:
+def raise_shared_limit(entry: LoadedKernel, size: int) -> None:
     cuda = driver()
     with current(cuda, entry.context):
         checked(

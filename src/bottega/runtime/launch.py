@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .arguments import converters, miscounted
-from .driver import Entry, checked, current, driver, load_entries, raise_shared_limit
+from .driver import LoadedKernel, checked, current, driver, load_entries, raise_shared_limit
 from .errors import ArgumentError, CompileError, UnavailableError
 from .nvrtc import compile_cuda
 from .signature import Signature, read_signatures
@@ -43,11 +43,11 @@ class Kernels:
 
     def __init__(self, source: str, options: tuple[str, ...]) -> None:
         self._recipe = (source, options)
-        self._entries: dict[int, dict[str, Entry]] = {}
+        self._entries: dict[int, dict[str, LoadedKernel]] = {}
         self._found: list[str] = []
         self._refused: dict[str, str] = {}
 
-    def _load(self, device: int) -> dict[str, Entry]:
+    def _load(self, device: int) -> dict[str, LoadedKernel]:
         """Compile for a device, load there, and make the kernels attributes. A second device comes with its first tensor."""
         import torch
 
@@ -67,7 +67,7 @@ class Kernels:
                 self._found.append(name)
         return self._entries[device]
 
-    def _entry(self, name: str, device: int) -> Entry:
+    def _entry(self, name: str, device: int) -> LoadedKernel:
         return (self._entries.get(device) or self._load(device))[name]
 
     def __getattr__(self, name: str) -> Kernel:
@@ -97,7 +97,7 @@ class Kernel:
         layout, offsets = parameter_layout(signature)
         self._pack = struct.Struct(layout).pack_into
         self._slots = _Slots(offsets)
-        self._loaded: dict[int, Entry] = {}
+        self._loaded: dict[int, LoadedKernel] = {}
         self._shared_limits: dict[int, int] = {}
 
     def __call__(self, grid: Extent, block: Extent, *arguments: Any, shared: int = 0) -> None:
@@ -145,7 +145,7 @@ class Kernel:
             return torch.cuda.current_device()
         return device
 
-    def _explain(self, status: int, entry: Entry, extents: tuple[int, ...], shared: int) -> None:
+    def _explain(self, status: int, entry: LoadedKernel, extents: tuple[int, ...], shared: int) -> None:
         checked(
             driver(),
             status,

@@ -58,7 +58,7 @@ class CType:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class CParameter:
     name: str
     type: CType
 
@@ -70,7 +70,7 @@ class Parameter:
 class Signature:
     name: str
     returns: CType
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CParameter, ...]
     kernel: bool = False
     """Declared `__global__`."""
 
@@ -211,7 +211,7 @@ def _split(tokens: list[str]) -> list[list[str]]:
     return [part for part in parts if part]
 
 
-def _parameter(tokens: list[str], aliases: dict[str, list[str]]) -> Parameter:
+def _parameter(tokens: list[str], aliases: dict[str, list[str]]) -> CParameter:
     if "=" in tokens:
         tokens = tokens[: tokens.index("=")]
     arrays = 0
@@ -225,7 +225,7 @@ def _parameter(tokens: list[str], aliases: dict[str, list[str]]) -> Parameter:
     if len(core) > 1 and core[-1].isidentifier() and not is_type_word:
         name = core.pop()
     kind = _type(core, aliases)
-    return Parameter(name, CType(kind.base, kind.pointers + arrays))
+    return CParameter(name, CType(kind.base, kind.pointers + arrays))
 
 
 def _type(tokens: list[str], aliases: dict[str, list[str]]) -> CType:

@@ -1,4 +1,4 @@
-"""The untrusted process: gives up everything it does not need, says what it could not give up, waits for the warden, runs the entry."""
+"""The untrusted process: gives up everything it does not need, says what it could not give up, waits for the supervisor, runs the entry."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import NoReturn
 from bottega.sandbox import files, landlock, linux
 from bottega.sandbox.limits import apply_limits
 from bottega.sandbox.privileges import drop_privileges
-from bottega.sandbox.request import Order
+from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.syscalls import filter_program
 
 
 def nothing(fds: list[int], arguments: dict) -> None:
-    """The entry of a trial cell."""
+    """The entry of a trial sandbox."""
 
 
 def close_all_but(kept: Sequence[int]) -> None:
@@ -36,8 +36,8 @@ def close_all_but(kept: Sequence[int]) -> None:
                 os.close(int(name))
 
 
-def run_inmate(
-    order: Order, fds: Sequence[int], *, output: int, status: int, go: int, user: int | None, scratch: str
+def run_child(
+    request: SpawnRequest, fds: Sequence[int], *, output: int, status: int, go: int, user: int | None, scratch: str
 ) -> NoReturn:
     """Never returns. Speaks on `status` once, before any untrusted code runs; a byte on `go` is the permission to run it."""
     code = 1
@@ -47,10 +47,10 @@ def run_inmate(
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, 0)
         for stream in (1, 2):
-            os.dup2(output if order.output else null, stream)
+            os.dup2(output if request.output else null, stream)
         close_all_but([*fds, status, go])
         try:
-            told = {"missing": _confine(order, user, scratch)}
+            told = {"missing": _confine(request, user, scratch)}
         except Exception as error:
             told = {"error": f"{type(error).__name__}: {error}"}  # type: ignore[dict-item]
         os.write(status, json.dumps(told).encode())
@@ -58,9 +58,9 @@ def run_inmate(
         if "error" in told or os.read(go, 1) != b"g":
             os._exit(1)
         os.close(go)
-        _settle(order, scratch)
-        module, _, name = order.entry.partition(":")
-        getattr(importlib.import_module(module), name)(list(fds), pickle.loads(order.arguments))
+        _settle(request, scratch)
+        module, _, name = request.entry.partition(":")
+        getattr(importlib.import_module(module), name)(list(fds), pickle.loads(request.arguments))
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
@@ -72,18 +72,18 @@ def run_inmate(
     os._exit(code & 0xFF)
 
 
-def _confine(order: Order, user: int | None, scratch: str) -> dict[str, str]:
-    """Apply every part that the inmate applies itself. Returns the missing ones with the reason."""
+def _confine(request: SpawnRequest, user: int | None, scratch: str) -> dict[str, str]:
+    """Apply every part that the child applies itself. Returns the missing ones with the reason."""
     missing: dict[str, str] = {}
     with contextlib.suppress(OSError):  # should the machine run out of memory, this tree goes first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    apply_limits(order.limits, bound_address_space=order.device == "cpu")
+    apply_limits(request.limits, bound_address_space=request.device == "cpu")
     os.umask(0o022)
     drop_privileges(user)
-    if order.mode == "bare":
-        missing.update(_confine_without_namespaces(order, user, scratch))
+    if request.mode == "bare":
+        missing.update(_confine_without_namespaces(request, user, scratch))
     try:
-        linux.install_filter(filter_program(trusted=order.trusted))
+        linux.install_filter(filter_program(trusted=request.trusted))
     except KeyError:
         missing["syscalls"] = f"no filter is written for the {linux.MACHINE} architecture"
     except OSError as error:
@@ -91,12 +91,14 @@ def _confine(order: Order, user: int | None, scratch: str) -> dict[str, str]:
     return missing
 
 
-def _confine_without_namespaces(order: Order, user: int | None, scratch: str) -> dict[str, str]:
-    why = f"no name spaces ({order.refused or 'not tried'})"
+def _confine_without_namespaces(request: SpawnRequest, user: int | None, scratch: str) -> dict[str, str]:
+    why = f"no name spaces ({request.refused or 'not tried'})"
     missing = {"network": f"{why}; only the system-call filter denies sockets"}
-    nodes = files.device_nodes(order.device)
+    nodes = files.device_nodes(request.device)
     try:
-        version = landlock.restrict((*order.readable, "/proc", "/sys"), (scratch, files.SHARED_MEMORY, *nodes, *order.writable))
+        version = landlock.restrict(
+            (*request.readable, "/proc", "/sys"), (scratch, files.SHARED_MEMORY, *nodes, *request.writable)
+        )
         missing["filesystem"] = f"{why}; landlock bounds reading and writing, and /proc and /dev/shm are shared"
     except OSError as error:
         version = 0
@@ -108,16 +110,16 @@ def _confine_without_namespaces(order: Order, user: int | None, scratch: str) ->
     return missing
 
 
-def _settle(order: Order, scratch: str) -> None:
-    """A clean place to run in: environment, folder, signals, and random numbers that no other cell has."""
+def _settle(request: SpawnRequest, scratch: str) -> None:
+    """A clean place to run in: environment, folder, signals, and random numbers that no other sandbox has."""
     home = os.path.join(scratch, "home")
     with contextlib.suppress(FileExistsError):
         os.mkdir(home)
     os.chdir(home)
     os.environ.clear()
     # A user without an account and without a name breaks getpass, and with it torch's caches; Triton reads its own name for home.
-    os.environ.update({"USER": "inmate", "LOGNAME": "inmate", "TRITON_HOME": home})
-    os.environ.update({**order.environment, "HOME": home, "TMPDIR": scratch})
+    os.environ.update({"USER": "child", "LOGNAME": "child", "TRITON_HOME": home})
+    os.environ.update({**request.environment, "HOME": home, "TMPDIR": scratch})
     tempfile.tempdir = None
     for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN if number == signal.SIGPIPE else signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The handle on a cell's reins, for a trusted process that stops and continues the cell inside its timed loop.
+"""The handle on a sandbox's control, for a trusted process that stops and continues the sandbox inside its timed loop.
 
 Whatever the supervisor says or does not say, the answer is a value or a `JudgeError`.
 """
@@ -16,26 +16,26 @@ from bottega.sandbox.core_time import CoreTime
 from bottega.sandbox.inspection import Region
 
 
-class Keeper:
-    """Owns the channel. One keeper at a time: replies are not told apart."""
+class ProcessControl:
+    """Owns the channel. One control at a time: replies are not told apart."""
 
-    def __init__(self, reins: socket.socket | int, *, timeout_s: float = 10.0) -> None:
-        self._channel = reins if isinstance(reins, socket.socket) else socket.socket(fileno=reins)
+    def __init__(self, control: socket.socket | int, *, timeout_s: float = 10.0) -> None:
+        self._channel = control if isinstance(control, socket.socket) else socket.socket(fileno=control)
         self._inbox = messages.Inbox()
         self._timeout_s = timeout_s
         self.spent = CoreTime()
-        """How long the cell ran and waited for a core, between the last two freezes."""
+        """How long the sandbox ran and waited for a core, between the last two freezes."""
         self.memory_unreadable = ""
         """Why the last `read_memory` returned None."""
 
     def freeze(self) -> bool:
-        """Stop every process of the cell. True: every thread was seen at rest; False: one was still inside the kernel."""
+        """Stop every process of the sandbox. True: every thread was seen at rest; False: one was still inside the kernel."""
         self._send(b"freeze")
         said, _, spent = self._receive().partition(b" ")
         try:
             self.spent = CoreTime.from_bytes(spent)
         except ValueError:
-            raise JudgeError("the supervisor of the cell answered freeze with something else; kill the cell") from None
+            raise JudgeError("the supervisor of the sandbox answered freeze with something else; kill the sandbox") from None
         return said == b"ok"
 
     def thaw(self) -> None:
@@ -44,7 +44,7 @@ class Keeper:
 
     def still(self) -> bool:
         """Whether it is stopped and, by the kernel's own count, nobody in it ran since it was last seen at rest. On a GPU nothing is
-        counted, and a cell that was seen at rest is taken for still."""
+        counted, and a sandbox that was seen at rest is taken for still."""
         self._send(b"still")
         return self._receive() == b"still"
 
@@ -54,7 +54,7 @@ class Keeper:
         try:
             self._send(b"read-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the cell was not read: {error}") from None
+            raise JudgeError(f"the memory of the sandbox was not read: {error}") from None
         said, _, content = self._receive().partition(b" ")
         if said != b"ok" or len(content) != sum(length for _, length in regions):
             self.memory_unreadable = content.decode("utf-8", "replace") if said == b"unreadable" else "the answer is malformed"
@@ -71,17 +71,17 @@ class Keeper:
         try:
             self._send(b"overwrite-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the cell was not written: {error}") from None
+            raise JudgeError(f"the memory of the sandbox was not written: {error}") from None
         said, _, why = self._receive().partition(b" ")
         self.memory_unreadable = why.decode("utf-8", "replace")
         return said == b"ok"
 
     def arm(self) -> None:
-        """Have the warden spin for the next command, so that a thaw that follows soon takes effect at once."""
+        """Have the supervisor spin for the next command, so that a thaw that follows soon takes effect at once."""
         self._send(b"arm")
 
     def use_cores(self, everywhere: bool) -> None:
-        """Let the cell use all cores, or all but those that are kept free for timing. No reply: it comes before the next command."""
+        """Let the sandbox use all cores, or all but those that are kept free for timing. No reply: it comes before the next command."""
         self._send(b"all-cores" if everywhere else b"few-cores")
 
     def kill(self) -> None:
@@ -113,15 +113,17 @@ class Keeper:
             messages.send(self._channel, command, self._timeout_s)
         except OSError as error:
             name = command[:20].partition(b" ")[0].decode()
-            raise JudgeError(f"the cell is gone: {name} could not be sent ({error.strerror or error})") from None
+            raise JudgeError(f"the sandbox is gone: {name} could not be sent ({error.strerror or error})") from None
 
     def _receive(self) -> bytes:
         try:
             return messages.receive(self._channel, self._inbox, self._timeout_s)
         except TimeoutError:
-            raise JudgeError(f"the warden of the cell did not answer within {self._timeout_s:g} s; kill the cell") from None
-        except (OSError, messages.Garbled):
-            raise JudgeError("the cell is gone: its warden closed the channel") from None
+            raise JudgeError(
+                f"the supervisor of the sandbox did not answer within {self._timeout_s:g} s; kill the sandbox"
+            ) from None
+        except (OSError, messages.MalformedMessage):
+            raise JudgeError("the sandbox is gone: its supervisor closed the channel") from None
 
 
 def samples_in(reply: bytes) -> dict[str, Any]:
@@ -131,5 +133,5 @@ def samples_in(reply: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise JudgeError("the supervisor of the cell answered sample-stop with something else; kill the cell")
+        raise JudgeError("the supervisor of the sandbox answered sample-stop with something else; kill the sandbox")
     return found

@@ -1,7 +1,7 @@
 """How long threads ran on a core, and how long they were ready to run and had none, as the operating system counts it.
 
 A busy machine makes threads wait and does not make them run longer; a thread that sleeps does neither. So the same count tells whether a
-cell that was stopped stayed stopped.
+sandbox that was stopped stayed stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bottega.sandbox import threads
 from bottega.sandbox.threads import Thread
 
 SLACK_NS = 50_000
-"""What all threads of a stopped cell together may run and still count as stopped, from one stop to the next start: an alarm that rings
+"""What all threads of a stopped sandbox together may run and still count as stopped, from one stop to the next start: an alarm that rings
 while a process is frozen makes it look up, for microseconds. Where signals stop it not even that happens."""
 _LOOKS, _LOOK_AGAIN_S = 20, 0.00005
 _RUNNING = ord("R")
@@ -27,12 +27,12 @@ def thread_times(thread: str = "/proc/thread-self") -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class CoreTime:
-    """Nanoseconds of a cell between two freezes, without what stopping it took."""
+    """Nanoseconds of a sandbox between two freezes, without what stopping it took."""
 
     ran: int = 0
-    """Of the thread that answers the referee."""
+    """Of the thread that answers the controller."""
     waited: int = 0
-    """Of the same thread, and of the warden until it had let it run."""
+    """Of the same thread, and of the supervisor until it had let it run."""
     longest_wait: int = 0
     """Of whichever thread waited longest. Not the sum of all: they wait at the same time, and whoever starts many must not make more
     of it than has passed."""
@@ -50,10 +50,10 @@ class CoreTime:
 
 
 class CoreWatch:
-    """The warden's. It looks before it stops a cell and after: to be stopped a sleeping thread is woken, and waits for that too."""
+    """The supervisor's. It looks before it stops a sandbox and after: to be stopped a sleeping thread is woken, and waits for that too."""
 
     def __init__(self, first: int, counts: bool = True) -> None:
-        """`first` is the process whose first thread answers the referee. Without `counts` nothing is read, and nothing was spent."""
+        """`first` is the process whose first thread answers the controller. Without `counts` nothing is read, and nothing was spent."""
         self._first, self._counts = first, counts
         self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0

@@ -1,4 +1,4 @@
-"""The private file system of a cell: an empty root into which only what is named here is mounted, read-only but for the scratch.
+"""The private file system of a sandbox: an empty root into which only what is named here is mounted, read-only but for the scratch.
 
 An allow list, because what must stay hidden (homes, task folders, other candidates, sockets under /run) cannot be listed.
 """
@@ -139,7 +139,7 @@ def _restrict(path: str, flags: int) -> None:
 
 
 def remove_scratch(folder: str) -> None:
-    """Delete the scratch folder of a cell that had no private file system; what cannot be deleted stays."""
+    """Delete the scratch folder of a sandbox that had no private file system; what cannot be deleted stays."""
     for path, folders, files in os.walk(folder, topdown=False):
         for name in files:
             with contextlib.suppress(OSError):

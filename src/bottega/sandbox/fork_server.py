@@ -1,6 +1,6 @@
-"""The judge's side of the fork server: start it, spawn cells, wait for them, kill them. Imports no torch; safe to use from threads.
+"""The judge's side of the fork server: start it, spawn sandboxes, wait for them, kill them. Imports no torch; safe to use from threads.
 
-The server is a fresh interpreter with a scrubbed environment, so nothing of the judge's memory is ever in a cell.
+The server is a fresh interpreter with a scrubbed environment, so nothing of the judge's memory is ever in a sandbox.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from typing import Any
 from bottega.core.errors import SandboxError, UsageError
 from bottega.sandbox.environment import scrubbed
 from bottega.sandbox.files import readable_paths
-from bottega.sandbox.handle import SPAWN_TIMEOUT_S, Cell, CellExit
+from bottega.sandbox.handle import SPAWN_TIMEOUT_S, Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 from bottega.sandbox.report import SandboxReport
-from bottega.sandbox.request import MODES, Mode, Order
+from bottega.sandbox.request import MODES, Mode, SpawnRequest
 
-__all__ = ["Cell", "CellExit", "ForkServer", "Limits", "SandboxReport"]
+__all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
+PRELOAD = ("numpy", "torch")
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
@@ -43,25 +44,30 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         modes: Sequence[Mode] = MODES,
         freezer: bool = True,
+        preload: Sequence[str] = PRELOAD,
+        warm: str = "",
+        variables: Sequence[str] = (),
     ) -> None:
-        """`environment` is added to what is passed on of our own. `modes` are tried in this order, the first whole one is used.
-        Without `freezer`, cells are stopped by signals as on a machine that has none."""
+        """`environment` is added to what is passed on of our own, which includes names that begin with one of `variables`. `modes` are
+        tried in this order; the first complete one is used. Without `freezer`, sandboxes are stopped by signals as on a machine that has
+        none. `preload`: modules that every child finds imported. `warm`: `module:function`, called once on a machine with a GPU."""
         self.device = device
         self.require_sandbox = require_sandbox
-        self.sandbox = SandboxReport({})
-        """What every cell gets on this machine; known after `start`."""
+        self.report = SandboxReport({})
+        """What every sandbox gets on this machine; known after `start`."""
         self._extra_readonly = tuple(extra_readonly)
-        self._environment = scrubbed(os.environ, environment or {})
+        self._environment = scrubbed(os.environ, environment or {}, tuple(variables))
         self._modes = tuple(modes)
+        self._preload, self._warm = tuple(preload), warm
         self._freezer = freezer
         self._mode: Mode = "bare"
         self._refused = ""
         self._readable: tuple[str, ...] = ()
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._orders: socket.socket | None = None
+        self._requests: socket.socket | None = None
         self._log: Any = None
-        self._cells: weakref.WeakSet[Cell] = weakref.WeakSet()
+        self._sandboxes: weakref.WeakSet[Sandbox] = weakref.WeakSet()
         self._closed = False
 
     def start(self) -> None:
@@ -90,20 +96,20 @@ class ForkServer:
         writable: Sequence[str] = (),
         output: bool = True,
         trusted: bool = False,
-    ) -> Cell:
-        """Run `entry` ("package.module:function") as `function(fds, arguments)` in a cell of its own.
+    ) -> Sandbox:
+        """Run `entry` ("package.module:function") as `function(fds, arguments)` in a sandbox of its own.
 
-        `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the cells' user.
+        `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the sandboxes' user.
         `trusted`: a role of ours, which may hand descriptors to others, close its memory to them, and set alarms.
         """
         if len(fds) > _MOST_FDS:
-            raise UsageError(f"{len(fds)} descriptors for one cell; at most {_MOST_FDS} can be passed")
+            raise UsageError(f"{len(fds)} descriptors for one sandbox; at most {_MOST_FDS} can be passed")
         try:
             pickled = pickle.dumps(arguments or {})
         except Exception as error:
             raise UsageError(f"the arguments of {entry} cannot be pickled: {error}") from None
         self.start()
-        order = Order(
+        request = SpawnRequest(
             entry=entry,
             arguments=pickled,
             mode=self._mode,
@@ -118,13 +124,13 @@ class ForkServer:
             freezer=self._freezer,
             refused=self._refused,
         )
-        return self._fill(order, fds)
+        return self._fill(request, fds)
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            for cell in list(self._cells):
-                cell.kill()
+            for sandbox in list(self._sandboxes):
+                sandbox.kill()
             self._stop_process()
 
     def __enter__(self) -> ForkServer:
@@ -138,18 +144,19 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the server)
         with theirs:
+            arguments = (str(theirs.fileno()), str(os.getpid()), json.dumps(self._preload), self._warm)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # OpenBLAS would start threads when it is imported; libraries look for home then, and must find the inmate's.
+                # OpenBLAS would start threads when it is imported; libraries look for home then, and must find the child's.
                 env={**self._environment, "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp/home", "TMPDIR": "/tmp"},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 cwd="/",
             )
-        self._orders = ours
+        self._requests = ours
         poll = select.poll()
         poll.register(ours, select.POLLIN)
         hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
@@ -164,13 +171,13 @@ class ForkServer:
             raise SandboxError(f"the fork server cannot import torch with {sys.executable}; install torch there")
 
     def _choose_mode(self) -> None:
-        """Try a cell in each mode, best first; the last one always works, with what it lacks in its report."""
+        """Try a sandbox in each mode, best first; the last one always works, with what it lacks in its report."""
         refused: list[str] = []
         for mode in self._modes:
             if mode == "root" and os.geteuid() != 0:
                 continue
             self._mode, self._refused = mode, "; ".join(refused)
-            trial = Order(
+            trial = SpawnRequest(
                 entry="bottega.sandbox.child:nothing",
                 arguments=pickle.dumps({}),
                 mode=mode,
@@ -185,46 +192,46 @@ class ForkServer:
                 refused=self._refused,
             )
             try:
-                cell = self._fill(trial, ())
+                sandbox = self._fill(trial, ())
             except SandboxError as error:
                 refused.append(str(error))
                 continue
-            self.sandbox = cell.sandbox
-            ended = cell.wait(SPAWN_TIMEOUT_S)
-            cell.kill()
+            self.report = sandbox.report
+            ended = sandbox.wait(SPAWN_TIMEOUT_S)
+            sandbox.kill()
             if ended is None or ended.code != 0:
-                refused.append(f"the trial cell ended with {ended}")
+                refused.append(f"the trial sandbox ended with {ended}")
                 continue
-            if self.require_sandbox and not self.sandbox.complete:
-                raise SandboxError(f"this machine cannot give the whole sandbox, which was required: {self.sandbox}")
+            if self.require_sandbox and not self.report.complete:
+                raise SandboxError(f"this machine cannot give the whole sandbox, which was required: {self.report}")
             return
         raise SandboxError(f"no sandbox could be started on this machine: {'; '.join(refused)}")
 
-    def _fill(self, order: Order, fds: Sequence[int]) -> Cell:
-        ours, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        reins, warden_reins = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        cell = Cell(ours, reins)
-        order_file = os.memfd_create("order", os.MFD_CLOEXEC)
-        with control, warden_reins, os.fdopen(order_file, "r+b") as file:
-            pickle.dump(order, file)
+    def _fill(self, request: SpawnRequest, fds: Sequence[int]) -> Sandbox:
+        ours, owner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control, supervisor_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sandbox = Sandbox(ours, control)
+        request_file = os.memfd_create("request", os.MFD_CLOEXEC)
+        with owner, supervisor_end, os.fdopen(request_file, "r+b") as file:
+            pickle.dump(request, file)
             file.seek(0)
-            passed = [order_file, control.fileno(), warden_reins.fileno(), *fds]
+            passed = [request_file, owner.fileno(), supervisor_end.fileno(), *fds]
             try:
                 with self._lock:
-                    if self._orders is None:
-                        raise SandboxError("the fork server was closed while a cell was being ordered; make a new one")
-                    socket.send_fds(self._orders, [b"spawn"], passed, socket.MSG_NOSIGNAL)
+                    if self._requests is None:
+                        raise SandboxError("the fork server was closed while a sandbox was being requested; make a new one")
+                    socket.send_fds(self._requests, [b"spawn"], passed, socket.MSG_NOSIGNAL)
             except OSError as error:
                 raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_words()}; spawn again") from None
-        told = cell.introduction()
+        told = sandbox.introduction()
         missing = told.get("missing", {})
         if "ready" not in told:
-            cell.kill()
+            sandbox.kill()
             detail = told.get("error") or "a required part is missing: " + str(SandboxReport.from_missing(missing))
             raise SandboxError(f"the sandbox did not start: {detail}")
-        cell.sandbox = SandboxReport.from_missing(missing, told.get("stopped_by", ""))
-        self._cells.add(cell)
-        return cell
+        sandbox.report = SandboxReport.from_missing(missing, told.get("stopped_by", ""))
+        self._sandboxes.add(sandbox)
+        return sandbox
 
     def _last_words(self) -> str:
         if self._log is None or self._log.closed:
@@ -234,9 +241,9 @@ class ForkServer:
         return lines[-1] if lines else "it said nothing"
 
     def _stop_process(self) -> None:
-        if self._orders is not None:
-            self._orders.close()
-            self._orders = None
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -249,7 +256,7 @@ class ForkServer:
 def main() -> None:
     from bottega.sandbox.server import serve
 
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4])
 
 
 if __name__ == "__main__":

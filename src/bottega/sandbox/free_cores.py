@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 KEPT = 4
-"""The referee, the side whose turn it is and its warden, which all spin meanwhile, and one for threads of the driver."""
+"""The controller, the side whose turn it is and its supervisor, which all spin meanwhile, and one for threads of the driver."""
 FEWEST = 12
 """A machine with fewer has none to spare."""
 

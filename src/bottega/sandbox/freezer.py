@@ -1,7 +1,7 @@
 """The kernel's own way to stop a process tree: a group of version 2, which freezes whoever is in it whatever signals they get or send.
 
 Only version 2: processes that version 1 has frozen cannot be killed, and a judge that is killed at such a moment would leave them for ever.
-Its files are opened before the cell gets its private root, where they could not be written.
+Its files are opened before the sandbox gets its private root, where they could not be written.
 """
 
 from __future__ import annotations

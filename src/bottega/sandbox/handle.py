@@ -1,4 +1,4 @@
-"""The judge's handle on one cell: stop it, sample it, kill it, learn how it ended. Safe to use from several threads."""
+"""The judge's handle on one sandbox: stop it, sample it, kill it, learn how it ended. Safe to use from several threads."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ from bottega.sandbox.report import SandboxReport
 SPAWN_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
 _GONE_S = 60.0
-"""From the supervisor's last word until the kernel has taken down everyone in the cell: a thousand processes with sixty thousand mappings
+"""From the supervisor's last word until the kernel has taken down everyone in the sandbox: a thousand processes with sixty thousand mappings
 each take half a minute, on cores that the next candidate is to be timed on."""
 
 
 @dataclass(frozen=True)
-class CellExit:
+class SandboxExit:
     code: int | None
     signal: int | None
     reason: str
-    """`exited`, `signalled`, `killed` (by us), `memory` (over its limit), `lost` (the warden vanished)."""
+    """`exited`, `signalled`, `killed` (by us), `memory` (over its limit), `lost` (the supervisor vanished)."""
     output: str
     """The end of what it wrote to standard output and standard error, 8 KiB at most. Never to be trusted."""
 
 
-_LOST = CellExit(None, None, "lost", "")
+_LOST = SandboxExit(None, None, "lost", "")
 
 
-class Cell:
+class Sandbox:
     """One sandboxed process tree. Dropping the object ends the tree, as does the death of this process."""
 
-    def __init__(self, control: socket.socket, reins: socket.socket) -> None:
-        self.sandbox = SandboxReport({})
-        self.reins = reins
+    def __init__(self, owner: socket.socket, control: socket.socket) -> None:
+        self.report = SandboxReport({})
+        self.control = control
         """Hand it to a trusted process, which wraps it in a `Keeper`."""
-        self._control = control
+        self._owner = owner
         self._lock = threading.Lock()
         self._inbox = messages.Inbox()
         self._replies: list[bytes] = []
-        self._exit: CellExit | None = None
-        self._warden = -1
+        self._exit: SandboxExit | None = None
+        self._supervisor = -1
 
     def kill(self) -> None:
         """End the whole tree. Returns when it is gone, or when waiting any longer is of no use."""
         if self._exit is None:
             with contextlib.suppress(OSError):
-                messages.send(self._control, b"kill", _END_TIMEOUT_S)
+                messages.send(self._owner, b"kill", _END_TIMEOUT_S)
             if self.wait(_END_TIMEOUT_S) is None:
-                self._end_warden()
+                self._end_supervisor()
                 self.wait(1.0)
         with self._lock:
             if self._exit is None:
-                self._exit = CellExit(None, signal.SIGKILL, "lost", "")
+                self._exit = SandboxExit(None, signal.SIGKILL, "lost", "")
 
-    def wait(self, timeout: float | None) -> CellExit | None:
+    def wait(self, timeout: float | None) -> SandboxExit | None:
         """How it ended, once the whole tree is gone. None: it still runs after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._exit is None:
@@ -75,7 +75,7 @@ class Cell:
         return self._exit
 
     def freeze(self) -> bool:
-        """Stop every process of the cell. True: every thread was seen at rest."""
+        """Stop every process of the sandbox. True: every thread was seen at rest."""
         return self._ask(b"freeze").startswith(b"ok")
 
     def thaw(self) -> None:
@@ -90,9 +90,9 @@ class Cell:
 
     def _send(self, command: bytes) -> None:
         try:
-            messages.send(self._control, command, _END_TIMEOUT_S)
+            messages.send(self._owner, command, _END_TIMEOUT_S)
         except OSError:
-            raise JudgeError(f"the cell is gone: {command.decode()} could not be sent") from None
+            raise JudgeError(f"the sandbox is gone: {command.decode()} could not be sent") from None
 
     def _ask(self, command: bytes) -> bytes:
         deadline = time.monotonic() + _END_TIMEOUT_S
@@ -103,8 +103,8 @@ class Cell:
                 if self._replies:
                     return self._replies.pop(0)
             if self._exit is not None:
-                raise JudgeError(f"the cell ended ({self._exit.reason}) before it answered {command.decode()}")
-        raise JudgeError(f"the warden of the cell did not answer {command.decode()}; kill the cell")
+                raise JudgeError(f"the sandbox ended ({self._exit.reason}) before it answered {command.decode()}")
+        raise JudgeError(f"the supervisor of the sandbox did not answer {command.decode()}; kill the sandbox")
 
     def _pump(self, timeout: float | None) -> bool:
         """Take in one packet. False: none came in time."""
@@ -112,18 +112,18 @@ class Cell:
         with self._lock:
             if self._exit is not None:
                 return True
-            poll.register(self._control, select.POLLIN)
+            poll.register(self._owner, select.POLLIN)
         if not poll.poll(None if timeout is None else timeout * 1000):
             return False
         with self._lock:
             if self._exit is not None:
                 return True
             try:
-                packet = self._control.recv(messages.PACKET + 1, socket.MSG_DONTWAIT)
+                packet = self._owner.recv(messages.PACKET + 1, socket.MSG_DONTWAIT)
                 message = self._inbox.take(packet) if packet else b""
             except BlockingIOError:
                 return True
-            except (OSError, messages.Garbled):
+            except (OSError, messages.MalformedMessage):
                 message = b""
             if message is None:
                 return True
@@ -131,47 +131,47 @@ class Cell:
             if self._exit is None:
                 self._replies.append(message)
                 return True
-            self._await_warden()
+            self._await_supervisor()
         return True
 
     def introduction(self) -> dict[str, Any]:
-        """The warden's first message, with its pidfd. Raises SandboxError when it never comes."""
+        """The supervisor's first message, with its pidfd. Raises SandboxError when it never comes."""
         poll = select.poll()
-        poll.register(self._control, select.POLLIN)
+        poll.register(self._owner, select.POLLIN)
         if not poll.poll(SPAWN_TIMEOUT_S * 1000):
             raise SandboxError(f"the sandbox did not start within {SPAWN_TIMEOUT_S:g} s; is the machine overloaded?")
         try:
-            packet, fds, _, _ = socket.recv_fds(self._control, messages.PACKET + 1, 1)
+            packet, fds, _, _ = socket.recv_fds(self._owner, messages.PACKET + 1, 1)
             if fds:
-                self._warden = fds[0]
-                weakref.finalize(self, os.close, self._warden)
+                self._supervisor = fds[0]
+                weakref.finalize(self, os.close, self._supervisor)
             message = self._inbox.take(packet) if packet else b""
             if message is None:
-                message = messages.receive(self._control, self._inbox, SPAWN_TIMEOUT_S)
-        except (OSError, messages.Garbled):
+                message = messages.receive(self._owner, self._inbox, SPAWN_TIMEOUT_S)
+        except (OSError, messages.MalformedMessage):
             message = b""
         return dict(json.loads(message)) if message else {"error": "it ended before it said anything"}
 
-    def _await_warden(self) -> None:
+    def _await_supervisor(self) -> None:
         """The first process of a name space is gone only after everyone else in it."""
-        if self._warden != -1:
+        if self._supervisor != -1:
             poll = select.poll()
-            poll.register(self._warden, select.POLLIN)
+            poll.register(self._supervisor, select.POLLIN)
             if not poll.poll(_GONE_S * 1000):
-                self._end_warden()
+                self._end_supervisor()
                 poll.poll(1000)
 
-    def _end_warden(self) -> None:
-        if self._warden != -1:
+    def _end_supervisor(self) -> None:
+        if self._supervisor != -1:
             with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(self._warden, signal.SIGKILL)
+                signal.pidfd_send_signal(self._supervisor, signal.SIGKILL)
 
 
-def _exit_in(message: bytes) -> CellExit | None:
+def _exit_in(message: bytes) -> SandboxExit | None:
     """None: it is a reply to something else."""
     if not message.startswith(b'{"exit"'):
         return None
     try:
-        return CellExit(**json.loads(message)["exit"])
+        return SandboxExit(**json.loads(message)["exit"])
     except (ValueError, TypeError):
         return _LOST

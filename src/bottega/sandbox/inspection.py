@@ -1,7 +1,7 @@
 """Reading and overwriting the memory of a stopped process, for a supervisor that is asked what its child still holds, and that acts for a
 caller who writes into what it was given.
 
-What a candidate maps there cannot keep the reader waiting: a cell has no userfaultfd and no FUSE, and the amount is bounded.
+What a candidate maps there cannot keep the reader waiting: a sandbox has no userfaultfd and no FUSE, and the amount is bounded.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read(process: int, regions: Sequence[Region]) -> bytes:
     try:
         memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise Unreadable(f"the memory of the cell cannot be opened ({error.strerror})") from None
+        raise Unreadable(f"the memory of the sandbox cannot be opened ({error.strerror})") from None
     try:
         return b"".join(_read(memory, address, length) for address, length in regions)
     finally:
@@ -72,7 +72,7 @@ def overwrite(process: int, regions: Sequence[Region]) -> None:
             mine = _private(maps)
         memory = os.open(f"/proc/{process}/mem", os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise Unreadable(f"the memory of the cell cannot be opened ({error.strerror})") from None
+        raise Unreadable(f"the memory of the sandbox cannot be opened ({error.strerror})") from None
     try:
         for address, length in regions:
             place = bisect.bisect_right(mine, (address, 1 << 64)) - 1
@@ -81,7 +81,7 @@ def overwrite(process: int, regions: Sequence[Region]) -> None:
             if os.pwrite(memory, b"\xff" * length, address) != length:
                 raise Unreadable(f"{length} bytes at {address:#x} cannot be written")
     except (OSError, OverflowError) as error:
-        raise Unreadable(f"the memory of the cell cannot be written ({error})") from None
+        raise Unreadable(f"the memory of the sandbox cannot be written ({error})") from None
     finally:
         os.close(memory)
 

@@ -1,4 +1,4 @@
-"""How much one cell may use. Kernel limits count per process, so the warden adds up the memory of the tree (see memory.py)."""
+"""How much one sandbox may use. Kernel limits count per process, so the supervisor adds up the memory of the tree (see memory.py)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Limits:
 def apply_limits(limits: Limits, *, bound_address_space: bool) -> None:
     """Lower the limits of the calling process for good; a bound that is lower already stays.
 
-    A CUDA process reserves address space far beyond its memory, so only a CPU cell is bounded there.
+    A CUDA process reserves address space far beyond its memory, so only a CPU sandbox is bounded there.
     """
     wanted = {
-        resource.RLIMIT_CORE: 1,  # with 0 a program of the host that collects dumps would still be started, outside the cell
+        resource.RLIMIT_CORE: 1,  # with 0 a program of the host that collects dumps would still be started, outside the sandbox
         resource.RLIMIT_NPROC: limits.processes,
         resource.RLIMIT_FSIZE: limits.file_bytes,
         resource.RLIMIT_NOFILE: limits.open_files,

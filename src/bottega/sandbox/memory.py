@@ -17,7 +17,7 @@ MOST_DESCRIPTORS = 20_000
 _PIPE = 64 << 10
 """What a pipe holds. Larger ones take from 64 MiB that the kernel grants a user, and whoever has used that up gets two pages a pipe."""
 _READING_S = 0.03
-"""Spent on exact shares in one check: the warden has commands to obey."""
+"""Spent on exact shares in one check: the supervisor has commands to obey."""
 _FRESH_S = 1.0
 _MAPPING, _MOST_MAPPINGS = 512, 65_530
 """Bytes of the kernel's for each mapping, and how many a process may have (`vm.max_map_count`): a gigabyte in thirty processes."""
@@ -43,7 +43,7 @@ class TooManyDescriptors(Exception):
 
 class MemoryWatch:
     def __init__(self, limit: int, mounts: Sequence[str], lent: frozenset[File]) -> None:
-        """`mounts`: memory file systems of the cell; `lent`: memory files that belong to the judge and do not count."""
+        """`mounts`: memory file systems of the sandbox; `lent`: memory files that belong to the judge and do not count."""
         self._limit = limit
         self._mounts = tuple(mounts)
         self._devices = {os.stat(mount).st_dev for mount in mounts}
@@ -153,7 +153,7 @@ def _behind_descriptors(processes: Sequence[int], lent: frozenset[File]) -> _Hel
 
 
 def _own_sockets() -> int:
-    """All of the cell's network name space: also those that wait to be accepted, which no process has a descriptor of. Datagrams of many
+    """All of the sandbox's network name space: also those that wait to be accepted, which no process has a descriptor of. Datagrams of many
     senders queue at one socket, so that one counts for as many."""
     found = 0
     for line in _lines("/proc/self/net/unix"):

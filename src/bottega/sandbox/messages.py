@@ -15,7 +15,7 @@ LONGEST = 4 << 20
 _MORE, _LAST = b"+", b"."
 
 
-class Garbled(Exception):
+class MalformedMessage(Exception):
     """What came is no message, or is longer than any may be."""
 
 
@@ -51,7 +51,7 @@ class Inbox:
         self._size += len(part)
         if mark not in (_MORE, _LAST) or self._size > LONGEST:
             self._parts, self._size = [], 0
-            raise Garbled(f"a packet of {len(packet)} bytes that belongs to no message")
+            raise MalformedMessage(f"a packet of {len(packet)} bytes that belongs to no message")
         if mark == _MORE:
             return None
         message = b"".join(self._parts)
@@ -60,7 +60,7 @@ class Inbox:
 
 
 def receive(channel: socket.socket, inbox: Inbox, wait_s: float) -> bytes:
-    """The next message. OSError when none comes in time or the other side is gone, `Garbled` when it is none."""
+    """The next message. OSError when none comes in time or the other side is gone, `MalformedMessage` when it is none."""
     deadline = time.monotonic() + wait_s
     while True:
         _await(channel, select.POLLIN, deadline)

@@ -10,13 +10,13 @@ from bottega.sandbox import linux
 
 LOWEST_USER = 0x60000000
 WRITER_USER = LOWEST_USER - 1
-"""The one user of all cells that may write to a folder of the host, so that they can read each other's files there."""
+"""The one user of all sandboxes that may write to a folder of the host, so that they can read each other's files there."""
 _NOROOT_AND_LOCKS = 0xEF
 """SECBIT_NOROOT, NO_SETUID_FIXUP, KEEP_CAPS locked off, NO_CAP_AMBIENT_RAISE, each with its lock."""
 
 
 def fresh_user() -> int:
-    """A high number that no account has; random, because the kernel counts processes per user and cells must not share the count."""
+    """A high number that no account has; random, because the kernel counts processes per user and sandboxes must not share the count."""
     return LOWEST_USER + secrets.randbelow(0x10000000)
 
 

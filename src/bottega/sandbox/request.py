@@ -1,4 +1,4 @@
-"""What the judge asks the fork server for: one cell, with everything that its warden and its inmate need to know."""
+"""What the judge asks the fork server for: one sandbox, with everything that its supervisor and its child need to know."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ MODES: tuple[Mode, ...] = ("root", "user", "bare")
 
 
 @dataclass(frozen=True)
-class Order:
+class SpawnRequest:
     entry: str
     """`package.module:function`."""
     arguments: bytes
-    """Pickled by the judge, unpickled only by the inmate, which may lack what the judge can import."""
+    """Pickled by the judge, unpickled only by the child, which may lack what the judge can import."""
     mode: Mode
     device: str
     limits: Limits
     environment: dict[str, str]
-    """The inmate's whole environment, but for what depends on its scratch folder."""
+    """The child's whole environment, but for what depends on its scratch folder."""
     readable: tuple[str, ...]
     writable: tuple[str, ...]
     output: bool
     require_sandbox: bool
     trusted: bool = False
-    """Whether it may hand descriptors to others, as the referee does."""
+    """Whether it may hand descriptors to others, as the controller does."""
     freezer: bool = True
     """Whether a freezer is looked for, to stop it with."""
     refused: str = ""

@@ -1,6 +1,6 @@
 """Who does the CPU work: the kernel samples the instruction pointer of every thread of a tree, and the mapped files are named.
 
-Opened by the warden on its inmate, so that no code of the inmate can see, stop or forge it.
+Opened by the supervisor on its child, so that no code of the child can see, stop or forge it.
 """
 
 from __future__ import annotations

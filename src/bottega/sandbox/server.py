@@ -1,7 +1,7 @@
-"""The fork server's own process: imports what every inmate needs, then forks one cell for each order and keeps nothing of it.
+"""The fork server's own process: imports what every child needs, then forks one sandbox for each request and keeps nothing of it.
 
-It stays single-threaded, initialises no device, runs no parallel operator and never unpickles an order: so a fork of it is sound,
-and no cell can find another cell's order in memory.
+It stays single-threaded, initialises no device, runs no parallel operator and never unpickles a request: so a fork of it is sound,
+and no sandbox can find another sandbox's request in memory.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import NoReturn
 
 from bottega.sandbox import free_cores, linux, messages, tree
 from bottega.sandbox.child import close_all_but
-from bottega.sandbox.compilers import COMPILES, load_torch_compiler, warm_compilers
+from bottega.sandbox.compilers import COMPILES, load_torch_compiler
 from bottega.sandbox.freezer import Freezer, remove_leftovers
-from bottega.sandbox.request import Order
-from bottega.sandbox.supervisor import run_warden
+from bottega.sandbox.request import SpawnRequest
+from bottega.sandbox.supervisor import run_supervisor
 
-PRELOADED = ("numpy", "torch", "triton", "triton.language", "bottega.judge.worker", "bottega.judge.controller")
 MOST_DESCRIPTORS = 250
-"""What one packet may carry, by the kernel's rule (253), with the order and the two channels among them."""
+"""What one packet may carry, by the kernel's rule (253), with the request and the two channels among them."""
 
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
-def serve(orders: socket.socket, judge: int) -> None:
-    """Fork cells until the judge closes its end or dies.
+def serve(requests: socket.socket, judge: int, preload: Sequence[str], warm: str) -> None:
+    """Fork sandboxes until the judge closes its end or dies. `preload`: modules to import first. `warm`: `module:function` to call then, on
+    a machine with a GPU.
 
     The judge's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
     """
@@ -41,28 +42,29 @@ def serve(orders: socket.socket, judge: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     poll = select.poll()
-    poll.register(orders, select.POLLIN)
+    poll.register(requests, select.POLLIN)
     with contextlib.suppress(OSError):
         poll.register(os.pidfd_open(judge), select.POLLIN)
     if os.getppid() != judge:
         return
-    absent = [name for name in PRELOADED if not _importable(name)]
+    absent = [name for name in preload if not _importable(name)]
     if os.environ.get(COMPILES) and not os.path.exists(
         "/dev/nvidiactl"
     ):  # there it asks for devices: no fork could use them then
         load_torch_compiler()
-    if "triton" not in absent and os.path.exists("/dev/nvidiactl"):
-        warm_compilers()
+    if warm and os.path.exists("/dev/nvidiactl"):
+        module, _, function = warm.partition(":")
+        getattr(importlib.import_module(module), function)()
     remove_leftovers()
     gc.collect()
     gc.freeze()
     hello = {"absent": absent, "threads": len(os.listdir("/proc/self/task")), "path": sys.path}
-    orders.send(json.dumps(hello).encode())
+    requests.send(json.dumps(hello).encode())
     while True:
         ready = [descriptor for descriptor, _ in poll.poll()]
-        if ready != [orders.fileno()]:
+        if ready != [requests.fileno()]:
             return
-        packet, fds, _, _ = socket.recv_fds(orders, 64, MOST_DESCRIPTORS)
+        packet, fds, _, _ = socket.recv_fds(requests, 64, MOST_DESCRIPTORS)
         if not packet:
             return
         server = os.getpid()
@@ -82,55 +84,55 @@ def _importable(name: str) -> bool:
 
 
 def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
-    """Enter the name spaces, which takes hold for children only, and fork the warden. Never returns."""
-    order_file, control, reins = fds[0], socket.socket(fileno=fds[1]), socket.socket(fileno=fds[2])
+    """Enter the name spaces, which takes hold for children only, and fork the supervisor. Never returns."""
+    request_file, owner, control = fds[0], socket.socket(fileno=fds[1]), socket.socket(fileno=fds[2])
     try:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # without it, an ordinary user's /proc/self belongs to root
         close_all_but(fds)
         os.setsid()
-        with os.fdopen(order_file, "rb") as file:
-            order: Order = pickle.load(file)
-        if order.device != "cpu":
+        with os.fdopen(request_file, "rb") as file:
+            request: SpawnRequest = pickle.load(file)
+        if request.device != "cpu":
             free_cores.keep_off()
-        freezer = _freezer_for(order)
-        _enter_namespaces(order)
+        freezer = _freezer_for(request)
+        _enter_namespaces(request)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of credentials would have cleared it
         if os.getppid() != server:
             os._exit(0)
         life, _held = os.pipe()
-        warden = os.fork()
-        if warden == 0:
-            run_warden(order, control, reins, fds[3:], life, freezer)
+        supervisor = os.fork()
+        if supervisor == 0:
+            run_supervisor(request, owner, control, fds[3:], life, freezer)
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
-        # One by one: the warden may by now have replaced the root of its name space, ours too, and with it /proc.
-        for descriptor in (control.detach(), reins.detach(), *fds[3:], life):
+        # One by one: the supervisor may by now have replaced the root of its name space, ours too, and with it /proc.
+        for descriptor in (owner.detach(), control.detach(), *fds[3:], life):
             os.close(descriptor)
-        os.waitpid(warden, 0)
+        os.waitpid(supervisor, 0)
         if isinstance(freezer, Freezer):
             freezer.remove()
-        if order.mode == "bare":
+        if request.mode == "bare":
             tree.end(tree.DescendantTree())
     except BaseException as error:
         with contextlib.suppress(OSError):
-            messages.send(control, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode(), 1.0)
+            messages.send(owner, json.dumps({"error": f"{type(error).__name__}: {error}"}).encode(), 1.0)
     os._exit(0)
 
 
-def _freezer_for(order: Order) -> Freezer | str:
-    """Or why there is none. Without name spaces the inmate may be our own user, who can leave a group."""
-    if order.mode == "bare" or not order.freezer:
-        return "no name spaces" if order.mode == "bare" else "no freezer was wanted"
+def _freezer_for(request: SpawnRequest) -> Freezer | str:
+    """Or why there is none. Without name spaces the child may be our own user, who can leave a group."""
+    if request.mode == "bare" or not request.freezer:
+        return "no name spaces" if request.mode == "bare" else "no freezer was wanted"
     try:
         return Freezer.create()
     except OSError as error:
         return f"no freezer: {error.strerror or error}"
 
 
-def _enter_namespaces(order: Order) -> None:
-    if order.mode == "bare":
-        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # should the warden be killed, its orphans come here
+def _enter_namespaces(request: SpawnRequest) -> None:
+    if request.mode == "bare":
+        linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # should the supervisor be killed, its orphans come here
         return
-    if order.mode == "root":
+    if request.mode == "root":
         linux.unshare(_NAMESPACES)
         return
     user, group = os.geteuid(), os.getegid()

@@ -1,6 +1,6 @@
-"""Stopping a cell and seeing that it rests: by the kernel's freezer where there is one for us, else by signals.
+"""Stopping a sandbox and seeing that it rests: by the kernel's freezer where there is one for us, else by signals.
 
-Both hold on their own. The freezer takes about half of the time, and nothing that happens in the cell can end it. SIGSTOP can be ended by
+Both hold on their own. The freezer takes about half of the time, and nothing that happens in the sandbox can end it. SIGSTOP can be ended by
 SIGCONT: so the system-call filter takes away every way to have the kernel send one, and nobody is taken for stopped by less than two looks.
 """
 

@@ -1,6 +1,6 @@
-"""The trusted first process of a cell: guards one inmate and its descendants, obeys two channels, and leaves nobody behind.
+"""The trusted first process of a sandbox: guards one child and its descendants, obeys two channels, and leaves nobody behind.
 
-Everything it reports (exit, output, samples) it saw itself; no word of the inmate is taken for anything but output.
+Everything it reports (exit, output, samples) it saw itself; no word of the child is taken for anything but output.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bottega.sandbox import files, free_cores, inspection, linux, messages, tree
-from bottega.sandbox.child import close_all_but, run_inmate
+from bottega.sandbox.child import close_all_but, run_child
 from bottega.sandbox.core_time import CoreWatch
 from bottega.sandbox.freezer import Freezer
 from bottega.sandbox.memory import MOST_DESCRIPTORS, MemoryWatch, TooManyDescriptors
 from bottega.sandbox.privileges import WRITER_USER, fresh_user
-from bottega.sandbox.request import Order
+from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.sampler import Sampler
 from bottega.sandbox.stopping import ByFreezer, BySignals, Stopper
 
@@ -36,49 +36,49 @@ _SENDING_S = 2.0
 _READY, _ERROR = select.POLLIN, select.POLLHUP | select.POLLERR
 
 
-def run_warden(
-    order: Order, control: socket.socket, reins: socket.socket, fds: Sequence[int], life: int, freezer: Freezer | str
+def run_supervisor(
+    request: SpawnRequest, owner: socket.socket, control: socket.socket, fds: Sequence[int], life: int, freezer: Freezer | str
 ) -> NoReturn:
     """Never returns. `life` reaches its end when the parent dies, whatever the moment. `freezer`: or why there is none."""
     scratch: str | None = None
     try:
         group = freezer.descriptors if isinstance(freezer, Freezer) else []
-        close_all_but([control.fileno(), reins.fileno(), *fds, life, *group])
+        close_all_but([owner.fileno(), control.fileno(), *fds, life, *group])
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process of a name space gets no signal that it does not handle
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
-        if order.mode == "bare":
+        if request.mode == "bare":
             linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         else:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        user = _user_for(order)
-        if order.mode == "bare":
-            scratch = tempfile.mkdtemp(prefix="bottega-cell-")
+        user = _user_for(request)
+        if request.mode == "bare":
+            scratch = tempfile.mkdtemp(prefix="bottega-sandbox-")
             if user is not None:
                 os.chown(scratch, user, user)
         else:
-            nodes = files.device_nodes(order.device)
+            nodes = files.device_nodes(request.device)
             files.enter_private_root(
-                order.readable, order.writable, nodes, scratch_bytes=order.limits.scratch_bytes, owner=user
+                request.readable, request.writable, nodes, scratch_bytes=request.limits.scratch_bytes, owner=user
             )
-        _Warden(order, control, reins, life, freezer).guard(fds, user, scratch or files.SCRATCH)
+        _Supervisor(request, owner, control, life, freezer).guard(fds, user, scratch or files.SCRATCH)
     except BaseException as error:
-        _tell(control, {"error": f"{type(error).__name__}: {error}"})
+        _tell(owner, {"error": f"{type(error).__name__}: {error}"})
     if scratch is not None:
         files.remove_scratch(scratch)
     os._exit(0)
 
 
-def _user_for(order: Order) -> int | None:
-    """Whom the inmate becomes. None: it stays who we are."""
-    if order.mode == "user" or os.geteuid() != 0:
+def _user_for(request: SpawnRequest) -> int | None:
+    """Whom the child becomes. None: it stays who we are."""
+    if request.mode == "user" or os.geteuid() != 0:
         return None
-    if order.mode == "bare" and not all(_open_to_all(path) for path in order.readable if path.startswith("/")):
+    if request.mode == "bare" and not all(_open_to_all(path) for path in request.readable if path.startswith("/")):
         return None  # without a private root, a stranger could not reach the interpreter
-    if not order.writable:
+    if not request.writable:
         return fresh_user()
-    owner = os.stat(order.writable[0]).st_uid
+    owner = os.stat(request.writable[0]).st_uid
     user = owner or WRITER_USER
-    for folder in order.writable:
+    for folder in request.writable:
         if os.stat(folder).st_uid == 0:
             os.chown(folder, user, user)
     return user
@@ -97,48 +97,52 @@ def _tell(channel: socket.socket, message: dict[str, Any], fds: Sequence[int] = 
 
 
 def _answer(channel: socket.socket, message: bytes, fds: Sequence[int] = ()) -> None:
-    """Say it if the other side is there and listens; a warden never waits for long."""
+    """Say it if the other side is there and listens; a supervisor never waits for long."""
     with contextlib.suppress(OSError):
         messages.send(channel, message, _SENDING_S, fds)
 
 
-class _Warden:
-    def __init__(self, order: Order, control: socket.socket, reins: socket.socket, life: int, freezer: Freezer | str) -> None:
-        self.order = order
-        self.control = control
-        self.channels = {control.fileno(): control, reins.fileno(): reins}
+class _Supervisor:
+    def __init__(
+        self, request: SpawnRequest, owner: socket.socket, control: socket.socket, life: int, freezer: Freezer | str
+    ) -> None:
+        self.request = request
+        self.owner = owner
+        self.channels = {owner.fileno(): owner, control.fileno(): control}
         self.inboxes = {channel: messages.Inbox() for channel in self.channels}
         self.life = life
-        self.tree: tree.Tree = tree.DescendantTree() if order.mode == "bare" else tree.NamespaceTree()
+        self.tree: tree.Tree = tree.DescendantTree() if request.mode == "bare" else tree.NamespaceTree()
         self.freezer = freezer
         self.stopper: Stopper
         self.poll = select.poll()
         self.tail = b""
         self.frozen = False
         self.reason: str | None = None
-        self.inmate = -1
+        self.child = -1
         self.status: int | None = None
 
     def guard(self, fds: Sequence[int], user: int | None, scratch: str) -> None:
         lent = frozenset((s.st_dev, s.st_ino) for s in map(os.fstat, fds))
-        mounts = () if self.order.mode == "bare" else (files.SCRATCH, files.SHARED_MEMORY)
-        self.memory = MemoryWatch(self.order.limits.memory_bytes, mounts, lent)
+        mounts = () if self.request.mode == "bare" else (files.SCRATCH, files.SHARED_MEMORY)
+        self.memory = MemoryWatch(self.request.limits.memory_bytes, mounts, lent)
         self.output, output = os.pipe()
-        status, inmate_status = os.pipe()
-        inmate_go, go = os.pipe()
-        self.inmate = os.fork()
-        if self.inmate == 0:
-            run_inmate(self.order, fds, output=output, status=inmate_status, go=inmate_go, user=user, scratch=scratch)
-        for descriptor in (output, inmate_status, inmate_go, *fds):
+        status, child_status = os.pipe()
+        child_go, go = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            run_child(self.request, fds, output=output, status=child_status, go=child_go, user=user, scratch=scratch)
+        for descriptor in (output, child_status, child_go, *fds):
             os.close(descriptor)
-        told = json.loads(_read_all(status) or b'{"error": "the inmate died before it was confined"}')
+        told = json.loads(_read_all(status) or b'{"error": "the child died before it was confined"}')
         os.close(status)
         missing = told.get("missing", {})
-        if self.order.mode == "user" and os.geteuid() == 0:
+        if self.request.mode == "user" and os.geteuid() == 0:
             missing["privileges"] = "runs as the judge's own user, root, without capabilities"
-        if "error" not in told and not (missing and self.order.require_sandbox):
-            self.sampler = Sampler(self.inmate)
-            self.cores = CoreWatch(self.inmate, counts=self.order.device == "cpu")  # a process on a GPU has many threads to ask
+        if "error" not in told and not (missing and self.request.require_sandbox):
+            self.sampler = Sampler(self.child)
+            self.cores = CoreWatch(
+                self.child, counts=self.request.device == "cpu"
+            )  # a process on a GPU has many threads to ask
             self.out_of_memory_kills = _out_of_memory_kills()
             self.stopper = self._choose_stopper()
             self._introduce(missing)
@@ -146,14 +150,14 @@ class _Warden:
             os.close(go)
             self._loop()
         else:
-            _tell(self.control, {"missing": missing, **told})
+            _tell(self.owner, {"missing": missing, **told})
             tree.end(self.tree)
 
     def _choose_stopper(self) -> Stopper:
         if isinstance(self.freezer, str):
             return BySignals(self.tree, self.freezer)
         try:
-            self.freezer.take_in(self.inmate)
+            self.freezer.take_in(self.child)
         except OSError as error:
             return BySignals(self.tree, f"no freezer: {error.strerror}")
         return ByFreezer(self.freezer)
@@ -163,7 +167,7 @@ class _Warden:
             me = [os.pidfd_open(os.getpid())]
         except OSError:
             me = []
-        _tell(self.control, {"ready": True, "missing": missing, "stopped_by": self.stopper.name}, me)
+        _tell(self.owner, {"ready": True, "missing": missing, "stopped_by": self.stopper.name}, me)
         for descriptor in me:
             os.close(descriptor)
 
@@ -173,7 +177,7 @@ class _Warden:
         os.set_blocking(self.output, False)
         ended = -1
         with contextlib.suppress(OSError):
-            ended = os.pidfd_open(self.inmate)
+            ended = os.pidfd_open(self.child)
             self.poll.register(ended, _READY)
         next_tick = time.monotonic() + _TICK_S
         while self.status is None and self.reason is None:
@@ -206,7 +210,7 @@ class _Warden:
             return self.inboxes[channel.fileno()].take(packet) if packet else b""
         except BlockingIOError:
             raise
-        except (OSError, messages.Garbled):
+        except (OSError, messages.MalformedMessage):
             return b""
 
     def _await_at_once(self, channel: socket.socket) -> bytes | None:
@@ -244,7 +248,7 @@ class _Warden:
             self.sampler.count(command == b"sample-resume")
         elif command == b"sample-stop":
             _tell(channel, self.sampler.stop())
-        elif command == b"kill" or (not command and channel is self.control):
+        elif command == b"kill" or (not command and channel is self.owner):
             self.reason = "killed"
         elif not command:
             self.poll.unregister(channel.fileno())
@@ -252,16 +256,16 @@ class _Warden:
     def _read_memory(self, packed: bytes) -> bytes:
         try:
             if not self.frozen:
-                raise inspection.Unreadable("the cell is not stopped")
-            return b"ok " + inspection.read(self.inmate, inspection.unpack(packed))
+                raise inspection.Unreadable("the sandbox is not stopped")
+            return b"ok " + inspection.read(self.child, inspection.unpack(packed))
         except (inspection.Unreadable, struct.error) as error:
             return b"unreadable " + str(error).encode()
 
     def _overwrite_memory(self, packed: bytes) -> bytes:
         try:
             if not self.frozen:
-                raise inspection.Unreadable("the cell is not stopped")
-            inspection.overwrite(self.inmate, inspection.unpack(packed))
+                raise inspection.Unreadable("the sandbox is not stopped")
+            inspection.overwrite(self.child, inspection.unpack(packed))
             return b"ok"
         except (inspection.Unreadable, struct.error) as error:
             return b"unreadable " + str(error).encode()
@@ -280,13 +284,13 @@ class _Warden:
         return True
 
     def _reap(self) -> None:
-        """Collect whoever has ended; orphans of the cell are the warden's children."""
+        """Collect whoever has ended; orphans of the sandbox are the supervisor's children."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     break
-                if pid == self.inmate:
+                if pid == self.child:
                     self.status = status
 
     def _tick(self) -> None:
@@ -299,12 +303,12 @@ class _Warden:
             used = self.memory.excess(self.tree.processes())
         except TooManyDescriptors:
             self.reason = "memory"
-            self.tail += f"\n[the cell holds more than {MOST_DESCRIPTORS} descriptors]\n".encode()
+            self.tail += f"\n[the sandbox holds more than {MOST_DESCRIPTORS} descriptors]\n".encode()
             return
         if used is not None:
             self.reason = "memory"
-            limit = self.order.limits.memory_bytes
-            self.tail += f"\n[the cell used {used >> 20} MiB of memory; its limit is {limit >> 20} MiB]\n".encode()
+            limit = self.request.limits.memory_bytes
+            self.tail += f"\n[the sandbox used {used >> 20} MiB of memory; its limit is {limit >> 20} MiB]\n".encode()
 
     def _finish(self) -> None:
         self.tree.signal(signal.SIGKILL)
@@ -323,7 +327,7 @@ class _Warden:
         tree.end(self.tree)
         output = self.tail[-OUTPUT_KEPT:].decode("utf-8", "replace")
         exit_code = code if killed_by is None else None
-        _tell(self.control, {"exit": {"code": exit_code, "signal": killed_by, "reason": self.reason, "output": output}})
+        _tell(self.owner, {"exit": {"code": exit_code, "signal": killed_by, "reason": self.reason, "output": output}})
 
 
 def _read_all(descriptor: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The system-call filter: a deny list in hand-written BPF, for what no kernel and no compiler needs and what breaks cells open.
+"""The system-call filter: a deny list in hand-written BPF, for what no kernel and no compiler needs and what breaks sandboxes open.
 
 A deny list, because CUDA drivers, Triton, compilers and OpenMP use more calls than an allow list could follow; the name spaces and
 the missing privileges bound what an unlisted call can reach.
@@ -89,7 +89,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     # calls that go on for minutes, whatever is sent to stop or kill them
     "move_pages": (279, 239),
     "migrate_pages": (256, 238),
-    # memory that the warden could not add up
+    # memory that the supervisor could not add up
     "memfd_secret": (447, 447),
     "shmget": (29, 194),
     "msgget": (68, 186),
@@ -107,21 +107,21 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 # Answered with ENOSYS, for which libc and the core utilities have another way.
 ABSENT: dict[str, tuple[int | None, int | None]] = {
     "clone3": (435, 435),  # its flags lie in memory, where a filter cannot look; libc falls back to clone
-    "timer_create": (222, 107),  # may send SIGCONT, which would thaw a frozen cell
+    "timer_create": (222, 107),  # may send SIGCONT, which would thaw a frozen sandbox
     "io_setup": (206, 0),  # one call reads thousands of times, and neither stops nor dies in between
     "splice": (275, 76),  # these three put memory into pipes that no process maps
     "tee": (276, 77),
     "vmsplice": (278, 75),
-    # what wakes somebody up while a cell is stopped: the kernel then calls all who watch, hundreds of thousands if one likes, in the
+    # what wakes somebody up while a sandbox is stopped: the kernel then calls all who watch, hundreds of thousands if one likes, in the
     # time of whoever is on that core
     "timerfd_create": (283, 85),
     "signalfd": (282, None),
     "signalfd4": (289, 74),
-    "inotify_init": (253, None),  # the same, in the time of whoever touches a file that cells share
+    "inotify_init": (253, None),  # the same, in the time of whoever touches a file that sandboxes share
     "inotify_init1": (294, 26),
 }
 
-# Done without being done: libraries go on. Everyone in a cell stays in one group and one session, since the kernel continues the stopped
+# Done without being done: libraries go on. Everyone in a sandbox stays in one group and one session, since the kernel continues the stopped
 # members of a group that becomes orphaned; and stays readable to its supervisor.
 IGNORED: dict[str, tuple[int | None, int | None]] = {
     "setpgid": (109, 154),
@@ -129,13 +129,13 @@ IGNORED: dict[str, tuple[int | None, int | None]] = {
 }
 
 # A message with descriptors in it keeps them open while nobody has them: memory that belongs to no process. Filters see no further than
-# a pointer to the message, so that only whoever hands out memory, the referee, sends any by these calls.
+# a pointer to the message, so that only whoever hands out memory, the controller, sends any by these calls.
 SENDING: dict[str, tuple[int | None, int | None]] = {
     "sendmsg": (46, 211),
     "sendmmsg": (307, 269),
 }
 
-# Also absent for all but the referee, who keeps a task's time by them: an alarm rings in a stopped cell too.
+# Also absent for all but the controller, who keeps a task's time by them: an alarm rings in a stopped sandbox too.
 ALARMS: dict[str, tuple[int | None, int | None]] = {
     "alarm": (37, None),
     "setitimer": (38, 103),
@@ -226,7 +226,7 @@ def filter_program(machine: str = linux.MACHINE, *, trusted: bool = False) -> by
         program += _block(call[column], only_local)
     query = 0xFFFFFFFF
     program += _block(_PERSONALITY[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, query, 1, 0), _deny()])
-    # Where the warden has the same user as its inmate, prlimit on it would be allowed and could kill it.
+    # Where the supervisor has the same user as its child, prlimit on it would be allowed and could kill it.
     program += _block(_PRLIMIT[column], [_instruction(_LOAD, _low_word(0)), _instruction(_EQUAL, 0, 1, 0), _deny()])
     told = [*_among((_F_SETSIG, _F_NOTIFY), _deny()), *_among(_F_LOCKS, _deny(done))]
     program += _block(_FCNTL[column], [_instruction(_LOAD, _low_word(1)), *told])

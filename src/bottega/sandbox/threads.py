@@ -72,7 +72,7 @@ def read_times(folder: str) -> tuple[int, int, int]:
 
 
 def _read(path: str) -> bytes:
-    """In three system calls, since a stopped cell is looked at several times a turn. Empty when it cannot be read."""
+    """In three system calls, since a stopped sandbox is looked at several times a turn. Empty when it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,5 +1,5 @@
-"""All processes of a cell, to stop, continue and end them together: exactly, where the cell has its own process name space;
-by walking the descendants of the warden, where it has not."""
+"""All processes of a sandbox, to stop, continue and end them together: exactly, where the sandbox has its own process name space;
+by walking the descendants of the supervisor, where it has not."""
 
 from __future__ import annotations
 

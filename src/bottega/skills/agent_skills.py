@@ -10,11 +10,11 @@ from pathlib import Path
 from bottega.core.errors import LibraryError
 from bottega.core.skill import NOTHING_MORE, Skill
 from bottega.core.trial import Trial
+from bottega.languages import language_named
 from bottega.skills.library import Library
 
 _NO_STRINGS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
 """Names that YAML reads as something else unless they are quoted."""
-_FENCES = {"cpp": "cpp", "triton": "python", "cuda": "cuda"}
 
 
 def export_folders(library: Library, skills: Sequence[Skill], folder: Path) -> list[Path]:
@@ -58,7 +58,7 @@ def markdown(skill: Skill, trials: Sequence[Trial] = ()) -> str:
     parts.append("\n".join(asked) or "Nothing more is needed.")
     # A fence longer than any in the example, so that none ends it early.
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", skill.example)), default=0))
-    parts += ["## How", skill.technique, f"{fence}{_FENCES.get(skill.languages[0], '')}\n{skill.example.strip()}\n{fence}"]
+    parts += ["## How", skill.technique, f"{fence}{language_named(skill.languages[0]).fence}\n{skill.example.strip()}\n{fence}"]
     parts += ["## What it changes", skill.effect, "## What goes wrong otherwise"]
     parts.append("\n".join(f"- {failure}" for failure in skill.failures))
     if trials:

@@ -20,8 +20,9 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from bottega.core.errors import CardError, LibraryError, UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
+from bottega.languages import snippet_language
 from bottega.skills.library import Added, Library, OnConflict
 from bottega.skills.validation import admit_data, made_readable
 
@@ -58,9 +59,9 @@ def import_file(
         except CardError as error:
             report.refused.append(str(error))
             continue
-        if skill.state is not State.PROPOSED and not trust:
-            skill = replace(skill, state=State.PROPOSED, reason=f"imported; {skill.state} where it came from")
-        if skill.state is not State.PROPOSED and mark:
+        if skill.state is not SkillState.PROPOSED and not trust:
+            skill = replace(skill, state=SkillState.PROPOSED, reason=f"imported; {skill.state} where it came from")
+        if skill.state is not SkillState.PROPOSED and mark:
             skill = replace(skill, reason=f"{mark}: {skill.reason}"[:400] if skill.reason else mark)
         skills.append(skill)
         trials.append(found)
@@ -118,7 +119,6 @@ def from_davinci(data: dict[str, Any], origin: str, where: str) -> dict[str, Any
     blocks = _FENCE.findall(content)
     code = max(blocks, key=len).strip() if blocks else ""
     prose = _FENCE.sub("", content).strip() or (str(data.get("description") or "") if code else "")
-    language = "triton" if re.search(r"triton|\btl\.", content, re.IGNORECASE) or "__global__" not in content else "cuda"
     scope = str(data.get("scope") or "general")
     family = re.sub(r"[^a-z0-9]+", "_", scope.rpartition("/")[2].lower()).strip("_").lstrip("0123456789_")
     tags = data.get("tags") or ()
@@ -129,7 +129,7 @@ def from_davinci(data: dict[str, Any], origin: str, where: str) -> dict[str, Any
         "intent": _shortened(str(data.get("description") or ""), 160),
         "scope": "general" if scope == "general" or not family else f"family/{family}"[:64],
         "tags": [tag for tag in (_tag(str(tag)) for tag in tags) if tag][:10] or ["imported"],
-        "languages": [language],
+        "languages": [snippet_language(content, "cuda").name],
         "devices": ["cuda"],
         "conditions": dict.fromkeys(("data_types", "layout", "storage", "pipeline", "hardware"), _UNSTATED),
         "anchor": _shortened(str(data.get("description") or ""), 400),

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from bottega.core.trial import Interval
+from bottega.core.trial import GainInterval
 from bottega.core.verdict import Verdict
 from bottega.skills.confidence_sequence import Bounds, bounds
 
@@ -53,8 +53,8 @@ class Pair:
 class Decision:
     step: Literal["go on", "admit", "refuse"]
     reason: str
-    gain: Interval
-    by_task: Mapping[str, Interval] = field(default_factory=dict)
+    gain: GainInterval
+    by_task: Mapping[str, GainInterval] = field(default_factory=dict)
     rounds: int = 0
 
 
@@ -111,5 +111,5 @@ def hopeless(by_round: Sequence[float], rules: Rules) -> bool:
     return mean + 2 * spread / math.sqrt(count) < math.log(rules.threshold)
 
 
-def factor(of: Bounds) -> Interval:
-    return Interval(math.exp(of.mean), math.exp(of.low), math.exp(of.high))
+def factor(of: Bounds) -> GainInterval:
+    return GainInterval(math.exp(of.mean), math.exp(of.low), math.exp(of.high))

@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 import tantivy
 
 from bottega.core.errors import LibraryError
-from bottega.core.skill import DEVICES, LANGUAGES, State
+from bottega.core.skill import DEVICES, SkillState
+from bottega.languages import index_bit
 from bottega.skills.index_files import Pointer, check_sum, last_row, read_pointer, segment_files, write_pointer
 from bottega.skills.query import Query
 from bottega.skills.store import Store, to_do
@@ -39,8 +40,7 @@ PATIENCE_S = 2.0
 """How long a search waits for another process that is bringing the index up to date, before it takes the index as it is."""
 
 Progress = Callable[[int, int], None]
-_STATE_BITS = {State.PROPOSED: 1, State.ADMITTED: 2, State.RETIRED: 4}
-_LANGUAGE_BITS = {language: 8 << place for place, language in enumerate(LANGUAGES)}
+_STATE_BITS = {SkillState.PROPOSED: 1, SkillState.ADMITTED: 2, SkillState.RETIRED: 4}
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
 
 
@@ -290,10 +290,10 @@ def analyser() -> tantivy.TextAnalyzer:
     )
 
 
-def bits_of(state: State | None = None, language: str | None = None, device: str | None = None) -> int:
+def bits_of(state: SkillState | None = None, language: str | None = None, device: str | None = None) -> int:
     return (
         (_STATE_BITS[state] if state else 0)
-        | (_LANGUAGE_BITS[language] if language else 0)  # type: ignore[index]
+        | (index_bit(language) if language else 0)
         | (_DEVICE_BITS[device] if device else 0)
     )
 
@@ -315,7 +315,7 @@ def _schema() -> tantivy.Schema:
 def _document(row: int, body: dict[str, Any]) -> tantivy.Document:
     document = tantivy.Document()
     document.add_unsigned("row", row)
-    bits = bits_of(State(body["state"]))
+    bits = bits_of(SkillState(body["state"]))
     for language in body["languages"]:
         bits |= bits_of(language=language)
     for device in body["devices"]:

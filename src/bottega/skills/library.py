@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from bottega.core.errors import LibraryError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.skills.evidence import Evidence
 from bottega.skills.index import SearchIndex
 from bottega.skills.likeness import signature
@@ -95,7 +95,7 @@ class Library:
             raise LibraryError(f"{self.store.path}: the card {name!r} is not what was written. {to_do(self.folder)}")
         return skill
 
-    def cards(self, state: State | None = None, at: int | None = None) -> list[Skill]:
+    def cards(self, state: SkillState | None = None, at: int | None = None) -> list[Skill]:
         """Cards by name, as of a version."""
         condition, arguments = _as_of(self._known(at))
         if state is not None:
@@ -104,11 +104,11 @@ class Library:
             self._skill(row) for row in self.store.rows(f"SELECT body FROM cards WHERE {condition} ORDER BY name", *arguments)
         ]
 
-    def counts(self) -> dict[State, int]:
+    def counts(self) -> dict[SkillState, int]:
         """How many cards are in each state."""
         rows = self.store.rows("SELECT state, count(*) AS number FROM cards WHERE valid_to IS NULL GROUP BY state")
         found = {row["state"]: int(row["number"]) for row in rows}
-        return {state: found.get(state.value, 0) for state in State}
+        return {state: found.get(state.value, 0) for state in SkillState}
 
     def history(self, name: str) -> list[Entry]:
         self.get(name)
@@ -180,13 +180,13 @@ class Library:
 
     def revise(self, name: str, skill: Skill, note: str = "") -> Skill:
         """A new text for a card. It is *proposed* again: what was proved was the old text. The same text changes nothing."""
-        new = admit_data(replace(skill, name=name, state=State.PROPOSED, reason="revised").to_json(), name)
+        new = admit_data(replace(skill, name=name, state=SkillState.PROPOSED, reason="revised").to_json(), name)
         old = self.get(name)
         if content_hash(old) == content_hash(new):
             return old
         with self.store.change("revise", note or name) as change:
             old = self._current(change.connection, name)
-            if old.state is State.RETIRED:
+            if old.state is SkillState.RETIRED:
                 raise LibraryError(
                     f"{name} is retired ({old.reason}); nothing was changed. `bottega skills restore {name}` first"
                 )
@@ -194,12 +194,12 @@ class Library:
             self._replace(change, new)
         return new
 
-    def move(self, name: str, state: State, reason: str) -> Skill:
+    def move(self, name: str, state: SkillState, reason: str) -> Skill:
         """Admit, retire or bring back a card, and say why."""
         with self.store.change(state.value, f"{name}: {reason}") as change:
             return self.move_within(change, name, state, reason)
 
-    def move_within(self, change: Change, name: str, state: State, reason: str) -> Skill:
+    def move_within(self, change: Change, name: str, state: SkillState, reason: str) -> Skill:
         """The same inside a larger change."""
         moved = replace(self._current(change.connection, name), state=state, reason=made_readable(reason)[:400])
         self._replace(change, moved)

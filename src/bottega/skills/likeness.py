@@ -41,19 +41,19 @@ Signature = NDArray[np.uint32]
 
 def text_shingles(skill: Skill) -> Shingles:
     prose = " ".join((skill.name, skill.intent, skill.anchor, skill.technique, *(text for _, text in skill.conditions.items())))
-    return _shingles(_PROSE.findall(_folded(prose)), 3)
+    return shingles(_PROSE.findall(_folded(prose)), 3)
 
 
 def code_shingles(skill: Skill) -> Shingles:
     """Numbers are one word and comments none: a block size does not make a new skill."""
-    return _shingles(_WORD.findall(_folded(_COMMENT.sub(" ", skill.example))), 5)
+    return shingles(_WORD.findall(_folded(_COMMENT.sub(" ", skill.example))), 5)
 
 
 def _folded(text: str) -> bytes:
     return text.encode(errors="replace").translate(_FOLDED)
 
 
-def _shingles(words: Sequence[bytes], length: int) -> Shingles:
+def shingles(words: Sequence[bytes], length: int) -> Shingles:
     """A number for every run of so many words. A thousand cards a second pass here, so runs are numbered all at once."""
     hashes = np.fromiter(map(zlib.crc32, words), dtype=np.uint64, count=len(words))
     count = max(1, len(words) - length + 1) if words else 0
@@ -67,13 +67,13 @@ def _shingles(words: Sequence[bytes], length: int) -> Shingles:
 
 def signature(skill: Skill) -> bytes:
     """The MinHash signatures of text and code, one after the other."""
-    return np.concatenate([_minhash(text_shingles(skill)), _minhash(code_shingles(skill))]).tobytes()
+    return np.concatenate([minhash(text_shingles(skill)), minhash(code_shingles(skill))]).tobytes()
 
 
-def _minhash(shingles: Shingles) -> Signature:
-    if not shingles.size:
+def minhash(of: Shingles) -> Signature:
+    if not of.size:
         return np.full(PERMUTATIONS, np.iinfo(np.uint32).max, dtype=np.uint32)
-    mixed = shingles * _MIX
+    mixed = of * _MIX
     mixed ^= mixed >> _HALF
     least: Signature = ((mixed * _A + _B).min(axis=1) >> _HALF).astype(np.uint32)
     return least

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
@@ -92,7 +92,7 @@ def prove(
 
     A proof that was concluded before is told again and moves nothing: another seed makes a new one.
     """
-    if library.get(proof.skill.name).state is State.RETIRED:
+    if library.get(proof.skill.name).state is SkillState.RETIRED:
         raise UsageError(f"{proof.skill.name} is retired; `bottega skills restore {proof.skill.name}` first, then prove it")
     kept = library.evidence.attempts(proof.id)
 
@@ -162,9 +162,9 @@ def conclude(library: Library, proof: Proof, decision: Decision, kept: Mapping[s
         ).fetchone()
         # The text that was tried is the one that moves; a card that was revised or retired meanwhile stays as it is. Nor does old
         # evidence move anything: what retired a card that was proved before must be disproved by new attempts.
-        same = row is not None and row["hash"] == content_hash(proof.skill) and row["state"] != State.RETIRED
+        same = row is not None and row["hash"] == content_hash(proof.skill) and row["state"] != SkillState.RETIRED
         if fresh and same:
-            state = State.ADMITTED if admitted else State(row["state"])
+            state = SkillState.ADMITTED if admitted else SkillState(row["state"])
             library.move_within(change, proof.skill.name, state, decision.reason)
 
 

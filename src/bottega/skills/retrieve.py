@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import DEVICES, LANGUAGES, Skill, State
+from bottega.core.skill import DEVICES, Skill, SkillState
+from bottega.languages import kernel_languages
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
 from bottega.skills.store import Store
@@ -23,15 +24,16 @@ OVERSAMPLE = 8
 
 @dataclass(frozen=True)
 class Filter:
-    states: tuple[State, ...] = (State.ADMITTED,)
+    states: tuple[SkillState, ...] = (SkillState.ADMITTED,)
     language: str | None = None
     device: str | None = None
     scope: str | None = None
     """A family's cards and the general ones with `family/NAME`; only general ones with `general`."""
 
     def __post_init__(self) -> None:
-        if self.language is not None and self.language not in LANGUAGES:
-            raise UsageError(f"unknown language {self.language!r}; use {', '.join(LANGUAGES)}")
+        known = [language.name for language in kernel_languages()]
+        if self.language is not None and self.language not in known:
+            raise UsageError(f"unknown language {self.language!r}; use {', '.join(known)}")
         if self.device is not None and self.device not in DEVICES:
             raise UsageError(f"unknown device {self.device!r}; use {' or '.join(DEVICES)}")
         if self.scope is not None and not re.fullmatch(SCOPE, self.scope):
@@ -48,7 +50,7 @@ class Filter:
         ]
 
 
-EVERY_STATE = tuple(State)
+EVERY_STATE = tuple(SkillState)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bottega.core.errors import UsageError
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.skills.library import Library
 from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness
 from bottega.skills.query import Query, query_from_text
@@ -65,30 +65,30 @@ def merge(library: Library, keep: str, drop: Sequence[str], reason: str = "") ->
         raise UsageError("merge one card with at least one other: bottega skills merge KEEP DROP…")
     with library.store.change("merge", f"{', '.join(drop)} into {keep}") as change:
         kept = library.get(keep)
-        if kept.state is State.RETIRED:
+        if kept.state is SkillState.RETIRED:
             raise UsageError(f"{keep} is retired ({kept.reason}); restore it first, or keep another card")
         for name in dict.fromkeys(drop):
             library.get(name)
             change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, ?)", (change.version, name, keep))
-            library.move_within(change, name, State.RETIRED, f"merged into {keep}" + (f": {reason}" if reason else ""))
+            library.move_within(change, name, SkillState.RETIRED, f"merged into {keep}" + (f": {reason}" if reason else ""))
     return kept
 
 
 def retire(library: Library, name: str, reason: str) -> Skill:
     if not reason.strip():
         raise UsageError("say why a card retires: --reason")
-    return library.move(name, State.RETIRED, reason)
+    return library.move(name, SkillState.RETIRED, reason)
 
 
 def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
     """Bring a retired card back, *proposed*: what retired it must be disproved by a new trial."""
     with library.store.change("restore", f"{name}: {reason}") as change:
-        if library.get(name).state is not State.RETIRED:
+        if library.get(name).state is not SkillState.RETIRED:
             raise UsageError(f"{name} is not retired")
         merged = change.execute("SELECT into_name FROM merges WHERE name = ? ORDER BY version DESC LIMIT 1", (name,)).fetchone()
         if merged is not None and merged["into_name"] is not None:
             change.execute("INSERT INTO merges (version, name, into_name) VALUES (?, ?, NULL)", (change.version, name))
-        return library.move_within(change, name, State.PROPOSED, reason)
+        return library.move_within(change, name, SkillState.PROPOSED, reason)
 
 
 def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
@@ -114,10 +114,10 @@ def retire_tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[st
     """Retire them all. They can be brought back."""
     found = tired(library, least)
     for name, reason in found:
-        library.move(name, State.RETIRED, reason)
+        library.move(name, SkillState.RETIRED, reason)
     return found
 
 
 def _rank(library: Library, skill: Skill) -> tuple[int, int, str]:
     """Which of two alike cards to keep: an admitted one, then the one with more evidence."""
-    return (0 if skill.state is State.ADMITTED else 1, -len(library.evidence.trials(skill.name)), skill.name)
+    return (0 if skill.state is SkillState.ADMITTED else 1, -len(library.evidence.trials(skill.name)), skill.name)

@@ -20,7 +20,8 @@ from pydantic import (
 )
 
 from bottega.core.errors import CardError
-from bottega.core.skill import CARD_SCHEMA, Skill, State
+from bottega.core.skill import CARD_SCHEMA, Skill, SkillState
+from bottega.languages import kernel_languages
 from bottega.skills.lazy import lazy_advice
 
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
@@ -85,7 +86,7 @@ class Card(BaseModel):
     intent: Annotated[str, _between(10, 160), Readable]
     scope: Annotated[str, StringConstraints(pattern=SCOPE, max_length=64)]
     tags: Annotated[list[Annotated[str, StringConstraints(pattern=TAG, max_length=40)]], Field(min_length=1, max_length=10)]
-    languages: Annotated[list[Literal["cpp", "triton", "cuda"]], Field(min_length=1)]
+    languages: Annotated[list[str], Field(min_length=1)]
     devices: Annotated[list[Literal["cpu", "cuda"]], Field(min_length=1)]
     conditions: _Conditions
     anchor: Annotated[str, _between(5, 400), Readable]
@@ -95,8 +96,17 @@ class Card(BaseModel):
     failures: Annotated[list[Annotated[str, _between(5, 400), Readable]], Field(min_length=1, max_length=6)]
     provenance: _Provenance = _Provenance()
     version: Annotated[int, Field(ge=1, le=2**31, strict=True)] = 1
-    state: State = State.PROPOSED
+    state: SkillState = SkillState.PROPOSED
     reason: Annotated[str, _between(0, 400), Readable] = ""
+
+    @field_validator("languages")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        known = [language.name for language in kernel_languages()]
+        for name in names:
+            if name not in known:
+                raise ValueError(f"Input should be one of {', '.join(known)}")
+        return names
 
     @field_validator("intent")
     @classmethod

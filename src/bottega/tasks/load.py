@@ -12,10 +12,17 @@ from functools import partial
 from pathlib import Path
 
 from bottega.core.errors import TaskError, UsageError
+from bottega.core.plugins import Plugins
 from bottega.core.task import Task
 from bottega.tasks.builtin import BUILTIN, SIZES, builtin_files, load_builtin
 from bottega.tasks.dataset import KERNELBENCH, Selector, is_dataset, local_rows, parse_selector, remote_rows, task_of_row
 from bottega.tasks.files import level_of_folder, load_file, task_files
+
+SOURCES = Plugins(
+    "tasks", "task source", {BUILTIN: "bottega.tasks.load:builtin_tasks", KERNELBENCH: "bottega.tasks.load:kernelbench_tasks"}
+)
+"""A source is a function `(selector, size, levels)` that yields tasks, and a `Problem` for each that cannot be used. `selector` is what
+stands behind `NAME:` or `module:Name:` in a reference; a source may ignore `size` and `levels`."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,8 @@ def load_tasks(references: Iterable[str | Path], *, size: str = "cpu", levels: C
     A reference is a file; a folder (KernelBench's `level1/ … level4/`, or any folder of task files); `builtin`,
     `builtin:level2` or `builtin:NAME`, at `size`; `kernelbench`, `kernelbench:level1` or `kernelbench:level1/23`; or a data
     set on disk (a .jsonl or .parquet file, a saved folder), also with such a selector behind a colon. A `Path` is always
-    taken as a path. `levels` keeps only tasks of these levels; a task without a level is then left out.
+    taken as a path. Any other source is named `NAME:selector` or `module:Name:selector`. `levels` keeps only tasks of these levels; a
+    task without a level is then left out.
     """
     if size not in SIZES:
         raise UsageError(f"size {size!r}: built-in tasks come in the sizes {' and '.join(SIZES)}")
@@ -72,18 +80,24 @@ def _resolve(reference: str | Path, size: str, levels: frozenset[int] | None) ->
     text = str(reference)
     if not text.strip() or "\0" in text:
         raise UsageError("an empty or malformed reference: name a task file, a folder, builtin or kernelbench:level1")
-    scheme, _, rest = text.partition(":")
-    if isinstance(reference, str) and scheme == BUILTIN:
-        for path in builtin_files(rest):
-            yield _attempt(partial(load_builtin, path, size), f"{BUILTIN}:{path.stem}", level_of_folder(path.parent))
-    elif isinstance(reference, str) and scheme == KERNELBENCH:
-        for row in remote_rows(parse_selector(rest, text), levels):
-            yield _attempt(partial(task_of_row, row), row.origin, row.level)
+    name, _, selector = text.partition(":")
+    if isinstance(reference, str) and name in SOURCES.names:
+        yield from SOURCES.load(name)(selector, size, levels)
     else:
-        yield from _resolve_path(text, levels)
+        yield from _resolve_path(text, size, levels)
 
 
-def _resolve_path(text: str, levels: frozenset[int] | None) -> Iterator[Task | Problem]:
+def builtin_tasks(selector: str, size: str, levels: frozenset[int] | None) -> Iterator[Task | Problem]:
+    for path in builtin_files(selector):
+        yield _attempt(partial(load_builtin, path, size), f"{BUILTIN}:{path.stem}", level_of_folder(path.parent))
+
+
+def kernelbench_tasks(selector: str, size: str, levels: frozenset[int] | None) -> Iterator[Task | Problem]:
+    for row in remote_rows(parse_selector(selector, f"{KERNELBENCH}:{selector}"), levels):
+        yield _attempt(partial(task_of_row, row), row.origin, row.level)
+
+
+def _resolve_path(text: str, size: str, levels: frozenset[int] | None) -> Iterator[Task | Problem]:
     path, selector = Path(text), Selector()
     try:
         before, _, after = text.rpartition(":")
@@ -93,6 +107,10 @@ def _resolve_path(text: str, levels: frozenset[int] | None) -> Iterator[Task | P
         files = task_files(path, levels) if is_folder and not holds_rows else [path]
     except OSError as error:
         raise UsageError(f"{text}: cannot be opened: {error.strerror}") from None
+    name, selection = SOURCES.split(text)
+    if not exists and name:
+        yield from SOURCES.load(name)(selection, size, levels)
+        return
     if not exists:
         raise UsageError(f"{text}: no such file or folder; name a task file, a folder, builtin or kernelbench:level1")
     if holds_rows:

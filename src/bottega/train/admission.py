@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.core.errors import BottegaError
 from bottega.core.event import Summarised
-from bottega.core.skill import Skill, State
+from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
-from bottega.core.trial import Interval, Trial
-from bottega.episodes.admission_sampler import Apprentice, Judging
+from bottega.core.trial import GainInterval, Trial
+from bottega.episodes.admission_sampler import AdmissionSampler, BlockingJudge
 from bottega.episodes.context import seed_of
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.phases import Phases
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.gate import Decision, Rules
@@ -102,8 +102,8 @@ class Admission:
 
 
 def admit(
-    config: Config, materials: Materials, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: Journal,
-    library: Library | None, proofs: Library, speaker: Speaker, judge: Judging, phases: Phases | None = None,
+    config: Config, materials: Materials, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: EpisodeJournal,
+    library: Library | None, proofs: Library, client: Client, judge: BlockingJudge, phases: Phases | None = None,
 ) -> Admission:  # fmt: skip
     """Everything that the step's summaries propose, through the gate. All of one winning trace's before the next one's: a summary is
     compared with the others of its trace, and half of a comparison is none."""
@@ -124,7 +124,7 @@ def admit(
         sibling = sibling_of(task, materials.tasks)
         if twin:
             known += 1
-            decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", Interval(1.0, 1.0, 1.0))
+            decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
         elif sibling is not None and len(wanted) < config.skills.proofs:
             wanted.append((key, skill, task, sibling))
     names = proofs.add_many([skill for _, skill, _, _ in wanted], "rename", f"step {step}").names if wanted else []
@@ -134,7 +134,7 @@ def admit(
     ]
     undecided: list[str] = []
     if tried:
-        found_all = _proved(config, materials, settings, proofs, tried, speaker, judge, phases)
+        found_all = _proved(config, materials, settings, proofs, tried, client, judge, phases)
         for (key, skill, _, _), found_one in zip(wanted, found_all):
             decisions[key] = found_one if isinstance(found_one, Decision) else None
             if not isinstance(found_one, Decision):
@@ -170,24 +170,24 @@ def _rules(config: Config) -> Rules:
 
 
 def _proved(
-    config: Config, materials: Materials, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], speaker: Speaker,
-    judge: Judging, phases: Phases | None,
+    config: Config, materials: Materials, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], client: Client,
+    judge: BlockingJudge, phases: Phases | None,
 ) -> list[Decision | BottegaError]:  # fmt: skip
     """Side by side; attempts that were finished before a kill are taken from the proofs' own library."""
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
-    apprentice = Apprentice(
-        speaker, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
+    sampler = AdmissionSampler(
+        client, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
         temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
         judged_on=materials.judge_device, shared=phases,
     )  # fmt: skip
 
     def one(proof: Proof) -> Decision | BottegaError:
         try:
-            return prove(proofs, proof, apprentice.attempt, apprentice.confirm, run=attempts.map)
+            return prove(proofs, proof, sampler.attempt, sampler.confirm, run=attempts.map)
         except BottegaError as error:
             return error
 
-    with attempts, ThreadPoolExecutor(len(tried)) as side_by_side, apprentice:
+    with attempts, ThreadPoolExecutor(len(tried)) as side_by_side, sampler:
         return list(side_by_side.map(one, tried))
 
 
@@ -234,13 +234,13 @@ def apply(library: Library, staged: Staged, step: int) -> Applied:
         with library.store.change(CHANGE, note) as change:
             for name, card in zip(names, staged.cards):
                 library.evidence.record(change, [(key, replace(trial, skill=name)) for key, trial in card.trials])
-                library.move_within(change, name, State.ADMITTED, card.reason)
+                library.move_within(change, name, SkillState.ADMITTED, card.reason)
             for name, reason in weary:
-                library.move_within(change, name, State.RETIRED, reason)
+                library.move_within(change, name, SkillState.RETIRED, reason)
     version = _change(library, note)
     rows = library.store.rows("SELECT name, state FROM cards WHERE valid_from = ? ORDER BY row", version)
     by_state = {state: tuple(row["name"] for row in rows if row["state"] == state) for state in ("admitted", "retired")}
-    return Applied(by_state["admitted"], by_state["retired"], library.counts()[State.ADMITTED])
+    return Applied(by_state["admitted"], by_state["retired"], library.counts()[SkillState.ADMITTED])
 
 
 def _change(library: Library, note: str) -> int | None:
@@ -261,7 +261,7 @@ def open_run_library(source: str, folder: Path) -> Library:
         cards = list(starter_cards())
     elif source != "empty":
         with Library(Path(source), create=False) as other:
-            cards = [card for card in other.cards() if card.state is not State.RETIRED]
+            cards = [card for card in other.cards() if card.state is not SkillState.RETIRED]
     library = Library(folder)
     library.add_many(cards, "skip", f"from {source}")
     with library.store.change("begin", f"{len(cards)} cards from {source}"):

@@ -6,19 +6,19 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.loading import Loaded
-from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
+from bottega.languages import default_language, use_language
 from bottega.tasks.load import load_tasks
 from bottega.train.settings import Config
 from bottega.train.sft import load_for_training
@@ -34,7 +34,7 @@ class Materials:
     device: DeviceFacts
     judge_device: str
     """cpu, cuda or cuda:N."""
-    language: Language
+    language: str
     fingerprint: dict[str, Any]
     problems: tuple[str, ...] = ()
     """Tasks that cannot be used, one line each."""
@@ -49,8 +49,8 @@ class Materials:
 def open_materials(config: Config) -> Iterator[Materials]:
     rollout = config.rollout
     model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    language = cast(Language, rollout.language or ("cpp" if model_device == "cpu" else "triton"))
-    judge_device = rollout.judge_device or ("cpu" if language == "cpp" else model_device)
+    language = use_language(rollout.language) if rollout.language else default_language(model_device)
+    judge_device = rollout.judge_device or (model_device if language.on_gpu else "cpu")
     found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
     if not found.tasks:
         told = "; ".join(problem.message for problem in found.problems[:3])
@@ -65,7 +65,7 @@ def open_materials(config: Config) -> Iterator[Materials]:
             prompts=Prompts(rollout.style),
             device=device_facts(judge_device),
             judge_device=judge_device,
-            language=language,
+            language=language.name,
             fingerprint=fingerprint(judge_device),
             problems=tuple(problem.message for problem in found.problems),
         )

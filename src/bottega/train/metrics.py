@@ -16,7 +16,7 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.settings import LogSettings
 
 
@@ -29,7 +29,7 @@ def require_packages(settings: LogSettings) -> None:
 class Metrics:
     """A step is measured once: what a resumed run computes again is in the log already, with the same numbers."""
 
-    def __init__(self, journal: Journal, settings: LogSettings) -> None:
+    def __init__(self, journal: EpisodeJournal, settings: LogSettings) -> None:
         self.journal = journal
         self._wandb = _wandb(settings.wandb, journal) if settings.wandb else None
         self._board = _tensorboard(journal.folder) if settings.tensorboard else None
@@ -73,7 +73,7 @@ def _tensorboard(folder: Path) -> Any:
     return writer(str(folder / "tensorboard"), purge_step=0)
 
 
-def _wandb(project: str, journal: Journal) -> Any:
+def _wandb(project: str, journal: EpisodeJournal) -> Any:
     """Raises `UsageError` where no run can be begun there: nobody is logged in, say."""
     started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
     named = hashlib.sha256(f"{started.at if started else journal.folder}".encode()).hexdigest()[:16]

@@ -21,14 +21,14 @@ from typing import Any
 
 import torch
 
-from bottega.backbone.client import TokenSpeaker
+from bottega.backbone.client import TokenClient
 from bottega.backbone.local import LocalBackbone
 from bottega.core.episode import Episode
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
-from bottega.episodes.journal import FILE, Journal
+from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.episodes.phases import Now, share_device
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
@@ -109,7 +109,7 @@ def train(
     require_packages(config.log)
     with ExitStack() as open_things:
         given = open_things.enter_context(materials(config))  # first: a model or a task that cannot be had leaves no run behind
-        journal = open_things.enter_context(Journal(folder))
+        journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
         run = Run(config, journal, given, hear)
         open_things.callback(run.close)
@@ -143,7 +143,7 @@ class Run:
     """What stays from step to step: the weights, their optimiser, the library, and what waits for the next checkpoint."""
 
     config: Config
-    journal: Journal
+    journal: EpisodeJournal
     materials: Materials
     hear: Callable[[Told], None]
     staged: Staged = field(default_factory=Staged)
@@ -164,7 +164,7 @@ class Run:
         self.backbone = LocalBackbone(
             loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
         )
-        self.phases = share_device(TokenSpeaker(self.backbone))
+        self.phases = share_device(TokenClient(self.backbone))
         self.phases.hear = self.hear
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
@@ -175,16 +175,16 @@ class Run:
     def step(self, number: int) -> tuple[dict[str, float], str]:
         """Its figures, and what a reader must know of it."""
         watch = Stopwatch()
-        speaker, judge = WatchedSpeaker(TokenSpeaker(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
-        with Journal(self.directory.step(number)) as log:
+        client, judge = WatchedSpeaker(TokenClient(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
+        with EpisodeJournal(self.directory.step(number)) as log:
             log.listeners.append(self.hear)
             given = self.materials
-            workshop = Workshop(speaker, judge, self.library, given.prompts, given.device, log, shared=self.phases)
+            context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             tasks = tasks_of_step(self.materials.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
-                rollouts = asyncio.run(roll_out(workshop, tasks, self.settings, number))
+                rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
             with watch.stage("gate"):
-                admission = self._admit(number, rollouts, log, speaker, judge)
+                admission = self._admit(number, rollouts, log, client, judge)
         self.hear(Learning(number))
         with watch.stage("training"), watch.trainer.work():
             credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
@@ -202,7 +202,9 @@ class Run:
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
 
-    def _admit(self, number: int, rollouts: Rollouts, log: Journal, speaker: WatchedSpeaker, judge: WatchedJudge) -> Admission:
+    def _admit(
+        self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: WatchedSpeaker, judge: WatchedJudge
+    ) -> Admission:
         if self.proofs is None:
             return Admission()
         return admit(
@@ -214,7 +216,7 @@ class Run:
             log,
             self.library,
             self.proofs,
-            speaker,
+            client,
             judge,
             self.phases,
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, TrainingError
 from bottega.core.task import Task
-from bottega.episodes.context import Workshop
+from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
@@ -74,13 +74,13 @@ def episode_name(step: int, place: int, task: Task) -> str:
     return f"{step:06}/{place:03}-{task.id}"
 
 
-async def roll_out(workshop: Workshop, tasks: Sequence[Task], settings: EpisodeSettings, step: int) -> Rollouts:
+async def roll_out(context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, step: int) -> Rollouts:
     """All at once; where the model and the judge share a device, their answers and verdicts take turns there. One that fails does not end
     the others."""
 
     async def one(place: int, task: Task) -> Episode | BottegaError:
         try:
-            return await run_episode(workshop, task, settings, episode_name(step, place, task))
+            return await run_episode(context, task, settings, episode_name(step, place, task))
         except BottegaError as error:
             return error
 

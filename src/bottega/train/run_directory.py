@@ -20,9 +20,10 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.core.event import RunStarted
+from bottega.core.settings import changed, checked, overrides_of
 from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.journal import FILE, read_events
-from bottega.train.config import changed, checked, overridden, refuse_without_effect
+from bottega.train.config import refuse_without_effect
 from bottega.train.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
@@ -89,11 +90,11 @@ def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> Config:
     if content.get("stage") != "rl":
         raise UsageError(f"{folder}: holds a run of `{content.get('stage')}`, not of RL; go on with it by its own command")
     try:
-        kept = checked(content["config"], str(folder / CONFIG))
+        kept = checked(Config, content["config"], str(folder / CONFIG))
     except KeyError:
         raise UsageError(f"{folder / CONFIG}: holds no settings") from None
-    wanted = checked(overridden(content["config"], overrides), "overrides")
-    refuse_without_effect("rl", overridden({}, overrides), "overrides")
+    wanted = checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
+    refuse_without_effect("rl", overrides_of(Config, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:
         raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")

@@ -7,24 +7,28 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from bottega.core.settings import Section
 from bottega.judge.settings import LONGEST_TIMEOUT
+from bottega.languages import LANGUAGES
+from bottega.train.advantages import ADVANTAGES
+from bottega.train.rewards import REWARDS
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+LanguageName = Annotated[str, AfterValidator(LANGUAGES.validate)]
 RoleName = Literal["select", "write", "summarise"]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class LoraSettings(Section):
     rank: Positive = 16
+    """Rank of the adapter's matrices."""
     alpha: Positive = 32
+    """The adapter's output is scaled by alpha / rank."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of the adapter's inputs that is dropped in training."""
 
 
 class ModelSettings(Section):
@@ -41,6 +45,7 @@ class ModelSettings(Section):
     freeze: tuple[str, ...] = ()
     """Parameters that stay as they are, by a piece of their names: `embed_tokens` keeps the embedding, and the head that is tied to it."""
     context: Positive | None = None
+    """Tokens of a row that the model takes, at most; none is the model's own limit."""
     compile: bool | None = None
     """Compile the forward pass; none does so on a GPU."""
     recompute: bool = False
@@ -67,6 +72,7 @@ class DataSettings(Section):
     tasks: tuple[str, ...] = ("builtin",)
     """Where RL takes its tasks from."""
     seed: int = 0
+    """Of the order of rows and tasks, and of sampling."""
 
     @model_validator(mode="after")
     def _fits(self) -> DataSettings:
@@ -83,17 +89,23 @@ class RolloutSettings(Section):
     samples: Positive = 4
     """Rollouts of each scheme."""
     turns: Positive = 3
+    """Kernels of a rollout, each seeing the ones before it."""
     summaries: Count = 2
     """Summaries drawn from a winning trace."""
     skills: Count = 3
     """Cards in a selection, at most."""
     retrieved: Positive = 20
+    """Cards that a selector is shown."""
     margin: Annotated[float, Field(gt=1)] = 1.2
     """A later turn must beat the first by this factor before there is something to summarise."""
     temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Of sampling answers."""
     max_tokens: Positive = 2048
-    language: Literal["cpp", "triton", "cuda"] | None = None
+    """Tokens of one answer."""
+    language: LanguageName | None = None
+    """What kernels are written in; none is the default of the device."""
     style: Literal["terse", "compact", "full"] = "compact"
+    """Of prompts: terse for models trained on it, compact for small ones, full for large ones."""
     judge_workers: Positive | Literal["auto"] = "auto"
     """Kernels judged side by side; `auto` is what the cores carry."""
     timeout: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT)] = 120.0
@@ -101,6 +113,7 @@ class RolloutSettings(Section):
     slots: Positive | None = None
     """Answers that are drawn side by side."""
     cache_tokens: Positive | None = None
+    """Tokens that the decoder's cache holds; none is what memory allows."""
     updates: Positive = 1
     """Passes over each batch."""
     judge_device: str | None = None
@@ -117,6 +130,7 @@ class SkillSettings(Section):
     proofs: Count = 4
     """Proposals that the gate tries in a step, at most; what it did not come to earns nothing, which is not 0."""
     least_rounds: Positive = 4
+    """Pairs on each task before a proof may end."""
     rounds: Positive = 8
     """Pairs on each task, at most; a proof takes four times as many answers."""
     threshold: Annotated[float, Field(ge=1, lt=3)] = 1.05
@@ -134,26 +148,36 @@ class SkillSettings(Section):
 
 
 class RewardSettings(Section):
-    name: Literal["davinci", "drkernel", "kevin", "milestones"] = "davinci"
+    name: Annotated[str, AfterValidator(REWARDS.validate)] = "davinci"
+    """Which reward a verdict gives."""
     cap: Annotated[float, Field(gt=0)] | None = None
     """Speedups count up to here; none takes what comes with the name."""
     bound: Literal["point", "low"] = "point"
+    """The speedup that counts: its point estimate, or the lower end of its interval."""
     baseline: Literal["eager", "compile", "autotune", "best"] = "eager"
+    """What speedups are against."""
     returns: Literal["sum", "max"] = "sum"
+    """A turn's return is the discounted sum of the rewards from it on, or their discounted maximum."""
     gamma: Share = 1.0
+    """Discount of later turns."""
     unmeasured: Share = 1.0
     """Coverage of a right kernel that could not be measured."""
     summary_cap: Annotated[float, Field(gt=1)] = 3.0
+    """A card's gain counts up to this factor."""
 
 
 class RoleWeights(Section):
     write: Annotated[float, Field(ge=0)] = 1.0
+    """Weight of the writer's tokens in the loss."""
     select: Annotated[float, Field(ge=0)] = 0.3
+    """Weight of the selector's."""
     summarise: Annotated[float, Field(ge=0)] = 0.5
+    """Weight of the summariser's."""
 
 
 class AdvantageSettings(Section):
-    name: Literal["trloo", "grpo", "rloo"] = "trloo"
+    name: Annotated[str, AfterValidator(ADVANTAGES.validate)] = "trloo"
+    """How returns of a group become advantages."""
     alone: bool = False
     """A group of one gets its return as advantage, as in the published code, and not 0."""
     even: bool = False
@@ -163,15 +187,22 @@ class AdvantageSettings(Section):
 
 class CoverageSettings(Section):
     on: bool = True
+    """Leave out kernels that do too little of the work themselves."""
     threshold: Share = 0.3
+    """Share of the work up to which a kernel is always left out."""
     width: Share = 0.1
+    """How far above the threshold all are kept; between, by chance."""
 
 
 class MismatchSettings(Section):
     on: bool = True
+    """Leave out traces of which decoder and trainer disagree."""
     low: Annotated[float, Field(gt=0, le=1)] = 0.999
+    """Smallest mean ratio of the trainer's to the decoder's probabilities."""
     high: Annotated[float, Field(ge=1)] = 1.001
+    """Largest mean ratio."""
     veto: Annotated[float, Field(ge=0, lt=1)] = 1e-4
+    """A trace with one token of a smaller ratio is left out."""
 
 
 class RejectionSettings(Section):
@@ -183,7 +214,9 @@ class RejectionSettings(Section):
 
 class LossSettings(Section):
     clip_low: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """The ratio to the old policy is clipped below 1 minus this."""
     clip_high: Annotated[float, Field(ge=0)] = 0.28
+    """The ratio is clipped above 1 plus this."""
     truncate: Annotated[float, Field(gt=0)] | None = 2.0
     """Largest importance weight for the mismatch of decoder and trainer; none leaves the weight out."""
     kl: Annotated[float, Field(ge=0)] = 0.0
@@ -191,16 +224,22 @@ class LossSettings(Section):
     normalise: Literal["answers", "tokens"] = "answers"
     """Divide by answers times `constant`, or by the weight of the tokens that count, which is what SFT does."""
     constant: Annotated[float, Field(gt=0)] = 1000.0
+    """Tokens that an answer counts as, where the loss is divided by answers."""
 
 
 class OptimiserSettings(Section):
     lr: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    """Learning rate of AdamW."""
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.95)
+    """Decay of the two moments."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.01
+    """Of the weights, in each step."""
     epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    """Keeps the division by the second moment finite."""
     clip: Annotated[float, Field(gt=0)] = 1.0
     """Largest norm of a gradient."""
     schedule: Literal["cosine", "constant"] = "cosine"
+    """Of the rate after the warmup."""
     warmup: Count = 0
     """Steps in which the rate rises from nothing."""
     least: Share = 0.1
@@ -230,12 +269,16 @@ class LogSettings(Section):
     wandb: str | None = None
     """A project's name. `WANDB_MODE=offline` keeps it on this machine."""
     stop_on_alarm: bool = False
+    """End the run with a checkpoint when an alarm for collapse is raised."""
 
 
 class Ablations(Section):
     skills: bool = True
+    """Whether skills are offered."""
     selector: Literal["backbone", "bm25"] = "backbone"
+    """Who picks skills: the backbone, or the retrieval's order."""
     frozen_library: bool = False
+    """Admit no new card."""
     roles: tuple[RoleName, ...] = ("select", "write", "summarise")
     """Which roles are trained; the others act, and learn nothing."""
     shuffled_advantages: bool = False

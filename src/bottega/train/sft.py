@@ -19,10 +19,11 @@ import torch
 from bottega.backbone.loading import Loaded, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.core.settings import changed, checked, overrides_of
 from bottega.episodes.delivery.files import json_text, write
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.train.checkpoint import Checkpoints
-from bottega.train.config import changed, checked, overridden, refuse_without_effect
+from bottega.train.config import refuse_without_effect
 from bottega.train.conversations import Lesson, Lessons, read_lessons
 from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, require_packages
@@ -79,7 +80,7 @@ def sft(
     lessons = read_lessons(
         source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
     )  # fmt: skip
-    with Journal(folder) as journal:
+    with EpisodeJournal(folder) as journal:
         journal.listeners.append(hear)
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
         policy = policy_for(config, loaded)
@@ -215,13 +216,13 @@ def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> tuple[Config,
     """The settings and the data of the run in a folder. Overrides may change how it is logged and kept, and nothing else."""
     try:
         content: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        kept = checked(content["config"], str(folder / CONFIG))
+        kept = checked(Config, content["config"], str(folder / CONFIG))
     except FileNotFoundError:
         raise UsageError(f"{folder}: no run to resume there (it has no {CONFIG})") from None
     except (ValueError, KeyError) as error:
         raise UsageError(f"{folder / CONFIG}: cannot be read: {error}") from None
-    wanted = checked(overridden(content["config"], overrides), "overrides")
-    refuse_without_effect("sft", overridden({}, overrides), "overrides")
+    wanted = checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
+    refuse_without_effect("sft", overrides_of(Config, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:
         raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")

@@ -1,6 +1,6 @@
 """Who was busy in a step: the generator, the judge and the trainer, each by its own watch, and what passed through them.
 
-Wrapped around a speaker and a judge, so that neither knows of it. The judge's wrapper is also where a lost judge is asked again: one
+Wrapped around a client and a judge, so that neither knows of it. The judge's wrapper is also where a lost judge is asked again: one
 dead process must cost a verdict at most, never a step of hours.
 """
 
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from bottega.backbone.chat import Message
-from bottega.backbone.client import Answer, Speaker
+from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.known_verdicts import SameText
+from bottega.judge.verdict_cache import VerdictCache
 
 TRIES = 3
 """How often a judge that was lost is asked in all."""
@@ -99,7 +99,7 @@ class WatchedJudge:
 
     def __init__(self, judge: Judges, watch: Stopwatch) -> None:
         self._judge, self._watch = judge, watch
-        self._same = SameText()
+        self._same = VerdictCache()
 
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         with self._watch.judge.work():
@@ -132,16 +132,16 @@ class WatchedJudge:
 class WatchedSpeaker:
     """Closing it closes nothing: the backbone stays for the next step."""
 
-    def __init__(self, speaker: Speaker, watch: Stopwatch) -> None:
-        self._speaker, self._watch = speaker, watch
-        self.name, self.context = speaker.name, speaker.context
+    def __init__(self, client: Client, watch: Stopwatch) -> None:
+        self._client, self._watch = client, watch
+        self.name, self.context = client.name, client.context
 
     def count_tokens(self, text: str) -> int:
-        return self._speaker.count_tokens(text)
+        return self._client.count_tokens(text)
 
-    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+    async def generate(self, messages: Sequence[Message], sampling: Sampling) -> Generation:
         with self._watch.generator.work():
-            answer = await self._speaker.say(messages, sampling)
+            answer = await self._client.generate(messages, sampling)
         self._watch.generated += answer.usage.output_tokens
         return answer
 

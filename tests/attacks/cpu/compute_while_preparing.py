@@ -15,20 +15,20 @@ class ModelNew(nn.Module):
     hooked, early = False, None
 
     def hook(self):
-        for player in gc.get_objects():
-            if type(player).__name__ == "Player" and hasattr(player, "prepare"):
-                prepare = type(player).prepare
+        for worker in gc.get_objects():
+            if type(worker).__name__ == "Worker" and hasattr(worker, "prepare"):
+                prepare = type(worker).prepare
 
-                def prepare_and_compute(player, message, prepare=prepare):
-                    reply = prepare(player, message)
-                    x = player.arguments[0]
+                def prepare_and_compute(worker, message, prepare=prepare):
+                    reply = prepare(worker, message)
+                    x = worker.arguments[0]
                     self.early = (x.flatten()[::257].clone(), torch.relu(x))
                     return reply
 
-                type(player).prepare = prepare_and_compute
+                type(worker).prepare = prepare_and_compute
                 handlers = [o for o in gc.get_objects() if isinstance(o, dict) and "prepare" in o and "arenas" in o]
                 for table in handlers:
-                    table["prepare"] = prepare_and_compute.__get__(player)
+                    table["prepare"] = prepare_and_compute.__get__(worker)
         self.hooked = True
 
     def forward(self, x):

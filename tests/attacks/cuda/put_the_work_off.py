@@ -1,6 +1,6 @@
 """Keeps a copy of its input, says that the call has returned, and launches the work only when it is asked for its outputs.
 
-Nothing is on the device when the referee looks, and the copy is out of reach of whoever spoils the inputs.
+Nothing is on the device when the controller looks, and the copy is out of reach of whoever spoils the inputs.
 """
 # task: gpu_softmax
 # expect: rejected,slower,ambiguous,incorrect
@@ -10,12 +10,12 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
+worker = sys.modules["bottega.judge.worker"].Worker
 
 
-def play(self, nonce):
+def run_call(self, nonce):
     kept = self.arguments[0].clone()
-    self._write_word("returned", nonce)
+    self._write_flag("returned", nonce)
     torch.cuda.synchronize()
     self.channel.send({"returned": nonce})
     told = self.channel.receive()
@@ -24,11 +24,11 @@ def play(self, nonce):
         for _ in range(10):
             y = torch.softmax(kept + 0 * y, dim=1)
     report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
-    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
+    self.retained = [({"tensor": 0}, [y])] if told["keep"] else self.retained
     self.channel.send({**report, "done": nonce, "ns": 20_000})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

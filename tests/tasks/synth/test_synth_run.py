@@ -220,9 +220,9 @@ def test_two_runs_do_not_write_in_one_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"count": 0}, "--count 0"),
-        ({"count": 5, "shard": 3, "shards": 2}, "--shard 3/2"),
-        ({"count": 5, "threshold": 1.5}, "--threshold"),
+        ({"count": 0}, "count=0"),
+        ({"count": 5, "shard": 3, "shards": 2}, "shard=3/2"),
+        ({"count": 5, "threshold": 1.5}, "threshold=1.5"),
         ({"count": 5, "shortest_ms": 9.0, "longest_ms": 1.0}, "is empty"),
         ({"count": 5, "device": "abacus"}, "unknown device"),
     ],

@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})([^\n`]*)$", re.M)
 
 
 @dataclass(frozen=True)
-class Fence:
+class FenceLine:
     """A line that may open or close a block."""
 
     start: int
@@ -29,7 +29,7 @@ class Fence:
 
 
 @dataclass(frozen=True)
-class Block:
+class CodeBlock:
     info: str
     """The first word behind the opening fence, in lower case: `python`, or nothing."""
     body: str
@@ -40,14 +40,14 @@ class Block:
     closed: bool
 
 
-def fences(text: str) -> list[Fence]:
+def fences(text: str) -> list[FenceLine]:
     found = islice(_FENCE.finditer(text), MOST)
-    return [Fence(m.start(), m.end(), m.group(1), m.group(2), m.group(3).strip()) for m in found]
+    return [FenceLine(m.start(), m.end(), m.group(1), m.group(2), m.group(3).strip()) for m in found]
 
 
-def blocks(text: str) -> list[Block]:
-    found: list[Block] = []
-    opening: Fence | None = None
+def blocks(text: str) -> list[CodeBlock]:
+    found: list[CodeBlock] = []
+    opening: FenceLine | None = None
     for fence in fences(text):
         if opening is None:
             opening = fence
@@ -64,15 +64,15 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def between(text: str, opening: Fence, closing: Fence | None, closed: bool = True) -> Block:
+def between(text: str, opening: FenceLine, closing: FenceLine | None, closed: bool = True) -> CodeBlock:
     """What lies between two fences, or behind the last one."""
     body = text[opening.end + 1 : closing.start if closing else len(text)]
     words = opening.info.lower().split()
     end = len(text) if closing is None else closing.end if closed else closing.start
-    return Block(words[0] if words else "", textwrap.dedent(body) if opening.indent else body, opening.start, end, closed)
+    return CodeBlock(words[0] if words else "", textwrap.dedent(body) if opening.indent else body, opening.start, end, closed)
 
 
-def outside(text: str, found: list[Block]) -> str:
+def outside(text: str, found: list[CodeBlock]) -> str:
     """The text without its blocks."""
     pieces, at = [], 0
     for block in found:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 
 from bottega.agents.answers.answer import AnswerError
-from bottega.agents.answers.fences import Block, Fence, between, blocks, fences
+from bottega.agents.answers.fences import CodeBlock, FenceLine, between, blocks, fences
 from bottega.compiler.source.text import LONGEST, defines_model
 
 PYTHON = ("python", "py", "python3", "")
@@ -22,7 +22,7 @@ FORM = "Answer with the whole Python file in one ```python block that defines cl
 _DEFINES = re.compile(r"^[ \t]*(?:class[ \t]+ModelNew\b|ModelNew[ \t]*=)", re.M)
 
 
-def candidate_source(text: str) -> tuple[str, list[Block]]:
+def candidate_source(text: str) -> tuple[str, list[CodeBlock]]:
     """The source, and all blocks of the answer: what lies outside them is what the model says about it."""
     if not text:
         raise AnswerError("empty", f"The answer is empty. {FORM}")
@@ -40,7 +40,7 @@ def candidate_source(text: str) -> tuple[str, list[Block]]:
     named = _last(_DEFINES, text)
     if named is not None:
         if defines_model(text):
-            return _bounded(text), [Block("", text, 0, len(text), closed=True)]
+            return _bounded(text), [CodeBlock("", text, 0, len(text), closed=True)]
         if wider := _across_fences(text, named):
             return _bounded(wider.body), [wider]
     if found:
@@ -48,7 +48,7 @@ def candidate_source(text: str) -> tuple[str, list[Block]]:
     raise AnswerError("no_code", f"The answer holds no code block. {FORM}")
 
 
-def _source(text: str, block: Block) -> str | None:
+def _source(text: str, block: CodeBlock) -> str | None:
     """The block's source, mended where its fences cut it wrongly; None where it breaks off."""
     if defines_model(block.body):
         return block.body
@@ -59,11 +59,11 @@ def _source(text: str, block: Block) -> str | None:
     return wider.body if wider else block.body if block.closed else None
 
 
-def _across_fences(text: str, named: int) -> Block | None:
+def _across_fences(text: str, named: int) -> CodeBlock | None:
     """Python around the place that names ModelNew, between any two fences near it: strings of the code may hold fences too."""
     marks = fences(text)
     openings = [mark for mark in marks if mark.start < named][-MOST_TRIED:]
-    closings: Sequence[Fence | None] = [mark for mark in marks if mark.start > named][:MOST_TRIED]
+    closings: Sequence[FenceLine | None] = [mark for mark in marks if mark.start > named][:MOST_TRIED]
     allowance = 2 * LONGEST  # characters to parse: hopeless texts are long
     for opening in reversed(openings):
         for closing in closings or [None]:

@@ -10,7 +10,6 @@ import ast
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bottega.compiler.layers.rewrite import Network
+from bottega.compiler.layers.techniques import KINDS
+from bottega.compiler.module_frame import MODEL
 from bottega.compiler.steps import Refusal
 
 FROM_HOST = frozenset(("zeros", "ones", "full", "arange", "eye", "empty", "linspace", "randn", "rand"))
@@ -33,6 +34,8 @@ FREE = frozenset(("view", "_unsafe_view", "reshape", "permute", "transpose", "t"
 """Operators that launch nothing."""
 
 
+LARGEST = 2**31 - 1
+"""Elements that the kernels' 32-bit places can tell apart."""
 NORMS = ("BatchNorm2d", "GroupNorm")
 NORM_WORK = 100
 """Multiplications that take as long as it takes to normalise one element."""
@@ -121,19 +124,19 @@ def _idle(function: Any, arguments: Any, keywords: Any) -> bool:
     return given.get("p", given.get("dropout_p", given.get("dropout"))) == 0.0
 
 
-def observe(network: Network, text: str, names: Mapping[str, str]) -> Observed:
-    """Run the rewritten `text`, in which layers carry these names by their kind, on tensors without contents."""
+def observe(network: Network) -> Observed:
+    """Run it on tensors without contents, with its layers exchanged for ones that tell of their calls."""
     calls: list[Call] = []
     namespace: dict[str, Any] = {"__name__": "task"}
     try:
         with warnings.catch_warnings(), FakeTensorMode(), torch.no_grad():
             warnings.simplefilter("ignore")
             exec(compile(network.source, network.label, "exec"), namespace)
-            namespace.update({name: _recording(kind, calls) for kind, name in names.items()})
-            exec(compile(text, network.label, "exec"), namespace)
             given = namespace["get_init_inputs"]()
-            new = namespace["ModelNew"]
-            model = new(**given) if isinstance(given, dict) else new(*given)
+            model = namespace[MODEL](**given) if isinstance(given, dict) else namespace[MODEL](*given)
+            recording = {getattr(nn, kind): _recording(kind, calls) for kind in KINDS}
+            for layer in model.modules():
+                layer.__class__ = recording.get(type(layer), type(layer))
             inputs = list(namespace["get_inputs"]())
             kept = [*model.parameters(), *model.buffers()]
             watch = _Watch(frozenset(value.untyped_storage()._cdata for value in kept))
@@ -152,6 +155,21 @@ def observe(network: Network, text: str, names: Mapping[str, str]) -> Observed:
     obstacle = obstacle or ("returns more than tensors" if form not in ("tensor", "tuple", "list") else "")
     launches = sum(count for name, count in watch.seen.items() if name not in FREE)
     return Observed(tuple(calls), launches, form, tuple(arguments[: len(inputs)]) if tensors else (), obstacle)
+
+
+def applies(call: Call) -> bool:
+    """Whether a kernel of ours computes this call; others the layer leaves to the library."""
+    if call.dtype != "float32" or call.largest > LARGEST:
+        return False
+    if call.kind == "Linear":
+        return math.prod(call.shape[:-1]) >= 32 and min(call.weight) >= 32
+    if call.kind in NORMS:
+        return call.plain
+    if call.groups != 1 or not call.plain or len(call.shape) != len(call.weight):
+        return False
+    if call.kind == "ConvTranspose2d" and not call.turnable:
+        return False
+    return min(call.weight[:2]) >= 16
 
 
 def _recording(kind: str, calls: list[Call]) -> type:

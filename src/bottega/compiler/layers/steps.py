@@ -1,7 +1,7 @@
 """The steps of a network that stays a network: captured as it is, then one kind of layer after the other, then captured again.
 
 Unrolled, a network of many layers is a file that nobody writes without a slip. With its layers exchanged it is the task's own text,
-a few kernels that fit every shape, and a name changed here and there.
+and a few lines that name the kinds of layers.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from bottega.compiler.cuda_graph import REPLAY
-from bottega.compiler.layers.observe import Call, Observed, observe
-from bottega.compiler.layers.pattern import applies
-from bottega.compiler.layers.rewrite import Network, read, rewritten
+from bottega.compiler.layers.observe import Call, Observed, applies, observe
+from bottega.compiler.layers.rewrite import Network, read
 from bottega.compiler.layers.techniques import CAPTURED, LAYERS
-from bottega.compiler.layers.whole import KINDS, written
-from bottega.compiler.link import completed
+from bottega.compiler.layers.whole import written
+from bottega.compiler.link import linked
 from bottega.compiler.steps import Refusal, Step
-from bottega.compiler.style import Style
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
+from bottega.languages import library_language
 
 FEWEST_LAUNCHES = 8
 FEWEST_CALLS = 2
@@ -27,20 +26,18 @@ LEAST_SHARE = 0.02
 """Of the work of all layers, what a kind must do to be worth its text; a kernel that does nothing would be a decoy."""
 
 
-def layer_steps(task: Task, style: Style, barred: Collection[str] = ()) -> list[Step]:
+def layer_steps(task: Task, barred: Collection[str] = ()) -> list[Step]:
     """Nothing where the task is no network, or does what this form does not understand."""
     try:
         network = read(task)
-        watched = {kind: f"Recorded{kind}" for kind in KINDS}
-        observed = observe(network, rewritten(network, watched), watched)
-        return _Steps(task, network, observed, style, frozenset(barred)).all()
+        return _Steps(task, network, observe(network), frozenset(barred)).all()
     except Refusal:
         return []
 
 
 class _Steps:
-    def __init__(self, task: Task, network: Network, observed: Observed, style: Style, barred: frozenset[str]) -> None:
-        self.task, self.network, self.observed, self.style, self.barred = task, network, observed, style, barred
+    def __init__(self, task: Task, network: Network, observed: Observed, barred: frozenset[str]) -> None:
+        self.task, self.network, self.observed, self.barred = task, network, observed, barred
         self.own = [call for call in observed.calls if applies(call)]
 
     @property
@@ -50,7 +47,7 @@ class _Steps:
     def all(self) -> list[Step]:
         steps: list[Step] = []
         if self.capturable and CAPTURED.name not in self.barred:
-            source = written(self.network, (), self.observed, self.style, graph=True)
+            source = written(self.network, (), self.observed, graph=True)
             steps.append(Step(self._candidate(source, None), CAPTURED.name, CAPTURED.cards, CAPTURED.summary))
         kinds: tuple[str, ...] = ()
         last: Step | None = None
@@ -59,23 +56,23 @@ class _Steps:
             if not found or technique.name in self.barred:
                 continue
             kinds += found
-            source = written(self.network, kinds, self.observed, self.style, graph=False)
+            source = written(self.network, kinds, self.observed, graph=False)
             parent = last.candidate.id if last else None
             last = Step(self._candidate(source, parent), technique.name, technique.cards, technique.summary)
             steps.append(last)
         if last is not None and self.capturable and REPLAY.name not in self.barred:
-            source = written(self.network, kinds, self.observed, self.style, graph=True)
+            source = written(self.network, kinds, self.observed, graph=True)
             steps.append(Step(self._candidate(source, last.candidate.id), REPLAY.name, REPLAY.cards, REPLAY.summary))
         return steps
 
     def _worth(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
-        """Those kinds that our kernels would really compute, where together they are more than a trifle."""
+        """Those kinds that our kernels would really compute, where together they are more than a trifle. A name that the task has for something
+        of its own stands for that."""
         total = sum(call.work for call in self.observed.calls)
         mine: list[Call] = [call for call in self.own if call.kind in kinds]
         if sum(call.work for call in mine) < LEAST_SHARE * total:
             return ()
-        return tuple(kind for kind in kinds if any(call.kind == kind for call in mine))
+        return tuple(kind for kind in kinds if any(call.kind == kind for call in mine) and kind not in self.network.names)
 
     def _candidate(self, source: str, parent: str | None) -> Candidate:
-        whole = completed(source, self.task.source) if self.style.plain else source
-        return Candidate(whole, "triton", self.task.name, parent)
+        return Candidate(linked(source, self.task.source), library_language().name, self.task.name, parent)

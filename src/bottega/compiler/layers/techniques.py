@@ -42,3 +42,4 @@ LAYERS: tuple[LayerTechnique, ...] = (
         ("BatchNorm2d", "GroupNorm"),
     ),
 )
+KINDS = tuple(kind for technique in LAYERS for kind in technique.kinds)

@@ -57,7 +57,7 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     for number, spec in enumerate(scope.node.outputs):
         if spec is None:
             raise scope.refuse("returns something that is no tensor")
-        buffer = scope.fresh(spec.shape, spec.dtype, (), f"_{number}" if number else "")
+        buffer = scope.fresh(spec.shape, spec.dtype, f"_{number}" if number else "")
         names.append(buffer.name)
         results.append(Tensor(marked(buffer), spec.dtype))
     scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names), dense=True))

@@ -105,8 +105,7 @@ def lower(scope: Scope) -> Tensor:
     body = Cast(dtype, _x(scope)) if operator in CASTS else _body(scope, operator)
     if not isinstance(body, Cast):
         body = _narrowed(body, scope, dtype)
-    axes = tuple(map(str, shape)) if operator in MADE else ()
-    return scope.map(body, shape, dtype, axes)
+    return scope.map(body, shape, dtype)
 
 
 def _x(scope: Scope) -> Expression:

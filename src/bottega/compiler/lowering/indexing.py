@@ -18,8 +18,7 @@ def lower(scope: Scope) -> Tensor:
             table.view.buffer, shape, (*[0] * len(where.shape), table.view.strides[1]), table.view.offset, table.view.text
         )
         index = _at(where, shape, tuple(range(len(where.shape))))
-        axes = (*(where.view.axis_text(a) for a in range(len(where.shape))), f"{table.view.text}.shape[1]")
-        return scope.map(Gather(row, table.view.strides[0], table.shape[0], index, table.dtype), shape, dtype, axes)
+        return scope.map(Gather(row, table.view.strides[0], table.shape[0], index, table.dtype), shape, dtype)
     if operator == "index":
         return _indexed(scope)
     x = scope.operand("self")
@@ -28,14 +27,12 @@ def lower(scope: Scope) -> Tensor:
     if operator == "index_select":
         where = scope.operand("index")
         index = _at(where, shape, (dim,))
-        axes = tuple(where.view.axis_text(0) if a == dim else x.view.axis_text(a) for a in range(len(shape)))
     else:
         where = scope.operand("index" if operator == "gather" else "indices")
         index = Load(where.view.broadcast(shape), where.dtype)
-        axes = tuple(where.view.axis_text(a) for a in range(len(shape)))
     strides = tuple(0 if axis == dim else stride for axis, stride in enumerate(x.view.strides))
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
-    return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype, axes)
+    return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
 
 
 def _indexed(scope: Scope) -> Tensor:
@@ -54,7 +51,7 @@ def _indexed(scope: Scope) -> Tensor:
     strides = tuple(0 if axis is None else x.view.strides[axis] for axis in sources)
     index = _at(where, shape, tuple(range(dim, dim + rank)))
     row = View(x.view.buffer, shape, strides, x.view.offset, x.view.text)
-    return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype, ())
+    return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
 
 
 def _at(where: Tensor, shape: Shape, axes: tuple[int, ...]) -> Load:

@@ -27,7 +27,7 @@ def lower(scope: Scope) -> Tensor:
     reduction = int(scope.argument("reduction"))
     body = _element(scope, operator, first)
     if reduction == NONE:
-        return scope.map(body, first.shape, scope.spec()[1], first.view.axes)
+        return scope.map(body, first.shape, scope.spec()[1])
     dims = tuple(range(len(first.shape)))
     total: Expression = Name("total")
     total = apply("div", total, scope.count(first, dims)) if reduction == MEAN else total
@@ -107,11 +107,10 @@ def _classes(scope: Scope, logits: bool) -> Tensor:
             mean = apply("sub", level, apply("div", Name("plain"), scope.count(x, (axis,))))
             loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, mean))
     dtype, reduction = scope.spec()[1], int(scope.argument("reduction"))
-    axes = tuple(x.view.axis_text(a) for a in kept)
     if logits:
-        made = scope.rows(x.shape, (axis,), reductions, loss, None, dtype, axes, suffix="" if reduction == NONE else "_rows")
+        made = scope.rows(x.shape, (axis,), reductions, loss, None, dtype, suffix="" if reduction == NONE else "_rows")
     else:
-        made = scope.map(loss, kept_shape, dtype, axes, "" if reduction == NONE else "_rows")
+        made = scope.map(loss, kept_shape, dtype, "" if reduction == NONE else "_rows")
     if reduction == NONE:
         return made
     dims = tuple(range(len(kept_shape)))

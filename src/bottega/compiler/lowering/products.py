@@ -69,8 +69,7 @@ def _linear(scope: Scope) -> Tensor:
         flat = reshaped(x.view, (rows, depth))
         assert flat is not None
     owner = weight.view.text
-    axes = (*(x.view.axis_text(a) for a in range(len(x.shape) - 1)), f"{owner}.shape[0]")
-    buffer = scope.fresh(shape, dtype, axes)
+    buffer = scope.fresh(shape, dtype)
     space = (rows, columns)
     body: Expression = Name(ACCUMULATOR)
     if bias is not None:
@@ -98,8 +97,7 @@ def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> T
         )
     rows, depth, columns = first.shape[-2], first.shape[-1], second.shape[-1]
     batch = _broadcast(first.shape[:-2], second.shape[:-2])
-    axes = _result_axes(first, second, batch, left, right)
-    buffer = scope.fresh(shape, dtype, axes)
+    buffer = scope.fresh(shape, dtype)
     if len(batch) >= 1 and math.prod(second.shape[:-2]) == 1:
         flat = reshaped(first, (math.prod(first.shape[:-1]), depth))
         if flat is not None:
@@ -184,23 +182,6 @@ def _broadcast(first: Shape, second: Shape) -> Shape:
     return tuple(max(a, b) for a, b in zip(*padded))
 
 
-def _result_axes(first: View, second: View, batch: Shape, left: Tensor, right: Tensor) -> tuple[str, ...]:
-    texts: list[str] = []
-    for place, size in enumerate(batch):
-        for view in (first, second):
-            axis = place - (len(batch) - (len(view.shape) - 2))
-            if axis >= 0 and view.shape[axis] == size:
-                texts.append(view.axis_text(axis))
-                break
-        else:
-            texts.append(str(size))
-    if len(left.shape) > 1:
-        texts.append(first.axis_text(len(first.shape) - 2))
-    if len(right.shape) > 1:
-        texts.append(second.axis_text(len(second.shape) - 1))
-    return tuple(texts)
-
-
 def _dot(scope: Scope) -> Tensor:
     first, second = scope.operand("self"), scope.operand("tensor")
     body = apply("mul", Load(first.view, first.dtype), Load(second.view, second.dtype))
@@ -211,7 +192,7 @@ def _outer(scope: Scope) -> Tensor:
     shape, dtype = scope.spec()
     first, second = scope.operand("self"), scope.operand("vec2")
     body = apply("mul", scope.along(first, 0, shape), scope.along(second, 1, shape))
-    return scope.map(body, shape, dtype, (first.view.axis_text(0), second.view.axis_text(0)))
+    return scope.map(body, shape, dtype)
 
 
 def _einsum(scope: Scope) -> Tensor:
@@ -240,7 +221,7 @@ def _einsum(scope: Scope) -> Tensor:
         raise scope.refuse(f"{equation} needs a copy")
     shape, dtype = scope.spec()
     texts = {c: t.view.axis_text(w.index(c)) for t, w in ((right, two), (left, one)) for c in w}
-    buffer = scope.fresh(shape, dtype, tuple(texts[c] for c in result))
+    buffer = scope.fresh(shape, dtype)
     count = [math.prod(sizes[c] for c in group) for group in (rows, columns, depth)]
     space = (*(sizes[c] for c in batch), count[0], count[1])
     lying = permuted(marked(buffer), tuple(result.index(c) for c in batch + rows + columns))
@@ -280,8 +261,7 @@ def _attention(scope: Scope) -> Tensor:
     batch = shape[:-2]
     queries, keys, width, value_width = query.shape[-2], key.shape[-2], query.shape[-1], value.shape[-1]
     given = scope.argument("scale")
-    axes = (*(query.view.axis_text(a) for a in range(len(query.shape) - 1)), value.view.axis_text(len(value.shape) - 1))
-    buffer = scope.fresh(shape, dtype, axes)
+    buffer = scope.fresh(shape, dtype)
     seen = [_batched(_spread(tensor.view, (*batch, *tensor.shape[-2:]))) for tensor in (query, key, value)]
     hidden = None if mask is None else _batched(_spread(mask.view, (*batch, queries, keys)))
     kernel = Attention(

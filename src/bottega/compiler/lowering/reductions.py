@@ -87,11 +87,6 @@ def _dims(scope: Scope, shape: Shape) -> tuple[int, ...]:
     return tuple(sorted(d % max(len(shape), 1) for d in (dim if isinstance(dim, tuple) else (dim,))))
 
 
-def _row_axes(x: Tensor, dims: tuple[int, ...], keep: bool) -> tuple[str, ...]:
-    texts = [("1" if axis in dims else x.view.axis_text(axis)) for axis in range(len(x.shape))]
-    return tuple(text for axis, text in enumerate(texts) if keep or axis not in dims)
-
-
 def _row_result(
     scope: Scope,
     x: Tensor,
@@ -102,8 +97,7 @@ def _row_result(
     number: int = 0,
 ) -> Tensor:
     dtype = scope.spec(number)[1]
-    axes = _row_axes(x, dims, keep)
-    return scope.rows(x.shape, dims, reductions, body, None, dtype, axes, keep, f"_{number}" if number else "")
+    return scope.rows(x.shape, dims, reductions, body, None, dtype, keep, f"_{number}" if number else "")
 
 
 def _reduced(
@@ -154,7 +148,7 @@ def _softmax(scope: Scope, x: Tensor, body: Expression, logarithm: bool) -> Tens
     result = (
         apply("sub", shifted, apply("log", Name("total"))) if logarithm else apply("div", apply("exp", shifted), Name("total"))
     )
-    return scope.rows(x.shape, dims, reductions, None, result, scope.spec()[1], x.view.axes)
+    return scope.rows(x.shape, dims, reductions, None, result, scope.spec()[1])
 
 
 def _cosine(scope: Scope) -> Tensor:
@@ -184,7 +178,7 @@ def _normalised(scope: Scope, operator: str) -> Tensor | tuple[Tensor | None, ..
         if operator == "rms_norm":
             scale = apply("rsqrt", apply("add", apply("div", Name("total"), scope.count(x, dims)), scope.epsilon()))
             result = _scaled(apply("mul", body, scale), gain, shift)
-            return scope.rows(x.shape, dims, [("total", "sum", apply("mul", body, body))], None, result, x.dtype, x.view.axes)
+            return scope.rows(x.shape, dims, [("total", "sum", apply("mul", body, body))], None, result, x.dtype)
         made = _standardised(scope, x, x, x.shape, dims, gain, shift)
         return (made, None, None) if operator == "native_layer_norm" else made
     if operator in ("group_norm", "native_group_norm"):
@@ -204,7 +198,7 @@ def _normalised(scope: Scope, operator: str) -> Tensor | tuple[Tensor | None, ..
         mean, variance = scope.operand("running_mean"), scope.operand("running_var")
         scale = apply("rsqrt", apply("add", scope.along(variance, 1, x.shape), scope.epsilon()))
         centred = apply("sub", Load(x.view, x.dtype), scope.along(mean, 1, x.shape))
-        made = scope.map(_scaled(apply("mul", centred, scale), gain, shift), x.shape, x.dtype, x.view.axes)
+        made = scope.map(_scaled(apply("mul", centred, scale), gain, shift), x.shape, x.dtype)
     return made if operator == "batch_norm" else (made, *[None] * (len(scope.node.outputs) - 1))
 
 
@@ -242,7 +236,7 @@ def _standardised(
     scale = apply("rsqrt", apply("add", apply("div", Name("spread"), count), scope.epsilon()))
     result = _scaled(apply("mul", centred, scale), gain, shift)
     reductions = [("total", "sum", body), ("spread", "sum", apply("mul", centred, centred))]
-    return scope.rows(space, dims, reductions, None, result, x.dtype, x.view.axes, stored=x.shape)
+    return scope.rows(space, dims, reductions, None, result, x.dtype, stored=x.shape)
 
 
 def _scaled(body: Expression, gain: Load | None, shift: Load | None) -> Expression:

@@ -77,8 +77,7 @@ class Scope:
         return None if self.argument(name) is None else self.operand(name)
 
     def constant(self, value: float | int | bool) -> Constant:
-        text = self.graph.scalars.get(float(value), "") if not isinstance(value, bool) else ""
-        return Constant(value, text)
+        return Constant(value)
 
     def load(self, value: Any, shape: Shape) -> Expression:
         """An argument as an element's expression over `shape`: a load, or a number."""
@@ -93,9 +92,9 @@ class Scope:
 
     # What statements make
 
-    def fresh(self, shape: Shape, dtype: str, axes: tuple[str, ...] = (), suffix: str = "") -> Buffer:
+    def fresh(self, shape: Shape, dtype: str, suffix: str = "") -> Buffer:
         name = self.node.name + suffix
-        buffer = Buffer(name, shape, dtype, "result", axes)
+        buffer = Buffer(name, shape, dtype)
         self.buffers[name] = buffer
         return buffer
 
@@ -105,9 +104,9 @@ class Scope:
             raise self.refuse("returns something that is no tensor")
         return found.shape, found.dtype
 
-    def map(self, body: Expression, shape: Shape, dtype: str, axes: tuple[str, ...] = (), suffix: str = "") -> Tensor:
+    def map(self, body: Expression, shape: Shape, dtype: str, suffix: str = "") -> Tensor:
         """A new tensor, every element for itself."""
-        buffer = self.fresh(shape, dtype, axes or self.axes_like(body, shape), suffix)
+        buffer = self.fresh(shape, dtype, suffix)
         whole = marked(buffer)
         store = Store(squeezed(whole), squeezed_body(body, shape), dtype)
         self.state(Map(squeezed_shape(shape), (store,), self.origin))
@@ -121,7 +120,6 @@ class Scope:
         per_row: Expression | None,
         per_element: Expression | None,
         dtype: str,
-        axes: tuple[str, ...] = (),
         keep: bool = False,
         suffix: str = "",
         stored: Shape | None = None,
@@ -139,7 +137,7 @@ class Scope:
             for name, operation, body in reductions
         )
         if per_element is not None:
-            buffer = self.fresh(stored or shape, dtype, axes, suffix)
+            buffer = self.fresh(stored or shape, dtype, suffix)
             seen = reshaped(marked(buffer), shape)
             assert seen is not None
             view = turned_view(seen, order)
@@ -148,7 +146,7 @@ class Scope:
         else:
             assert per_row is not None
             keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
-            buffer = self.fresh(keeping, dtype, axes, suffix)
+            buffer = self.fresh(keeping, dtype, suffix)
             view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
             stores, row_stores = (), (Store(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
             result = marked(buffer)
@@ -171,7 +169,7 @@ class Scope:
         value = self.argument(name)
         if value is None:
             value = 1.1920928955078125e-07
-        return Constant(float(value), self.graph.epsilons.get((self.node.module, float(value)), ""))
+        return Constant(float(value))
 
     def along(self, tensor: Tensor, axis: int, shape: Shape) -> Load:
         """A vector that runs along one axis of a space and repeats along the others: a bias, a gain."""
@@ -184,7 +182,7 @@ class Scope:
         if tensor.view.contiguous:
             return tensor
         number = sum(name.startswith(self.node.name) for name in self.buffers)
-        return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, tensor.view.axes, f"_copy{number or ''}")
+        return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, f"_copy{number or ''}")
 
     def reshape(self, tensor: Tensor, shape: Shape) -> Tensor:
         view = reshaped(tensor.view, shape)
@@ -196,28 +194,6 @@ class Scope:
         text = f"{tensor.view.text}.reshape({sizes})"
         axes = reshaped_axes(tensor.view, shape)
         return Tensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)
-
-    def axes_like(self, body: Expression, shape: Shape) -> tuple[str, ...]:
-        """Texts for the sizes of a result, from the operands that have them."""
-        found: list[str] = []
-        loaded = [node.view for node in walk(body) if isinstance(node, Load)]
-        for axis, size in enumerate(shape):
-            texts = []
-            for view in loaded:
-                source = self.source_of(view)
-                place = axis - (len(shape) - len(source.shape))
-                if place >= 0 and source.shape[place] == size and source.axes:
-                    texts.append(source.axes[place])
-            found.append(next((text for text in texts if not text.isdigit()), str(size)))
-        return tuple(found)
-
-    def source_of(self, view: View) -> View:
-        """The view before it was broadcast: the one that a node of the graph stands for."""
-        for value in self.values.values():
-            for tensor in value if isinstance(value, tuple) else (value,):
-                if tensor is not None and tensor.view.text == view.text and tensor.view.buffer == view.buffer:
-                    return tensor.view
-        return view
 
 
 def squeezed_shape(shape: Shape) -> Shape:

@@ -10,7 +10,7 @@ from bottega.compiler.expression import Expression, Load, Name, apply
 from bottega.compiler.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, Store
 from bottega.compiler.lowering.calls import call_of
 from bottega.compiler.lowering.scope import Scope, Tensor, squeezed, squeezed_body, squeezed_shape
-from bottega.compiler.sizes import marked, wrapped
+from bottega.compiler.sizes import marked
 from bottega.compiler.view import Shape
 
 CONVOLUTIONS = frozenset(
@@ -57,15 +57,8 @@ def _convolution(scope: Scope) -> Tensor:
     output_padding = _spread(scope.argument("output_padding") or 0, rank)
     if len(x.shape) != rank + 2:
         raise scope.refuse("without a batch")
-    text = weight.view.text
     groups = int(scope.argument("groups"))
-    channels = f"{text}.shape[0]" if not transposed else f"{text}.shape[1]" + (f" * {groups}" if groups > 1 else "")
-    axes = [x.view.axis_text(0), channels]
-    for place in range(rank):
-        size = x.view.axis_text(place + 2)
-        numbers = (window[place], stride[place], padding[place], dilation[place], output_padding[place])
-        axes.append(size if shape[place + 2] == x.shape[place + 2] else _sized(size, *numbers, transposed))
-    buffer = scope.fresh(shape, dtype, tuple(axes))
+    buffer = scope.fresh(shape, dtype)
     body: Expression = Name(ACCUMULATOR)
     if bias is not None:
         body = apply("add", body, scope.along(bias, 1, shape))
@@ -86,21 +79,6 @@ def _convolution(scope: Scope) -> Tensor:
     name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
     scope.state(kernel, call_of(scope, (buffer.name,), name) if scope.node.operator != "convolution" else None)
     return Tensor(marked(buffer), dtype)
-
-
-def _sized(size: str, window: int, stride: int, padding: int, dilation: int, extra: int, transposed: bool) -> str:
-    """The size that a window of `window` leaves of a dimension, as a formula that a reader knows."""
-    reach = dilation * (window - 1) + 1
-    size = wrapped(size)
-    if transposed:
-        rest = reach - 2 * padding + extra
-        first = f"({size} - 1) * {stride}" if stride != 1 else f"{size} - 1"
-        return f"{first} + {rest}" if rest >= 0 else f"{first} - {-rest}"
-    inner = f"{size} + {2 * padding} - {reach}" if padding else f"{size} - {reach}" if reach != 1 else size
-    if stride == 1:
-        rest = 2 * padding - reach + 1
-        return f"{size} + {rest}" if rest > 0 else f"{size} - {-rest}" if rest else size
-    return f"({inner}) // {stride} + 1" if inner != size else f"({size} - 1) // {stride} + 1"
 
 
 def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
@@ -129,15 +107,7 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         ]
         if tuple(plain) != shape[-rank:]:
             raise scope.refuse("rounds the number of windows up")
-    axes = [x.view.axis_text(a) for a in range(len(shape) - rank)]
-    for place in range(rank):
-        size = x.view.axis_text(len(shape) - rank + place)
-        axes.append(
-            str(shape[place - rank])
-            if "adaptive" in operator
-            else _sized(size, window[place], stride[place], padding[place], dilation[place], 0, False)
-        )
-    buffer = scope.fresh(shape, dtype, tuple(axes))
+    buffer = scope.fresh(shape, dtype)
     kernel = Pool(
         operation="average" if average else "max",
         source=x.shape,
@@ -161,10 +131,9 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
 def _global(scope: Scope, x: Tensor, rank: int, average: bool) -> Tensor:
     """One number for each channel: a row, and no window."""
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
-    axes = tuple("1" if a in dims else x.view.axis_text(a) for a in range(len(x.shape)))
     name, word = ("total", "sum") if average else ("top", "max")
     body = apply("div", Name(name), scope.count(x, dims)) if average else Name(name)
-    return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], axes, keep=True)
+    return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], keep=True)
 
 
 def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
@@ -173,7 +142,7 @@ def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     dim = scope.argument("dim") % max(len(shape), 1)
     order = (*(a for a in range(len(shape)) if a != dim), dim)
     kept = tuple(shape[a] for a in order[:-1])
-    buffer = scope.fresh(shape, dtype, x.view.axes)
+    buffer = scope.fresh(shape, dtype)
     if shape[dim] == 1 or dtype != x.dtype:
         raise scope.refuse("along a single element, or to another data type")
     kernel = Scan(

@@ -1,6 +1,6 @@
-"""Proofreading: slips in an answer that can be seen without running it. Such an answer is certain to fail, and judging it is a waste.
+"""Static check of a candidate's file: mistakes that are certain to fail, found without running it, so that no verdict is spent on them.
 
-Read from the text alone. What is not certain is no fault: the judge has the last word on everything that passes here.
+What is not certain is not reported: the judge decides on everything that passes here.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import ast
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bottega.compiler.library.index import shelf_of, text_of
 from bottega.compiler.source.assignment_order import read_too_early
+from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.names import BUILTIN
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
-from bottega.compiler.source.signatures import Function, is_kernel, methods_that_differ, misfits
-from bottega.compiler.source.text import LONGEST, parsed
-from bottega.core.candidate import Language
+from bottega.compiler.source.signatures import Function, calls_that_do_not_fit, is_kernel, methods_that_differ
+from bottega.compiler.source.text import LONGEST, model_class, parsed
 from bottega.core.errors import TaskError
 from bottega.core.task import normalised
 
@@ -26,42 +26,49 @@ _GIVES_ATTRIBUTES_UNSEEN = ("setattr", "__setattr__", "__getattr__", "__getattri
 _WORD = re.compile(r"\w+")
 
 
-def faults(source: str, task_source: str, language: Language) -> tuple[str, ...]:
-    """One sentence for each slip in a whole candidate file, as `completed` makes it; nothing where none is certain."""
+def check(source: str, task_source: str, language: str) -> tuple[Finding, ...]:
+    """The findings in a linked candidate's file, all of them certain; none where nothing is certain."""
     try:
         tree = _compiled(source)
     except (SyntaxError, ValueError) as error:
         where = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        return (f"the file is no Python: {getattr(error, 'msg', error)}{where}",)
+        return _findings("syntax", [f"the file is no Python: {getattr(error, 'msg', error)}{where}"])
     except (RecursionError, MemoryError):
         return ()
     if tree is None:
         return ()
-    _hollow_out(tree, source)
+    _empty_library_functions(tree, source)
     try:
         return _found(tree, task_source, language)
     except RecursionError:  # nested deeper than this can look: nothing is certain
         return ()
 
 
-def _hollow_out(tree: ast.Module, source: str) -> None:
-    """Parts of the shelf to the letter have no slips, and are most of a file: their heads are enough."""
+def _findings(rule: str, messages: Iterable[str]) -> tuple[Finding, ...]:
+    return tuple(Finding(rule, message, certain=True) for message in dict.fromkeys(messages))
+
+
+def _empty_library_functions(tree: ast.Module, source: str) -> None:
+    """Drops the bodies of unchanged library functions: they are right, and most of the file."""
     lines, parts = source.split("\n"), shelf_of().parts
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in parts and parts[node.name].text == text_of(node, lines):
             node.body = [ast.Pass()]
 
 
-def _found(tree: ast.Module, task_source: str, language: Language) -> tuple[str, ...]:
+def _found(tree: ast.Module, task_source: str, language: str) -> tuple[Finding, ...]:
     scopes = Scopes(tree)
-    found = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
-    found += _too_early(tree, scopes)
-    found += misfits(tree, scopes, language)
-    model, task_model = _class(tree, "ModelNew"), _task_model(task_source)
+    unknown = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
+    found = [
+        *_findings("undefined_name", unknown),
+        *_findings("read_before_assignment", _too_early(tree, scopes)),
+        *_findings("call_signature", calls_that_do_not_fit(tree, scopes, language)),
+    ]
+    model, task_model = model_class(tree), _task_model(task_source)
     if model is not None and task_model is not None:
-        found += methods_that_differ(model, task_model)
-        found += _strange_attributes(tree, model, task_model, task_source)
-    return tuple(dict.fromkeys(found))
+        found += _findings("method_signature", methods_that_differ(model, task_model))
+        found += _findings("unknown_attribute", _unknown_attributes(tree, model, task_model, task_source))
+    return tuple(found)
 
 
 def _compiled(source: str) -> ast.Module | None:
@@ -79,7 +86,7 @@ def _too_early(tree: ast.Module, scopes: Scopes) -> Iterator[str]:
     """In kernels and in `forward`. A kernel's compiler looks for a name in the file where the kernel has none yet; Python does not."""
     if scopes.open:
         return
-    model = _class(tree, "ModelNew")
+    model = model_class(tree)
     kernels = [one for one in tree.body if isinstance(one, ast.FunctionDef) and is_kernel(one)]
     forward = [one for one in (model.body if model else ()) if isinstance(one, FUNCTIONS) and one.name == "forward"]
     watched: list[tuple[Function, frozenset[str]]] = [(one, BUILTIN | scopes.file.bound) for one in kernels]
@@ -88,7 +95,7 @@ def _too_early(tree: ast.Module, scopes: Scopes) -> Iterator[str]:
             yield f"{function.name} reads {name} before it has a value"
 
 
-def _strange_attributes(tree: ast.Module, model: ast.ClassDef, task_model: ast.ClassDef, task_source: str) -> Iterator[str]:
+def _unknown_attributes(tree: ast.Module, model: ast.ClassDef, task_model: ast.ClassDef, task_source: str) -> Iterator[str]:
     """`self.NAME` that neither the file, the task nor `nn.Module` knows. Other ancestors may bring what no text shows."""
     bases = [ast.unparse(base) for base in (*model.bases, *task_model.bases)]
     if any(base not in (*_MODULES, "Model") for base in bases) or model.keywords or model.decorator_list:
@@ -144,15 +151,10 @@ def _of_every_module() -> frozenset[str]:
     return frozenset(dir(nn.Module()))
 
 
-def _class(tree: ast.Module, name: str) -> ast.ClassDef | None:
-    found = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name]
-    return found[0] if len(found) == 1 else None
-
-
 @functools.lru_cache(64)
 def _task_model(task_source: str) -> ast.ClassDef | None:
     try:
         tree = parsed(normalised(task_source))
     except (TaskError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return None if tree is None else _class(tree, "Model")
+    return model_class(tree, "Model")

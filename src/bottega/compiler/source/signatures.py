@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
-from bottega.core.candidate import Language
+from bottega.languages import language_named
 
 LAUNCH = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "grid", "stream", "debug", "enable_fp_fusion", "launch_cooperative_grid",
@@ -17,7 +17,7 @@ LAUNCH = frozenset(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def misfits(tree: ast.Module, scopes: Scopes, language: Language) -> Iterator[str]:
+def calls_that_do_not_fit(tree: ast.Module, scopes: Scopes, language: str) -> Iterator[str]:
     """Calls of functions of the file whose signature is plain, and whose name stands for nothing else."""
     plain = {
         one.name: one
@@ -28,7 +28,7 @@ def misfits(tree: ast.Module, scopes: Scopes, language: Language) -> Iterator[st
         launch = isinstance(call.func, ast.Subscript)
         name = call.func.value if isinstance(call.func, ast.Subscript) else call.func
         function = plain.get(name.id) if isinstance(name, ast.Name) else None
-        if function is None or (launch and not (language == "triton" and is_kernel(function))):
+        if function is None or (launch and not (language_named(language).decorators and is_kernel(function))):
             continue
         wrong = _misfit(function.args, call, LAUNCH if launch else frozenset())
         if wrong:

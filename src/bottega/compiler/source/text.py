@@ -18,6 +18,12 @@ def defines_model(source: str) -> bool:
     return tree is not None and "ModelNew" in top_level_names(tree)
 
 
+def model_class(tree: ast.Module | None, name: str = "ModelNew") -> ast.ClassDef | None:
+    """The one top-level class of this name; None where there is none, or more than one."""
+    found = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name] if tree else []
+    return found[0] if len(found) == 1 else None
+
+
 def parsed(source: str) -> ast.Module | None:
     if len(source) > LONGEST:
         return None

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import re
 
-from bottega.data.mistakes.mistake import Mistake, anywhere, first_of, kernels, native
-
-ALL = ("cpp", "cuda", "triton")
-NATIVE = ("cpp", "cuda")
+from bottega.data.mistakes.mistake import (
+    Mistake,
+    anywhere,
+    everywhere,
+    first_of,
+    in_strings,
+    in_strings_on_cpu,
+    in_strings_on_gpu,
+    kernels,
+    native,
+)
 
 _NAME = r"[A-Za-z_][\w.]*"
 _COUNT = r"(?:\(float\)\s*|float\(|static_cast<\w+>\(|\(double\)\s*|double\()?"
@@ -32,7 +39,7 @@ def _turned(match: re.Match[str]) -> str | None:
 ARITHMETIC = (
     Mistake(
         "wrong_neutral_value",
-        ALL,
+        everywhere,
         "The running maximum starts from minus infinity, not from 0.",
         anywhere(
             r'-\s*INFINITY|-\s*FLT_MAX|-std::numeric_limits<float>::(?:infinity|max)\(\)|-?float\(["\']-?inf["\']\)|-1e30f?|-3\.4\w*38f?',
@@ -42,7 +49,7 @@ ARITHMETIC = (
     ),
     Mistake(
         "wrong_divisor",
-        ALL,
+        everywhere,
         "The mean divides by the number of elements.",
         first_of(
             anywhere(rf"(?<!/)/(?!/)\s*({_COUNT})({_NAME})(?=[\s;)+,*]|$)", r"/ \1(\2 - 1)", _everywhere),
@@ -56,43 +63,43 @@ ARITHMETIC = (
     ),
     Mistake(
         "dropped_epsilon",
-        ALL,
+        everywhere,
         "Epsilon goes under the root, as in the original.",
         anywhere(r"\s*\+\s*(?:eps\w*|[\w.]*epsilon\w*|1e-\d+f?|\d\.\d+e-\d+f?)(?=[\s;)])", "", _everywhere),
     ),
     Mistake(
         "wrong_index_order",
-        ALL,
+        everywhere,
         "Rows and columns are indexed in the order in which they lie in memory.",
         anywhere(rf"\b({_NAME}) \* ({_NAME}) \+ ({_NAME})\b(?!\s*[*(\[])", _turned, _everywhere),
     ),
     Mistake(
         "wrong_stride",
-        ALL,
+        everywhere,
         "A row is as far from the next as it is long.",
         anywhere(r"\+ (\w*row\w*|\w*pid\w*|r|n|b) \* (\w+)", r"+ \1 * (\2 - 1)", _everywhere),
     ),
     Mistake(
         "swapped_operands",
-        ALL,
+        everywhere,
         "Subtraction and division take their operands in the original's order.",
         anywhere(rf"\b({_NAME}(?:\[\w+\])?) ([-/]) (?!/)({_NAME}(?:\[\w+\])?)(?=[\s;),]|$)", _swapped, _everywhere),
     ),
     Mistake(
         "missing_bias",
-        ALL,
+        everywhere,
         "The bias is added.",
         anywhere(r"\s*\+\s*(?:bias|shift|beta|b|bb|bias_\w+)(?:\[[^\]]*\])?(?=[\s;)])", "", _everywhere),
     ),
     Mistake(
         "wrong_sign",
-        ALL,
+        everywhere,
         "The sign of the exponent is the original's.",
         anywhere(r"(expf?|tl\.exp|__expf)\(-\s*", r"\1(", _everywhere),
     ),
     Mistake(
         "wrong_constant",
-        ALL,
+        everywhere,
         "The constant is the original's.",
         anywhere(r"(?<![\w.])0\.(\d{2,})(f?)(?![\w.])", lambda m: f"0.{m.group(1)[:1]}{m.group(2)}", _everywhere),
     ),
@@ -101,25 +108,25 @@ ARITHMETIC = (
 NATIVE_TEXT = (
     Mistake(
         "loop_stops_short",
-        NATIVE,
+        in_strings,
         "The loop runs to the last element.",
         anywhere(r"(for \([^;\n]*; *\w+ *< *)(\w+)( *;)", r"\1\2 - 1\3", native),
     ),
     Mistake(
         "missing_tail",
-        ("cpp",),
+        in_strings_on_cpu,
         "What is left after the last whole block is computed too.",
         anywhere(r"(for \([^;\n]*; *\w+ *< *)(\w+)( *; *(?:\+\+\w+|\w+\+\+)\))", r"\1\2 / 32 * 32\3", native),
     ),
     Mistake(
         "uninitialised_sum",
-        NATIVE,
+        in_strings,
         "The sum starts from 0.",
         anywhere(r"\b(float|double) (\w+) = 0(?:\.0?)?f?;", r"\1 \2;", native),
     ),
     Mistake(
         "race_in_reduction",
-        ("cpp",),
+        in_strings_on_cpu,
         "The sum over threads is declared as a reduction.",
         anywhere(
             r"^([ \t]*)#pragma omp simd reduction\([^)]*\)|( reduction\([^)]*\))",
@@ -129,7 +136,7 @@ NATIVE_TEXT = (
     ),
     Mistake(
         "low_precision_sum",
-        NATIVE,
+        in_strings,
         "Sums are kept in full precision.",
         first_of(
             anywhere(r"\bdouble\b", "float", native, every=True),
@@ -138,32 +145,32 @@ NATIVE_TEXT = (
     ),
     Mistake(
         "unknown_identifier",
-        NATIVE,
+        in_strings,
         "Every name in the kernel is declared.",
         anywhere(r"(?<=[<*(\[ ])(rows|columns|cols|width|count|features|size|n|total|numel)(?=[ ;)\]])(?! *=)", r"\1_", native),
     ),
-    Mistake("missing_semicolon", NATIVE, "The statement ends with a semicolon.", anywhere(r";$", "", native)),
+    Mistake("missing_semicolon", in_strings, "The statement ends with a semicolon.", anywhere(r";$", "", native)),
     Mistake(
         "missing_include",
-        NATIVE,
+        in_strings,
         "The headers that are used are included.",
         anywhere(r"^#include <\w+>\n", "", native, every=True),
     ),
     Mistake(
         "wrong_pointer_type",
-        NATIVE,
+        in_strings,
         "The kernel's pointers have the tensors' data type.",
         anywhere(r"const float ?\* ?(?:__restrict__ )?(\w+)(?=,)", r"const double* \1", native),
     ),
     Mistake(
         "missing_bounds_check",
-        ("cuda",),
+        in_strings_on_gpu,
         "Threads beyond the last element do nothing.",
         anywhere(r"^[ \t]*if \(\w+ >= \w+\) return;\n", "", native),
     ),
     Mistake(
         "missing_sync",
-        ("cuda",),
+        in_strings_on_gpu,
         "Threads wait for each other before they read what the others wrote.",
         anywhere(r"^[ \t]*__syncthreads\(\);\n", "", native),
     ),

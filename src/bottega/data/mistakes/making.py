@@ -13,6 +13,7 @@ from bottega.data.mistakes.arithmetic import ARITHMETIC, NATIVE_TEXT
 from bottega.data.mistakes.mistake import Mistake
 from bottega.data.mistakes.modules import MODULES, torch_does_it
 from bottega.data.mistakes.triton import TRITON
+from bottega.languages import language_named
 
 MISTAKES: tuple[Mistake, ...] = (*ARITHMETIC, *NATIVE_TEXT, *TRITON, *MODULES)
 TORCH_DOES_IT = "torch_does_it"
@@ -31,7 +32,7 @@ def mistakes_in(source: str, language: str, task: Task | None = None) -> list[Ma
     """Every mistake that this kernel allows, one of each."""
     made = []
     for mistake in MISTAKES:
-        if language in mistake.languages:
+        if mistake.applies(language_named(language)):
             draw = random.Random(hashlib.sha256(f"{mistake.name}\0{source}".encode(errors="replace")).digest())
             changed = mistake.change(source, draw)
             if changed is not None and changed != source:

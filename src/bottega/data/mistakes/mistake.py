@@ -1,4 +1,4 @@
-"""What a mistake is: a name, the languages in which it is made, what cures it, and a change of the text."""
+"""What a mistake is: a name, in which languages it is made, what cures it, and a change of the text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,42 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bottega.languages import Language
+
 Change = Callable[[str, random.Random], str | None]
 """A source in, the same with one mistake out; None where there is nothing to get wrong."""
 Part = Callable[[str], list[tuple[int, int]]]
 """Which stretches of a source a change may touch."""
 
 
+Applies = Callable[[Language], bool]
+"""In which languages a mistake can be made."""
+
+
+def everywhere(language: Language) -> bool:
+    return True
+
+
+def in_strings(language: Language) -> bool:
+    return language.embedded
+
+
+def in_strings_on_cpu(language: Language) -> bool:
+    return language.embedded and not language.on_gpu
+
+
+def in_strings_on_gpu(language: Language) -> bool:
+    return language.embedded and language.on_gpu
+
+
+def python_kernels(language: Language) -> bool:
+    return language.kernel_library
+
+
 @dataclass(frozen=True)
 class Mistake:
     name: str
-    languages: tuple[str, ...]
+    applies: Applies
     cure: str
     """One sentence, as a writer says what it changed."""
     change: Change

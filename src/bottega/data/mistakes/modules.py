@@ -6,9 +6,7 @@ import random
 import re
 
 from bottega.core.task import Task
-from bottega.data.mistakes.mistake import Mistake, anywhere, first_of, forward, module, outside_strings
-
-ALL = ("cpp", "cuda", "triton")
+from bottega.data.mistakes.mistake import Mistake, anywhere, everywhere, first_of, forward, module, outside_strings
 
 
 def _constructor(source: str) -> list[tuple[int, int]]:
@@ -37,7 +35,7 @@ def _renamed_parameter(source: str, draw: random.Random) -> str | None:
 MODULES = (
     Mistake(
         "missing_import",
-        ALL,
+        everywhere,
         "Everything that is used is imported.",
         anywhere(
             r"^(?:import torch|import triton|import triton\.language as tl|import torch\.nn\.functional as F|from torch import nn"
@@ -48,13 +46,13 @@ MODULES = (
     ),
     Mistake(
         "unknown_name",
-        ALL,
+        everywhere,
         "Every name in forward exists.",
         anywhere(r"(?<=[\[(, ])([a-z]\w*)\.(shape|numel|size|stride|dtype|device|contiguous)\b", r"inputs.\2", forward),
     ),
     Mistake(
         "syntax_error",
-        ALL,
+        everywhere,
         "The file parses.",
         first_of(
             anywhere(r"(def \w+\([^()\n]*\)(?: -> [^:\n]*)?):$", r"\1", outside_strings),
@@ -63,26 +61,26 @@ MODULES = (
     ),
     Mistake(
         "parameter_not_registered",
-        ALL,
+        everywhere,
         "Parameters are registered as in the original.",
         anywhere(r"(?:torch\.)?nn\.Parameter\(((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*)\)", r"\1", module),
     ),
-    Mistake("parameter_renamed", ALL, "Parameters have the original's names.", _renamed_parameter),
+    Mistake("parameter_renamed", everywhere, "Parameters have the original's names.", _renamed_parameter),
     Mistake(
         "constructor_arguments",
-        ALL,
+        everywhere,
         "The constructor takes the original's arguments.",
         anywhere(r"(def __init__\(self), ?[^,)]+", r"\1", _constructor),
     ),
     Mistake(
         "missing_contiguous",
-        ALL,
+        everywhere,
         "Inputs are made contiguous before their memory is read.",
         anywhere(r"\.contiguous\(\)", "", module, every=True),
     ),
     Mistake(
         "wrong_output_type",
-        ALL,
+        everywhere,
         "The output has the original's data type.",
         first_of(
             anywhere(r"torch\.empty_like\((\w+)\)", r"torch.empty_like(\1, dtype=torch.float64)", forward),
@@ -92,7 +90,7 @@ MODULES = (
     ),
     Mistake(
         "wrong_output_shape",
-        ALL,
+        everywhere,
         "The output has the original's shape.",
         first_of(
             anywhere(r"torch\.(empty|zeros)\((\([^()\n]*?)\)", r"torch.\1(\2, 1)", forward),
@@ -102,13 +100,13 @@ MODULES = (
     ),
     Mistake(
         "writes_into_its_input",
-        ALL,
+        everywhere,
         "The result goes into memory of its own.",
         anywhere(r"= torch\.empty_like\((\w+)\)", r"= \1", forward),
     ),
     Mistake(
         "swapped_arguments",
-        ALL,
+        everywhere,
         "The kernel gets its arguments in the order in which it takes them.",
         anywhere(
             r"(\w+\.shape\[0\]|\brows\b|\bm\b), (\w+\.shape\[-?1\]|\bcolumns\b|\bcols\b|\bwidth\b|\bn\b)", r"\2, \1", forward
@@ -116,7 +114,7 @@ MODULES = (
     ),
     Mistake(
         "returns_nothing",
-        ALL,
+        everywhere,
         "Forward returns what the original returns.",
         anywhere(r"^(\s*)return [^\n]+$", r"\1pass", forward),
     ),

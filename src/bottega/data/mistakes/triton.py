@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bottega.data.mistakes.mistake import Mistake, anywhere, first_of, kernels, module
-
-ONLY = ("triton",)
+from bottega.data.mistakes.mistake import Mistake, anywhere, first_of, kernels, module, python_kernels
 
 
 def _whole(source: str) -> list[tuple[int, int]]:
@@ -14,7 +12,7 @@ def _whole(source: str) -> list[tuple[int, int]]:
 TRITON = (
     Mistake(
         "missing_mask",
-        ONLY,
+        python_kernels,
         "Loads and stores at the edge are masked.",
         first_of(
             anywhere(r", mask=[^,()\n]+(?:\([^()\n]*\)[^,()\n]*)?, other=[^,()\n]+(?:\([^()\n]*\))?(?=\))", "", kernels),
@@ -23,7 +21,7 @@ TRITON = (
     ),
     Mistake(
         "wrong_masked_value",
-        ONLY,
+        python_kernels,
         "Masked lanes hold the neutral value of what is done with them.",
         first_of(
             anywhere(r"other=-?float\(['\"]-?inf['\"]\)", "other=0.0", kernels),
@@ -32,13 +30,13 @@ TRITON = (
     ),
     Mistake(
         "missing_constexpr",
-        ONLY,
+        python_kernels,
         "Block sizes are compile-time arguments.",
         anywhere(r"(\w+): ?tl\.constexpr", r"\1", kernels),
     ),
     Mistake(
         "block_no_power_of_two",
-        ONLY,
+        python_kernels,
         "A range has a power of two for its length.",
         anywhere(
             r"(BLOCK\w*|block\w*|B[MNK]) ?= ?(64|128|256|512|1024|2048|4096|8192)\b",
@@ -48,7 +46,7 @@ TRITON = (
     ),
     Mistake(
         "grid_too_small",
-        ONLY,
+        python_kernels,
         "The grid is rounded up, so that the last block is computed.",
         first_of(
             anywhere(r"triton\.cdiv\(([^(),]+), ([^(),]+)\)", r"(\1) // (\2)", module),
@@ -57,13 +55,13 @@ TRITON = (
     ),
     Mistake(
         "wrong_program_axis",
-        ONLY,
+        python_kernels,
         "Each program reads its own axis of the grid.",
         anywhere(r"tl\.program_id\((?:axis=)?([012])\)", lambda m: f"tl.program_id({(int(m.group(1)) + 1) % 2})", kernels),
     ),
     Mistake(
         "low_precision",
-        ONLY,
+        python_kernels,
         "Products and sums are kept in full precision.",
         first_of(
             anywhere(r"input_precision ?= ?['\"](?:ieee|tf32x3)['\"]", 'input_precision="tf32"', _whole),
@@ -73,7 +71,7 @@ TRITON = (
     ),
     Mistake(
         "wrong_reduction_axis",
-        ONLY,
+        python_kernels,
         "The reduction runs over the axis of the original.",
         anywhere(
             r"(tl\.(?:sum|max|min)\([^\n]*?)(?:axis ?= ?)?([01])\)",
@@ -83,7 +81,7 @@ TRITON = (
     ),
     Mistake(
         "torch_call_in_kernel",
-        ONLY,
+        python_kernels,
         "Inside a kernel only Triton's own functions exist.",
         anywhere(r"tl\.(exp|sqrt|log|abs|maximum)\(", r"torch.\1(", kernels),
     ),

@@ -1,1 +1,16 @@
-"""Teachers turn a task into kernels of rising quality. All of them speak one protocol; what they write is judged like anyone's."""
+"""Teachers turn a task into kernels of rising quality. All of them speak one protocol; what they write is judged like anyone's.
+
+A teacher is a class that follows `bottega.compiler.steps.Teacher`. One of a user's own takes no arguments, and works in a process of its own.
+"""
+
+from bottega.core.plugins import Plugins
+
+TEACHERS = Plugins(
+    "teachers",
+    "teacher",
+    {
+        "builder": "bottega.compiler.builder:Builder",
+        "parts": "bottega.compiler.library_builder:PartsBuilder",
+        "llm": "bottega.data.teachers.llm:LlmTeacher",
+    },
+)

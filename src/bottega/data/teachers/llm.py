@@ -13,20 +13,20 @@ from pathlib import Path
 from types import TracebackType
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.client import Speaker
+from bottega.backbone.client import Client
 from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
-from bottega.core.candidate import Candidate, Language
+from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BudgetError
 from bottega.core.event import Judged, Wrote
 from bottega.core.task import Task
 from bottega.data.material import Slip
-from bottega.episodes.budget import Budget, Caps
-from bottega.episodes.context import Judging, Workshop
+from bottega.episodes.budget import BudgetCaps, RunBudget
+from bottega.episodes.context import AsyncJudge, EpisodeContext
 from bottega.episodes.episode import run_episode
-from bottega.episodes.journal import Journal
-from bottega.episodes.node import Node
+from bottega.episodes.journal import EpisodeJournal
+from bottega.episodes.node import SearchNode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.library import Library
 
@@ -43,9 +43,9 @@ class Model:
 
     spec: str
     """As the user named it; part of the teacher's name."""
-    speaker: Speaker
+    client: Client
     settings: EpisodeSettings = field(default_factory=EpisodeSettings)
-    caps: Caps = field(default_factory=Caps)
+    caps: BudgetCaps = field(default_factory=BudgetCaps)
 
 
 class LlmTeacher:
@@ -54,16 +54,16 @@ class LlmTeacher:
     def __init__(
         self,
         model: Model,
-        judge: Judging,
+        judge: AsyncJudge,
         device: DeviceFacts,
         folder: Path,
         library: Library | None = None,
         failed: Callable[[Sequence[Slip]], None] | None = None,
     ) -> None:
         self.model, self.failed = model, failed
-        self.journal = Journal(folder)
+        self.journal = EpisodeJournal(folder)
         prompts = Prompts(model.settings.style)
-        self.workshop = Workshop(model.speaker, judge, library, prompts, device, self.journal, Budget(model.caps))
+        self.context = EpisodeContext(model.client, judge, library, prompts, device, self.journal, RunBudget(model.caps))
 
     @property
     def name(self) -> str:
@@ -78,11 +78,11 @@ class LlmTeacher:
     def close(self) -> None:
         self.journal.__exit__(None, None, None)
 
-    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
         self._can_spend()
         settings = replace(self.model.settings, language=language, seed=seed)
         name = f"{task.id}/{language}/{seed}"
-        episode = await run_episode(self.workshop, task, settings, name)
+        episode = await run_episode(self.context, task, settings, name)
         nodes = self._nodes(name)
         course = course_of(task, language, self.name, nodes, episode, settings.baseline)
         if self.failed is not None:
@@ -94,21 +94,21 @@ class LlmTeacher:
         return course
 
     def _can_spend(self) -> None:
-        reason = self.workshop.budget.reached()
+        reason = self.context.budget.reached()
         if reason is not None:
             raise BudgetError(reason)
 
-    def _nodes(self, episode: str) -> list[Node]:
+    def _nodes(self, episode: str) -> list[SearchNode]:
         """The episode's kernels as its log tells them."""
         verdicts = {e.node: e.verdict for e in self.journal.events if isinstance(e, Judged) and e.episode == episode}
         return [
-            Node(event.node, event.parent, event.scheme, replace(event.turn, verdict=verdicts.get(event.node)))
+            SearchNode(event.node, event.parent, event.scheme, replace(event.turn, verdict=verdicts.get(event.node)))
             for event in self.journal.events
             if isinstance(event, Wrote) and event.episode == episode
         ]
 
 
-def course_of(task: Task, language: Language, teacher: str, nodes: Sequence[Node], episode: Episode, baseline: str) -> Course:
+def course_of(task: Task, language: str, teacher: str, nodes: Sequence[SearchNode], episode: Episode, baseline: str) -> Course:
     """Right kernels by rising speed, each once. A step grew from the nearest right kernel before it in its line."""
     by_id = {node.id: node for node in nodes}
     right = [node for node in nodes if node.verdict is not None and node.verdict.outcome.accepted]
@@ -125,7 +125,7 @@ def course_of(task: Task, language: Language, teacher: str, nodes: Sequence[Node
     return Course(task.id, language, teacher, tuple(steps.values()))
 
 
-def slips_among(task: Task, language: Language, nodes: Sequence[Node]) -> list[Slip]:
+def slips_among(task: Task, language: str, nodes: Sequence[SearchNode]) -> list[Slip]:
     """Kernels that were wrong, with the right one that was written from them at once."""
     by_id = {node.id: node for node in nodes}
     found = []
@@ -145,7 +145,7 @@ def slug(summary: str) -> str:
     return "_".join(words[:SLUG_WORDS]) or "unnamed"
 
 
-def _right_before(node: Node, by_id: dict[str, Node]) -> str | None:
+def _right_before(node: SearchNode, by_id: dict[str, SearchNode]) -> str | None:
     """The candidate of the nearest ancestor that was right."""
     seen: set[str] = set()
     while node.parent is not None and node.parent in by_id and node.parent not in seen:

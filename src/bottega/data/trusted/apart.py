@@ -6,9 +6,9 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from bottega.judge.lease import Lease
+from bottega.languages import every_language
 
 
 class Apart:
@@ -37,33 +37,21 @@ class Apart:
         if self._sharing:
             begun = time.monotonic()
             self.waits(True)
-            self.lease.breathe()
+            self.lease.yield_to_timer()
             self.waits(False)
             self._add("waiting", begun)
 
-    def watch_triton(self) -> None:
-        """Have Triton's compiler run without the lease, unless the device is had alone: then nobody is let in."""
-        try:
-            from triton import compiler
-        except ImportError:
-            return
-        compile_kernel = compiler.compile
-
-        def compile_apart(*arguments: Any, **options: Any) -> Any:
-            with self._apart():
-                kernel = compile_kernel(*arguments, **options)
-                with contextlib.suppress(Exception):  # builds the launcher; whoever launches it meets the same
-                    kernel._init_handles()
-            return kernel
-
-        compiler.compile = compile_apart
+    def watch(self) -> None:
+        """Have the compilers of all languages run without the lease, unless the device is had alone: then nobody is let in."""
+        for language in every_language():
+            language.watch_compiler(self._apart)
 
     @contextlib.contextmanager
     def _apart(self) -> Iterator[None]:
         sharing, self._sharing = self._sharing, False  # one kernel may compile another
         begun = time.monotonic()
         try:
-            with self.lease.apart() if sharing else contextlib.nullcontext():
+            with self.lease.released() if sharing else contextlib.nullcontext():
                 try:
                     yield
                 finally:

@@ -26,9 +26,9 @@ from bottega.data.trusted.trust import NOTE
 from bottega.judge.coverage import Coverage, claimed_kernels, gpu_coverage
 from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.failure import describe
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import InputSet
 from bottega.judge.loading import import_source, load_state, read_initial, set_precision
-from bottega.judge.runner import SideFailed
+from bottega.judge.runner import RunnerFailed
 from bottega.judge.trials import run_trial
 
 PROFILED_CALLS = 4
@@ -60,14 +60,14 @@ class Examination:
     def run(self, profiled: bool) -> None:
         try:
             self._stages(profiled)
-        except SideFailed as failure:
+        except RunnerFailed as failure:
             self._mark(self._name)
             self.fail(failure)
         except torch.OutOfMemoryError:
             raise Crowded from None
         self.found["oracle"] = self.room.oracle.kind
 
-    def fail(self, failure: SideFailed) -> None:
+    def fail(self, failure: RunnerFailed) -> None:
         self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
 
     def _stages(self, profiled: bool) -> None:
@@ -94,12 +94,12 @@ class Examination:
         path = str(module.__file__ or "")
         factory = getattr(module, "ModelNew", None)
         if factory is None:
-            raise SideFailed("failure", describe("import", NameError("the file defines no ModelNew"), path))
+            raise RunnerFailed("failure", describe("import", NameError("the file defines no ModelNew"), path))
         torch.manual_seed(reference.seed)
         initial = _step("construct", path, lambda: read_initial(reference.initial_pickle, module))
         built: Any = _step("construct", path, lambda: factory(*initial.positional, **initial.keywords))
         if not isinstance(built, torch.nn.Module):
-            raise SideFailed("failure", describe("construct", TypeError("ModelNew is not a torch.nn.Module"), path))
+            raise RunnerFailed("failure", describe("construct", TypeError("ModelNew is not a torch.nn.Module"), path))
         mismatch = _step("state", path, lambda: load_state(built, reference.state_bytes("loaded"), bool(reference.guessable)))
         if room.settings.training is not None:
             built.train(room.settings.training)
@@ -115,7 +115,7 @@ class Examination:
         set_precision(self.room.settings.precision)
         terms = self.room.terms(found["parameters"])
         for kept in self.room.draws(found["parameters"]):
-            trial = run_trial(kept.draw, kept, kept, self.side, kept.drawn.variant, terms, known=self.room.known)  # type: ignore[arg-type]
+            trial = run_trial(kept.draw, kept, kept, self.side, kept.drawn.variant, terms, profile=self.room.known)  # type: ignore[arg-type]
             found["trials"].append(trial.to_json())
             found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
             if trial.problem or trial.violations:
@@ -163,7 +163,7 @@ class Examination:
         self._since = now
 
 
-def call(side: OwnSide, drawn: Drawn, copied: bool) -> Any:
+def call(side: OwnSide, drawn: InputSet, copied: bool) -> Any:
     """One call without a look at what comes out. Inputs are copied only where a call changes them."""
     tensors = [tensor.clone() for tensor in drawn.tensors] if copied else drawn.tensors
     with torch.no_grad(), side.context:
@@ -191,4 +191,4 @@ def _step(stage: str, path: str, function: Callable[[], Any]) -> Any:
     except torch.OutOfMemoryError:
         raise
     except BaseException as error:
-        raise SideFailed("failure", describe(stage, error, path)) from None
+        raise RunnerFailed("failure", describe(stage, error, path)) from None

@@ -15,18 +15,18 @@ from bottega.core.task import Task
 from bottega.data.trusted.apart import Apart
 from bottega.data.trusted.side import Crowded, OwnSide
 from bottega.judge.baselines import COMPILE_MODES
-from bottega.judge.compare import root_mean_square
-from bottega.judge.device import DeviceCare
-from bottega.judge.inputs import Drawn, flat_bytes
-from bottega.judge.invalid import InvalidTask, out_of_memory
+from bottega.judge.call_options import CallOptions, no_op
+from bottega.judge.device import DeviceControl
+from bottega.judge.inputs import InputSet, flat_bytes
+from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.layout import TensorSpec, is_dense
 from bottega.judge.loading import autocast, set_precision
-from bottega.judge.oracle import Oracle, Piece
+from bottega.judge.oracle import Oracle, OracleSlice
+from bottega.judge.output_comparison import root_mean_square
 from bottega.judge.reference import Reference
-from bottega.judge.runner import SideFailed, Turn
+from bottega.judge.runner import CallRecord, RunnerFailed
 from bottega.judge.settings import Settings
-from bottega.judge.task_profile import SMALL_OUTPUT, TIMED_CALLS, Acquaintance, must_repeat, must_vary
-from bottega.judge.terms import Terms, nothing
+from bottega.judge.task_profile import SMALL_OUTPUT, TIMED_CALLS, TaskProfile, must_repeat, must_vary
 
 DRAWS = ("plain", "spiked", "plain")
 """The judge's quick variants, and a fresh draw of the first: a kernel that keeps something of an earlier call shows."""
@@ -40,33 +40,33 @@ class Kept:
 
     oracle: Oracle
     state: str
-    drawn: Drawn
-    turn: Turn | None = None
-    failure: SideFailed | None = None
+    drawn: InputSet
+    turn: CallRecord | None = None
+    failure: RunnerFailed | None = None
     outputs: list[torch.Tensor] = field(default_factory=list)
     after: list[torch.Tensor] = field(default_factory=list)
     """The inputs as the reference leaves them."""
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[OracleSlice] = field(default_factory=list)
 
     @property
     def kind(self) -> str:
         return self.oracle.kind
 
-    def draw(self, variant: str = "plain") -> Drawn:
+    def draw(self, variant: str = "plain") -> InputSet:
         return self.drawn
 
-    def play(self, drawn: Drawn, terms: Terms) -> Turn:
+    def run_call(self, drawn: InputSet, terms: CallOptions) -> CallRecord:
         if self.failure is not None or self.turn is None:
-            raise self.failure or SideFailed("died")
+            raise self.failure or RunnerFailed("died")
         return self.turn
 
     def output_views(self, specs: list[TensorSpec]) -> list[torch.Tensor]:
         return self.outputs
 
-    def input_views(self, turn: Turn) -> list[torch.Tensor]:
+    def input_views(self, turn: CallRecord) -> list[torch.Tensor]:
         return self.after
 
-    def truth(self, drawn: Drawn, state: str, outputs: list[torch.Tensor]) -> Iterator[Piece]:
+    def truth(self, drawn: InputSet, state: str, outputs: list[torch.Tensor]) -> Iterator[OracleSlice]:
         yield from self.pieces or self.oracle.truth(self.drawn, self.state, self.outputs)
 
     def tensors(self) -> Iterable[torch.Tensor]:
@@ -77,11 +77,11 @@ class Kept:
 class TaskRoom:
     """Raises `InvalidTask` for what cannot be judged, and `Crowded` where the memory is full."""
 
-    def __init__(self, task: Task, settings: Settings, device: str, care: DeviceCare, lease: Apart) -> None:
+    def __init__(self, task: Task, settings: Settings, device: str, care: DeviceControl, lease: Apart) -> None:
         self.task, self.settings, self.device, self.care, self.lease = task, settings, device, care, lease
         self.reference = Reference(task.source, device, settings.training)
         self.oracle = Oracle(self.reference)
-        self.known = Acquaintance()
+        self.known = TaskProfile()
         self.baselines: dict[str, OwnSide] = {}
         self._kept: dict[str, list[Kept]] = {}
         self._sums: dict[str, list[int]] = {}
@@ -103,7 +103,7 @@ class TaskRoom:
         self.baselines["eager"] = self._baseline("eager")
         drawn = reference.draw()
         must_vary(drawn, reference)
-        known = self.known = Acquaintance(lower_precision=precision in ("bf16", "fp16"), aliases=True)
+        known = self.known = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)
         first = self._first(drawn)
         if not first.specs:
             raise InvalidTask("the model returns no tensor: there is nothing to compare")
@@ -130,9 +130,11 @@ class TaskRoom:
             self._first(self.reference.draw(), side)
             side.forget()
 
-    def terms(self, state: str) -> Terms:
-        precision, breathe = self.settings.precision, nothing if self.device == "cpu" else self.lease.breathe
-        return self.known.terms(precision=precision, state=state, deadline=lambda: 0.0, care=self.care, breathe=breathe)
+    def terms(self, state: str) -> CallOptions:
+        precision, breathe = self.settings.precision, no_op if self.device == "cpu" else self.lease.breathe
+        return self.known.call_options(
+            precision=precision, state=state, deadline=lambda: 0.0, device_control=self.care, yield_to_timer=breathe
+        )
 
     def draws(self, state: str) -> list[Kept]:
         """What kernels are tried on; made at the first use, for parameters that could be loaded and for those that could not."""
@@ -156,8 +158,8 @@ class TaskRoom:
     def _drawn(self, variant: str, state: str) -> Kept:
         kept = Kept(self.oracle, state, self.reference.draw(variant))
         try:
-            kept.turn = self.eager.play(kept.drawn, self.terms(state))
-        except SideFailed as failure:
+            kept.turn = self.eager.run_call(kept.drawn, self.terms(state))
+        except RunnerFailed as failure:
             kept.failure = failure
             return kept
         kept.outputs = self.eager.outputs
@@ -188,11 +190,11 @@ class TaskRoom:
             sizes.append([root_mean_square(view) if one else 0.0 for view, one in zip(self.eager.outputs, small)])
         return tuple(max(column) for column in zip(*sizes))
 
-    def _first(self, drawn: Drawn, side: OwnSide | None = None) -> Turn:
+    def _first(self, drawn: InputSet, side: OwnSide | None = None) -> CallRecord:
         side = side or self.eager
         try:
-            return side.play(drawn, self.terms("loaded"))
-        except SideFailed as failure:
+            return side.run_call(drawn, self.terms("loaded"))
+        except RunnerFailed as failure:
             text = " ".join(str(failure.detail.get("text") or failure.text).split())
             if out_of_memory(text):
                 raise Crowded from None

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from bottega.data.trusted.unwritten import Unwritten
+from bottega.judge.call_options import CallOptions
+from bottega.judge.dtypes import NUMBERS
 from bottega.judge.failure import describe
-from bottega.judge.inputs import Drawn, same_bytes
+from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.layout import TensorSpec, flatten, lay_out
-from bottega.judge.runner import SideFailed, Turn
-from bottega.judge.terms import Terms
-from bottega.judge.widening import NUMBERS
+from bottega.judge.runner import CallRecord, RunnerFailed
 
 
 class Crowded(Exception):
@@ -35,11 +35,11 @@ class OwnSide:
         self.context = context or nullcontext()
         self.outputs: list[torch.Tensor] = []
         self.inputs: list[torch.Tensor] = []
-        self.kept = None
+        self.retained = None
         """Nothing is held over calls here: whoever is trusted returns memory of its own."""
 
-    def play(self, drawn: Drawn, terms: Terms, sampled: bool = False, keep: bool = False) -> Turn:
-        terms.breathe()
+    def run_call(self, drawn: InputSet, terms: CallOptions, sampled: bool = False, keep: bool = False) -> CallRecord:
+        terms.yield_to_timer()
         self.outputs = []
         self.inputs = [tensor.clone() for tensor in drawn.tensors]
         watching: AbstractContextManager[Any] = Unwritten() if self.name == "candidate" else nullcontext()
@@ -55,16 +55,16 @@ class OwnSide:
         except torch.OutOfMemoryError:
             raise Crowded from None
         except Exception as error:
-            raise SideFailed("failure", describe("forward", error, self.path)) from None
-        return Turn(0, 0, 0, skeleton, specs, aliases, restrided, 0, False)
+            raise RunnerFailed("failure", describe("forward", error, self.path)) from None
+        return CallRecord(0, 0, 0, skeleton, specs, aliases, restrided, 0, False)
 
     def output_views(self, specs: Sequence[TensorSpec]) -> list[torch.Tensor]:
         return self.outputs
 
-    def input_views(self, turn: Turn) -> list[torch.Tensor]:
+    def input_views(self, turn: CallRecord) -> list[torch.Tensor]:
         return self.inputs
 
-    def mutated(self, turn: Turn, drawn: Drawn) -> list[int]:
+    def mutated(self, turn: CallRecord, drawn: InputSet) -> list[int]:
         pairs = enumerate(zip(self.inputs, drawn.tensors))
         return [
             number for number, (after, before) in pairs if after.stride() == before.stride() and not same_bytes(after, before)

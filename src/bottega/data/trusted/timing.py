@@ -20,13 +20,13 @@ from bottega.core.verdict import Speedup
 from bottega.data.trusted.examine import Examination, call
 from bottega.data.trusted.room import TaskRoom
 from bottega.data.trusted.side import OwnSide
-from bottega.judge.device import CALL_HOLD_SECONDS, NOMINAL_CYCLES, DeviceCare
+from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
+from bottega.judge.device import CALL_HOLD_SECONDS, NOMINAL_CYCLES, DeviceControl
 from bottega.judge.failure import describe
-from bottega.judge.inputs import Drawn
+from bottega.judge.inputs import InputSet
 from bottega.judge.layout import unflatten
-from bottega.judge.runner import SideFailed
+from bottega.judge.runner import RunnerFailed
 from bottega.judge.statistics import decided, interval, narrow
-from bottega.judge.stopwatch import EventStopwatch, HostStopwatch, Stopwatch
 
 FEWEST, MOST = 8, 64
 SECONDS_EACH = 0.05
@@ -107,19 +107,19 @@ class _Rounds:
             self._tried(name, lambda side: side.wait())
         self.hold = min(1.0, max(SHORTEST_HOLD, 2 * longest / CALL_HOLD_SECONDS))
 
-    def _round(self, order: Sequence[str], drawn: Drawn) -> None:
+    def _round(self, order: Sequence[str], drawn: InputSet) -> None:
         for name in order:
             watch = self._tried(name, lambda side: self._turn(side, drawn))
             if watch is not None:
                 self.times[name].append(float(max(watch.elapsed(), 1)))
 
-    def _turn(self, side: OwnSide, drawn: Drawn) -> Stopwatch:
-        watch: Stopwatch = HostStopwatch() if side.device == "cpu" else EventStopwatch()
+    def _turn(self, side: OwnSide, drawn: InputSet) -> CallTimer:
+        watch: CallTimer = HostTimer() if side.device == "cpu" else DeviceTimer()
         module, context = side.module, side.context
         tensors = [tensor.clone() for tensor in drawn.tensors] if self.copied else drawn.tensors
         arguments, keywords = unflatten(drawn.skeleton, tensors)
         with torch.no_grad(), context:
-            self.care.settle()
+            self.care.flush_caches()
             hold(self.care, self.hold)
             watch.start()
             result = module(*arguments, **keywords)
@@ -139,7 +139,7 @@ class _Rounds:
         except Exception as error:
             if name in self.baselines or isinstance(error, torch.OutOfMemoryError):
                 raise
-            self.examinations[name].fail(SideFailed("failure", describe("forward", error, side.path)))
+            self.examinations[name].fail(RunnerFailed("failure", describe("forward", error, side.path)))
             del self.sides[name]
             return None
 
@@ -159,6 +159,6 @@ class _Rounds:
         return interval(theirs, mine, self._floor(baseline))
 
 
-def hold(care: DeviceCare, share: float) -> None:
+def hold(care: DeviceControl, share: float) -> None:
     if care.device != "cpu":
         torch.cuda._sleep(int(NOMINAL_CYCLES * share))

@@ -20,7 +20,7 @@ NOTE = "trusted bench: not isolated"
 def must_be_trusted(teacher: str) -> None:
     if teacher not in TRUSTED_TEACHERS:
         raise UsageError(
-            f"--trust-teacher is for {' and '.join(TRUSTED_TEACHERS)} only: kernels of {teacher!r} are foreign code, "
+            f"trust_teacher is for {' and '.join(TRUSTED_TEACHERS)} only: kernels of {teacher!r} are foreign code, "
             "and only the judge may run them; leave the option out"
         )
 

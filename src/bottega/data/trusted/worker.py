@@ -36,15 +36,16 @@ from bottega.data.trusted.side import Crowded
 from bottega.data.trusted.timing import time_together
 from bottega.data.trusted.trust import NOTE
 from bottega.judge.decide import decide
-from bottega.judge.device import DeviceCare, wake
+from bottega.judge.device import DeviceControl, initialise_device
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
-from bottega.judge.invalid import InvalidTask
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.machine import QUICK_CONNECTIONS
 from bottega.judge.reference import one_line, release
 from bottega.judge.settings import Settings
 from bottega.judge.worker import warm_libraries
+from bottega.languages import every_language, language_named
 
 NAME_BYTES = 16
 HEAP_BYTES = 128 << 20
@@ -63,8 +64,9 @@ def work(pipe: Connection, parent: int, orders: Orders, name: str) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     _environment(orders, folder)
-    with suppress(ImportError):
-        import_module("triton.language")
+    for module in (module for language in every_language() for module in language.modules):
+        with suppress(ImportError):
+            import_module(module)
     try:
         worker = Worker(pipe, orders, lease, folder, log)
     except Exception as error:
@@ -105,7 +107,7 @@ class Worker:
     def __init__(self, pipe: Connection, orders: Orders, lease: Lease, folder: Path, log: int) -> None:
         self.pipe, self.settings, self.lease, self.folder, self.log = pipe, orders.settings, lease, folder, log
         self.sharing = Apart(lease, self._waits)
-        self.sharing.watch_triton()
+        self.sharing.watch()
         self.device = orders.settings.device.partition(":")[0]
         self.room: TaskRoom | None = None
         self._stage = "opening"
@@ -118,12 +120,12 @@ class Worker:
         if self.device == "cpu":
             steady_heap(HEAP_BYTES)
         else:
-            with lease.coming_or_going():
-                wake(self.device)
+            with lease.starting_or_stopping():
+                initialise_device(self.device)
                 torch.cuda.set_per_process_memory_fraction(min(0.9, ROOM_FACTOR / orders.workers))
                 ones = torch.ones(16, 16, device=self.device)
                 (ones @ ones).sum().item()
-        self.care = DeviceCare(self.device)
+        self.care = DeviceControl(self.device)
         with lease.exclusive():
             self.care.rates()
         gc.collect()
@@ -264,8 +266,8 @@ class Worker:
         return self._settings_of(candidate).timed
 
     def _settings_of(self, candidate: Candidate) -> Settings:
-        interpreted = candidate.language == "triton" and self.device == "cpu"
-        return replace(self.settings, timed=False) if interpreted else self.settings
+        timed = language_named(candidate.language).is_timed_on(self.device)
+        return self.settings if timed else replace(self.settings, timed=False)
 
     def _say(self, stage: str) -> None:
         self._stage = stage

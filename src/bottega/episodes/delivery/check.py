@@ -14,7 +14,7 @@ from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, 
 from bottega.tasks.files import read_source
 from bottega.tasks.module import Subject, Wanted, subject_of
 
-SITTINGS = 1.15
+SESSION_TOLERANCE = 1.15
 """Two sittings on one machine differ by more than the noise within one: other neighbours, other clocks, another place in memory."""
 
 
@@ -28,7 +28,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimCheck:
     holds: bool
     words: str
 
@@ -63,27 +63,27 @@ def open_result(folder: Path) -> Opened:
     return Opened(result, subject, Candidate(source, result.language, "optimized"), tuple(changed))
 
 
-def compared(opened: Opened, verdict: Verdict, device: str) -> Finding:
+def compared(opened: Opened, verdict: Verdict, device: str) -> ClaimCheck:
     """Whether the claim holds: the same files, right, honest, faster, and on the same machine about as much as was said."""
     result, baseline = opened.result, opened.result.baselines[0] if opened.result.baselines else "eager"
     if verdict.outcome is not Outcome.FASTER:
-        return Finding(False, f"it is {verdict.outcome} now{_measured(verdict, baseline)}")
+        return ClaimCheck(False, f"it is {verdict.outcome} now{_measured(verdict, baseline)}")
     if verdict.baseline not in ("", baseline):
-        return Finding(
+        return ClaimCheck(
             False,
             f"{baseline} could not be run here, which was to be beaten; it is faster,{_measured(verdict, verdict.baseline)}",
         )
     if opened.changed:
-        return Finding(False, f"{'; '.join(opened.changed)}: what was claimed was claimed of other files")
+        return ClaimCheck(False, f"{'; '.join(opened.changed)}: what was claimed was claimed of other files")
     claim, now = result.claim.get(baseline), verdict.speedup.get(baseline)
     if claim is None or now is None:
-        return Finding(False, f"{FILE} claims nothing against {baseline}")
+        return ClaimCheck(False, f"{FILE} claims nothing against {baseline}")
     claimed = f"{claim.point:.2f}× ({claim.low:.2f} to {claim.high:.2f}) was claimed"
     if not same_machine(result, verdict, device):
-        return Finding(True, f"faster here too,{_measured(verdict, baseline)}; {claimed} on another machine")
-    if now.high * SITTINGS < claim.low:
-        return Finding(False, f"faster, but surely less than {claimed}:{_measured(verdict, baseline)}")
-    return Finding(True, f"{_measured(verdict, baseline).strip()}; {claimed}")
+        return ClaimCheck(True, f"faster here too,{_measured(verdict, baseline)}; {claimed} on another machine")
+    if now.high * SESSION_TOLERANCE < claim.low:
+        return ClaimCheck(False, f"faster, but surely less than {claimed}:{_measured(verdict, baseline)}")
+    return ClaimCheck(True, f"{_measured(verdict, baseline).strip()}; {claimed}")
 
 
 def same_machine(result: Result, verdict: Verdict, device: str) -> bool:

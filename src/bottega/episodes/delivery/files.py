@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
 
 from bottega.core.errors import BottegaError
+from bottega.core.json_text import strict
 
 
 def write(path: Path, text: str) -> None:
@@ -41,14 +41,3 @@ def digest(content: bytes) -> str:
 
 def json_text(value: Any) -> str:
     return json.dumps(strict(value), ensure_ascii=False, indent=2) + "\n"
-
-
-def strict(value: Any) -> Any:
-    """JSON as other parsers know it: no NaN, no infinities."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return value

@@ -15,10 +15,10 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError
 from bottega.core.event import Judged
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.attempts import Attempt, final_key, spread
+from bottega.episodes.attempts import RunAttempt, final_key, spread
 from bottega.episodes.delivery.final_judge import FinalJudge
 from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts_of
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.node import ranked
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject
@@ -27,10 +27,10 @@ MOST = 3
 
 
 @dataclass(frozen=True)
-class Finding:
+class FinalKernel:
     """The kernel that is handed over."""
 
-    attempt: Attempt
+    attempt: RunAttempt
     file: Delivered
     verdict: Verdict
     refused: str = ""
@@ -40,24 +40,24 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Retrial:
+class RefusedKernel:
     """A kernel that looked faster and is not handed over, and why."""
 
-    attempt: Attempt
+    attempt: RunAttempt
     why: str
     beats: str = ""
     """The baseline that it surely beats all the same, if it is not its speed that keeps it from being handed over."""
 
 
 @dataclass
-class Settled:
-    finding: Finding | None = None
-    retrials: list[Retrial] = field(default_factory=list)
-    beats_eager: Finding | None = None
+class FinalChoice:
+    finding: FinalKernel | None = None
+    retrials: list[RefusedKernel] = field(default_factory=list)
+    beats_eager: FinalKernel | None = None
     """Where nothing beats what was to be beaten: a kernel that surely beats eager."""
 
 
-def promising(attempts: Sequence[Attempt], baseline: str) -> list[Attempt]:
+def promising(attempts: Sequence[RunAttempt], baseline: str) -> list[RunAttempt]:
     """Kernels that are right and may be faster, best first, each text once."""
     by_id = {attempt.node.id: attempt for attempt in attempts}
     seen: set[str] = set()
@@ -70,11 +70,16 @@ def promising(attempts: Sequence[Attempt], baseline: str) -> list[Attempt]:
     return found
 
 
-async def settle(
-    judge: FinalJudge, journal: Journal, episode: str, subject: Subject, attempts: Sequence[Attempt], settings: EpisodeSettings
-) -> Settled:
+async def choose_final(
+    judge: FinalJudge,
+    journal: EpisodeJournal,
+    episode: str,
+    subject: Subject,
+    attempts: Sequence[RunAttempt],
+    settings: EpisodeSettings,
+) -> FinalChoice:
     """The first of the best that surely beats the first baseline; failing that, the first that surely beats eager."""
-    settled = Settled()
+    settled = FinalChoice()
     facts: dict[str, Any] | None = None
     first = promising(attempts, settings.baseline)[:MOST]
     named = {attempt.node.id for attempt in first}
@@ -89,12 +94,12 @@ async def settle(
         try:
             file = delivered(attempt.node.candidate, facts, subject.title)
         except (ValueError, SyntaxError) as error:
-            settled.retrials.append(Retrial(attempt, f"it cannot stand alone in one file: {error}"))
+            settled.retrials.append(RefusedKernel(attempt, f"it cannot stand alone in one file: {error}"))
             continue
         verdict = await _judged(judge, journal, episode, subject, attempt, file)
         faster = verdict.outcome is Outcome.FASTER and verdict.baseline in ("", settings.baseline)
         if not faster and (settled.beats_eager is not None or not surely_beats(verdict, "eager")):
-            settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
+            settled.retrials.append(RefusedKernel(attempt, again_in_words(verdict, settings.baseline)))
             continue
         try:
             tried = await asyncio.to_thread(
@@ -104,7 +109,7 @@ async def settle(
             tried = {"problems": [str(error)]}
         if tried["problems"]:
             settled.retrials.append(
-                Retrial(
+                RefusedKernel(
                     attempt,
                     f"as a module in place of the original: {'; '.join(map(str, tried['problems']))}",
                     settings.baseline if faster else "eager",
@@ -112,12 +117,12 @@ async def settle(
             )
             continue
         guard_us = round(float(tried.get("guard_us", 0.0)), 1)
-        finding = Finding(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
+        finding = FinalKernel(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
         if faster:
             settled.finding, settled.beats_eager = finding, None
             break
         settled.beats_eager = finding
-        settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
+        settled.retrials.append(RefusedKernel(attempt, again_in_words(verdict, settings.baseline)))
     return settled
 
 
@@ -133,7 +138,7 @@ def again_in_words(verdict: Verdict, baseline: str) -> str:
     return f"judged again in full it is {verdict.outcome}{f': {told}' if told else ''}"
 
 
-def missed(settled: Settled, settings: EpisodeSettings) -> str:
+def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
     """What was asked for and not found, in a sentence that says against what."""
     asked = f"No kernel surely beats {settings.baseline}{', the module as it is' if settings.baseline == 'eager' else ''}"
     if settled.beats_eager is not None:
@@ -147,7 +152,7 @@ def missed(settled: Settled, settings: EpisodeSettings) -> str:
 
 
 async def _judged(
-    judge: FinalJudge, journal: Journal, episode: str, subject: Subject, attempt: Attempt, file: Delivered
+    judge: FinalJudge, journal: EpisodeJournal, episode: str, subject: Subject, attempt: RunAttempt, file: Delivered
 ) -> Verdict:
     candidate = Candidate(file.text, attempt.node.candidate.language, attempt.node.id)
     key = final_key(episode, candidate.id)

@@ -7,7 +7,7 @@ from typing import Any
 
 from bottega.core.errors import TaskError
 from bottega.judge.judge import Judge
-from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
 
 ENTRY = "bottega.episodes.delivery.inside:main"
 
@@ -37,7 +37,7 @@ class FinalJudge(RunJudge):
         machine, settings = self._start(), self.settings
         ours, theirs = channel_pair()
         try:
-            cell = machine.server.spawn(
+            sandbox = machine.server.spawn(
                 ENTRY,
                 fds=[theirs.fileno()],
                 arguments={
@@ -59,11 +59,11 @@ class FinalJudge(RunJudge):
             reply = Channel(ours, takes_descriptors=False).receive(time.monotonic() + settings.task_timeout)
         except DeadlinePassed:
             raise TaskError(f"{label}: did not answer within {settings.task_timeout:g} s") from None
-        except (Departed, ProtocolBroken):
+        except (ChannelClosed, ProtocolError):
             raise TaskError(f"{label}: ended its process when it was looked at") from None
         finally:
-            cell.kill()
-            cell.reins.close()
+            sandbox.kill()
+            sandbox.control.close()
             ours.close()
         found = reply.get("found")
         if not isinstance(found, dict):

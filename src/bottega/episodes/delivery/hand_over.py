@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bottega.core.event import Event, Summarised
+from bottega.core.json_text import strict
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
-from bottega.episodes.delivery.files import digest, encoded, json_text, strict, write
-from bottega.episodes.delivery.final import Settled, missed
+from bottega.episodes.delivery.files import digest, encoded, json_text, write
+from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.report import markdown
 from bottega.episodes.delivery.result import (
@@ -39,7 +40,7 @@ def hand_over(
     subject: Subject,
     settings: EpisodeSettings,
     training: bool | None,
-    settled: Settled,
+    settled: FinalChoice,
     story: Story,
 ) -> Result:
     finding, second = settled.finding, settled.beats_eager

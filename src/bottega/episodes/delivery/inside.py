@@ -22,7 +22,7 @@ from bottega.judge.inputs import InputSource
 from bottega.judge.layout import flatten, unflatten
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
-from bottega.sandbox.wire import Channel
+from bottega.sandbox.channel import Channel
 
 DRAWS = 4
 MOST_FORMS = 16

@@ -17,6 +17,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError
 from bottega.core.foreign_text import one_line
 from bottega.core.task import top_level_names
+from bottega.languages import language_named
 from bottega.runtime.export import export_source
 
 HEADER = """\
@@ -51,8 +52,6 @@ def {load}(original, *, init=None, ignore=(), warn=False):
     return {wrapper}(original, init=init, ignore=ignore, warn=warn)
 '''
 
-_NEEDS = {"cpp": " and g++", "triton": " and triton", "cuda": " and NVIDIA's NVRTC", "torch": ""}
-
 
 @dataclass(frozen=True)
 class Delivered:
@@ -68,7 +67,8 @@ def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delive
     if "ModelNew" not in taken:
         raise ValueError("the kernel's file binds no ModelNew at its top level")
     load, wrapper, drop_in = (_free(name, taken) for name in ("load", "Optimized", "_bottega_drop_in"))
-    header = HEADER.format(label=one_line(label, 80), needs=_NEEDS[candidate.language], module="optimized", load=load)
+    needs = language_named(candidate.language).needs
+    header = HEADER.format(label=one_line(label, 80), needs=f" and {needs}" if needs else "", module="optimized", load=load)
     tail = TAIL.format(drop_in=drop_in, text=drop_in_text(), wrapper=wrapper, load=load, facts=_literal(facts))
     text = header + kernel.removeprefix("\ufeff").rstrip("\n") + "\n" + tail
     ast.parse(text)

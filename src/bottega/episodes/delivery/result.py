@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bottega.core.errors import UsageError
-from bottega.episodes.delivery.files import digest, json_text, strict
+from bottega.core.json_text import strict
+from bottega.episodes.delivery.files import digest, json_text
 
 FILE = "result.json"
 ORIGINAL, OPTIMIZED, VERDICT = "original.py", "optimized.py", "verdict.json"
@@ -43,7 +44,7 @@ class Result(BaseModel):
     module: Module
     task_id: str
     device: str
-    language: Literal["cpp", "triton", "cuda", "torch"]
+    language: str
     precision: str
     training: bool | None = None
     baselines: list[str]

@@ -10,8 +10,8 @@ from typing import Any
 from bottega.core.event import Drafted, Event, RunStarted, Summarised
 from bottega.core.foreign_text import printable
 from bottega.core.verdict import BEST, Verdict
-from bottega.episodes.attempts import THE_MODEL, Attempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
-from bottega.episodes.delivery.final import Settled, missed
+from bottega.episodes.attempts import THE_MODEL, RunAttempt, Totals, attempts_of, by_outcome, schemes_of, spread, totals_of
+from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject
 
@@ -81,7 +81,7 @@ def story_of(
     episode: str,
     subject: Subject,
     settings: EpisodeSettings,
-    settled: Settled,
+    settled: FinalChoice,
     ended: str,
     error: str,
     check: str,
@@ -156,7 +156,9 @@ def clean(text: str) -> str:
     return printable(text.replace("\r\n", "\n"))
 
 
-def _chapter(attempt: Attempt, sources: dict[str, str], names: dict[int, tuple[str, ...]], baseline: str, best: str) -> Chapter:
+def _chapter(
+    attempt: RunAttempt, sources: dict[str, str], names: dict[int, tuple[str, ...]], baseline: str, best: str
+) -> Chapter:
     node, turn = attempt.node, attempt.node.turn
     parent = node.parent or ""
     before = sources.get(parent, "")

@@ -1,22 +1,19 @@
-"""Search strategies over one episode, by name. Each spends kernels on the same bench and differs only in what a kernel sees.
+"""Search strategies over one episode, by name. Each spends kernels on the same search and differs only in what a kernel sees.
 
-A strategy is an async function `(bench) -> None`: it asks the bench to grow nodes until its plan is done or the bench is finished.
+A strategy is an async function `(search) -> None`: it asks the search to grow nodes until its plan is done or the search is finished.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from bottega.core.plugins import Plugins
 
-from bottega.episodes.settings import StrategyName
-from bottega.episodes.strategies.beam import beam
-from bottega.episodes.strategies.evolve import evolve
-from bottega.episodes.strategies.parallel import parallel
-from bottega.episodes.strategies.serial import serial
-from bottega.episodes.writing import Bench
-
-STRATEGIES: dict[StrategyName, Callable[[Bench], Awaitable[None]]] = {
-    "serial": serial,
-    "parallel": parallel,
-    "beam": beam,
-    "evolve": evolve,
-}
+STRATEGIES = Plugins(
+    "strategies",
+    "strategy",
+    {
+        "serial": "bottega.episodes.strategies.serial:serial",
+        "parallel": "bottega.episodes.strategies.parallel:parallel",
+        "beam": "bottega.episodes.strategies.beam:beam",
+        "evolve": "bottega.episodes.strategies.evolve:evolve",
+    },
+)

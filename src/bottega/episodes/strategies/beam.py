@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from bottega.episodes.node import Node, ranked
+from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 
-async def beam(bench: Bench) -> None:
+async def beam(search: EpisodeSearch) -> None:
     """`samples` wide, `branch` children each, `turns` generations. The first generation takes the schemes in turn."""
-    settings, schemes = bench.settings, schemes_in_use(bench)
-    kept: list[list[Node]] = []
+    settings, schemes = search.settings, schemes_in_use(search)
+    kept: list[list[SearchNode]] = []
     for generation in range(settings.turns):
-        if bench.finished():
+        if search.finished():
             return
-        grown: list[list[Node]] = []
+        grown: list[list[SearchNode]] = []
 
-        async def child(line: list[Node], scheme: int, name: str, grown: list[list[Node]] = grown) -> None:
-            if not bench.finished():
-                grown.append([*line, await bench.grow(name, line, scheme)])
+        async def child(line: list[SearchNode], scheme: int, name: str, grown: list[list[SearchNode]] = grown) -> None:
+            if not search.finished():
+                grown.append([*line, await search.grow(name, line, scheme)])
 
         if generation == 0:
             wide = settings.samples * settings.branch
@@ -29,11 +29,11 @@ async def beam(bench: Bench) -> None:
                 for place, line in enumerate(kept)
                 for number in range(settings.branch)
             ]
-        await side_by_side(bench, lanes)
+        await side_by_side(search, lanes)
         kept = _survivors(kept + sorted(grown, key=lambda line: line[-1].id), settings.samples, settings.baseline)
 
 
-def _survivors(lines: list[list[Node]], width: int, baseline: str) -> list[list[Node]]:
+def _survivors(lines: list[list[SearchNode]], width: int, baseline: str) -> list[list[SearchNode]]:
     """The best by their last kernel. A kernel that equals another's text stands once, or the beam would fill with copies."""
     by_node = {line[-1].id: line for line in lines}
     seen: set[str] = set()

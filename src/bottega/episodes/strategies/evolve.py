@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass, field
 
 from bottega.episodes.context import seed_of
-from bottega.episodes.node import Node, ranked
+from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 MIGRATION = 3
 """Generations between exchanges."""
@@ -33,9 +33,9 @@ _MEANS = {
 @dataclass
 class Island:
     number: int
-    archive: dict[Cell, Node] = field(default_factory=dict)
+    archive: dict[Cell, SearchNode] = field(default_factory=dict)
 
-    def keep(self, node: Node, baseline: str) -> None:
+    def keep(self, node: SearchNode, baseline: str) -> None:
         """Put a kernel into its cell if it is the best of its kind. One that cannot be used is kept only while there is no other."""
         if node.score(baseline) <= 0 and self.archive:
             return
@@ -45,36 +45,36 @@ class Island:
         if cell not in self.archive or node.score(baseline) > self.archive[cell].score(baseline):
             self.archive[cell] = node
 
-    def parent(self, draw: random.Random, baseline: str) -> Node | None:
+    def parent(self, draw: random.Random, baseline: str) -> SearchNode | None:
         """The better of two at random: pressure without greed."""
         kept = ranked(self.archive.values(), baseline)
         return kept[min(draw.randrange(len(kept)), draw.randrange(len(kept)))] if kept else None
 
 
-async def evolve(bench: Bench) -> None:
+async def evolve(search: EpisodeSearch) -> None:
     """`samples` islands, `turns` generations, `branch` children an island and generation."""
-    settings, schemes = bench.settings, schemes_in_use(bench)
+    settings, schemes = search.settings, schemes_in_use(search)
     islands = [Island(number) for number in range(settings.samples)]
     for generation in range(settings.turns):
-        if bench.finished():
+        if search.finished():
             return
-        born: dict[str, tuple[Island, Node]] = {}
+        born: dict[str, tuple[Island, SearchNode]] = {}
 
         async def child(
-            island: Island, name: str, scheme: int, history: list[Node], born: dict[str, tuple[Island, Node]] = born
+            island: Island, name: str, scheme: int, history: list[SearchNode], born: dict[str, tuple[Island, SearchNode]] = born
         ) -> None:
-            if not bench.finished():
-                born[name] = (island, await bench.grow(name, history, scheme))
+            if not search.finished():
+                born[name] = (island, await search.grow(name, history, scheme))
 
         lanes = []
         for island in islands:
             for number in range(settings.branch):
                 name = f"i{island.number}g{generation}n{number}"
-                draw = random.Random(seed_of(settings.seed, f"{bench.episode}/{name}"))
-                history = _history(bench, island, draw)
+                draw = random.Random(seed_of(settings.seed, f"{search.episode}/{name}"))
+                history = _history(search, island, draw)
                 scheme = schemes[(island.number + number + generation) % len(schemes)]
                 lanes.append(child(island, name, scheme, history))
-        await side_by_side(bench, lanes)
+        await side_by_side(search, lanes)
         # In the order of their names, not of their arrival: the same seed breeds the same islands.
         for name in sorted(born):
             island, node = born[name]
@@ -83,19 +83,19 @@ async def evolve(bench: Bench) -> None:
             _migrate(islands, settings.baseline)
 
 
-def behaviour(node: Node) -> Cell:
+def behaviour(node: SearchNode) -> Cell:
     """What kind of kernel it is: coverage in thirds, length in doublings, and the means that its text shows."""
     share = (node.verdict.coverage.get("share") if node.verdict is not None else None) or 0.0
     means = "+".join(name for name, pattern in _MEANS.items() if re.search(pattern, node.turn.source))
     return (min(2, int(share * 3)), len(node.turn.source).bit_length(), means)
 
 
-def _history(bench: Bench, island: Island, draw: random.Random) -> list[Node]:
-    parent = island.parent(draw, bench.settings.baseline)
+def _history(search: EpisodeSearch, island: Island, draw: random.Random) -> list[SearchNode]:
+    parent = island.parent(draw, search.settings.baseline)
     if parent is None:
         return []
     others = [node for cell, node in sorted(island.archive.items()) if node.id != parent.id]
-    line, by_id = [parent], {node.id: node for node in bench.nodes}
+    line, by_id = [parent], {node.id: node for node in search.nodes}
     while len(line) < HISTORY - 1 and line[0].parent in by_id:
         line.insert(0, by_id[line[0].parent])  # type: ignore[index]
     return [*([draw.choice(others)] if others else []), *line]

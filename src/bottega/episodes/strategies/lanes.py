@@ -7,10 +7,10 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from bottega.core.errors import BudgetError
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 
-async def side_by_side(bench: Bench, lanes: Iterable[Coroutine[Any, Any, Any]]) -> None:
+async def side_by_side(search: EpisodeSearch, lanes: Iterable[Coroutine[Any, Any, Any]]) -> None:
     """Run them all. A lane that meets the budget's end stops; kernels of others that are under way are still judged."""
     errors: list[Exception] = []
 
@@ -18,10 +18,10 @@ async def side_by_side(bench: Bench, lanes: Iterable[Coroutine[Any, Any, Any]]) 
         try:
             await lane
         except BudgetError as error:
-            bench.ended = bench.ended or str(error)
+            search.ended = search.ended or str(error)
         except Exception as error:
             # The others may finish what they have under way: it is paid for.
-            bench.ended = bench.ended or f"error: {error}"
+            search.ended = search.ended or f"error: {error}"
             errors.append(error)
 
     await asyncio.gather(*(guarded(lane) for lane in lanes))
@@ -29,7 +29,7 @@ async def side_by_side(bench: Bench, lanes: Iterable[Coroutine[Any, Any, Any]]) 
         raise errors[0]
 
 
-def schemes_in_use(bench: Bench) -> list[int]:
+def schemes_in_use(search: EpisodeSearch) -> list[int]:
     """Numbers of the schemes that kernels are written with."""
-    first = 0 if bench.settings.empty_scheme or len(bench.schemes) == 1 else 1
-    return list(range(first, len(bench.schemes)))
+    first = 0 if search.settings.empty_scheme or len(search.schemes) == 1 else 1
+    return list(range(first, len(search.schemes)))

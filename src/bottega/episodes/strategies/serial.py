@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from bottega.episodes.node import Node, best_of
+from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
-from bottega.episodes.writing import Bench
+from bottega.episodes.writing import EpisodeSearch
 
 
-async def serial(bench: Bench) -> None:
-    settings = bench.settings
+async def serial(search: EpisodeSearch) -> None:
+    settings = search.settings
     await side_by_side(
-        bench, (_line(bench, scheme, sample) for sample in range(settings.samples) for scheme in schemes_in_use(bench))
+        search, (_line(search, scheme, sample) for sample in range(settings.samples) for scheme in schemes_in_use(search))
     )
 
 
-async def _line(bench: Bench, scheme: int, sample: int) -> None:
-    history: list[Node] = []
-    for turn in range(bench.settings.turns):
-        if bench.finished():
+async def _line(search: EpisodeSearch, scheme: int, sample: int) -> None:
+    history: list[SearchNode] = []
+    for turn in range(search.settings.turns):
+        if search.finished():
             return
-        parent = best_of(history, bench.settings.baseline) if bench.settings.refine == "best" else None
-        history.append(await bench.grow(f"s{scheme}r{sample}t{turn}", history, scheme, parent))
+        parent = best_of(history, search.settings.baseline) if search.settings.refine == "best" else None
+        history.append(await search.grow(f"s{scheme}r{sample}t{turn}", history, scheme, parent))

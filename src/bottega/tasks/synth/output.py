@@ -66,7 +66,7 @@ class _Parquet:
             import pyarrow
             import pyarrow.parquet
         except ImportError:
-            raise UsageError("--format parquet: needs an extra; install it with: pip install 'bottega[datasets]'") from None
+            raise UsageError("format=parquet: needs an extra; install it with: pip install 'bottega[datasets]'") from None
         self.arrow = pyarrow
         words = pyarrow.list_(pyarrow.string())
         types = {
@@ -163,7 +163,7 @@ class Output:
 
 def open_output(folder: Path, table: str) -> Output:
     if table not in TABLES:
-        raise UsageError(f"--format {table}: use {' or '.join(TABLES)}")
+        raise UsageError(f"format={table}: use {' or '.join(TABLES)}")
     return Output(folder, table)
 
 

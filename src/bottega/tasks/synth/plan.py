@@ -44,11 +44,11 @@ class Plan:
         """The same with its window filled in; `UsageError` for what makes no sense."""
         target = target_of(self.device)
         if not 1 <= self.count <= 10_000_000:
-            raise UsageError(f"--count {self.count}: between 1 and 10,000,000")
+            raise UsageError(f"count={self.count}: between 1 and 10,000,000")
         if not 1 <= self.shard <= self.shards <= 100_000:
-            raise UsageError(f"--shard {self.shard}/{self.shards}: write 2/8 for the second of eight")
+            raise UsageError(f"shard={self.shard}/{self.shards}: write 2/8 for the second of eight")
         if not 0 < self.threshold <= 1:
-            raise UsageError(f"--threshold {self.threshold:g}: a similarity lies above 0 and up to 1")
+            raise UsageError(f"threshold={self.threshold:g}: a similarity lies above 0 and up to 1")
         plan = replace(
             self, shortest_ms=self.shortest_ms or target.shortest_ms, longest_ms=self.longest_ms or target.longest_ms
         )
@@ -81,7 +81,7 @@ class Plan:
 def parse_shard(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
     if match is None:
-        raise UsageError(f"--shard {text!r}: write 2/8 for the second of eight")
+        raise UsageError(f"shard={text!r}: write 2/8 for the second of eight")
     return int(match[1]), int(match[2])
 
 

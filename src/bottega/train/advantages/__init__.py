@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from functools import partial
+from inspect import signature
+from typing import Any
 
-from bottega.core.errors import UsageError
+from bottega.core.plugins import Plugins
 from bottega.train.advantages.group import Advantage
-from bottega.train.advantages.grpo import grpo
-from bottega.train.advantages.rloo import rloo
-from bottega.train.advantages.trloo import trloo
 
-ADVANTAGES = ("trloo", "grpo", "rloo")
+ADVANTAGES = Plugins(
+    "advantages",
+    "advantage",
+    {
+        "trloo": "bottega.train.advantages.trloo:trloo",
+        "grpo": "bottega.train.advantages.grpo:grpo",
+        "rloo": "bottega.train.advantages.rloo:rloo",
+    },
+)
 
 
 def advantage_named(name: str, alone: bool = False) -> Advantage:
     """`alone`: a group of one gets its return as advantage, as in the published code, and not 0. GRPO has no such case."""
-    named: dict[str, Advantage] = {"trloo": partial(trloo, alone=alone), "grpo": grpo, "rloo": partial(rloo, alone=alone)}
-    if name not in named:
-        raise UsageError(f"no advantage is called {name!r}; use {', '.join(ADVANTAGES)}")
-    return named[name]
+    function: Any = ADVANTAGES.load(name)
+    advantage: Advantage = partial(function, alone=alone) if "alone" in signature(function).parameters else function
+    return advantage

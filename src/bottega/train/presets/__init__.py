@@ -1,1 +1,1 @@
-"""Settings that come along, as TOML files."""
+"""Presets of training, as TOML files."""

@@ -1,26 +1,33 @@
-"""Rewards by name: pure functions of verdicts, without torch."""
+"""Rewards by name: pure functions of verdicts, without torch.
+
+A reward is a class, or a function that makes one: called with a `Reading`, and with `cap` where the settings have one, it gives a `Reward`.
+"""
 
 from __future__ import annotations
 
-import math
+from inspect import signature
 
 from bottega.core.errors import UsageError
-from bottega.train.rewards.davinci import DaVinci
-from bottega.train.rewards.kevin import Kevin
-from bottega.train.rewards.milestones import Milestones
+from bottega.core.plugins import Plugins
 from bottega.train.rewards.reading import Reading
 from bottega.train.rewards.reward import Reward
 
-REWARDS = ("davinci", "drkernel", "kevin", "milestones")
+REWARDS = Plugins(
+    "rewards",
+    "reward",
+    {
+        "davinci": "bottega.train.rewards.davinci:DaVinci",
+        "drkernel": "bottega.train.rewards.davinci:dr_kernel",
+        "kevin": "bottega.train.rewards.kevin:Kevin",
+        "milestones": "bottega.train.rewards.milestones:Milestones",
+    },
+)
 
 
 def reward_named(name: str, reading: Reading | None = None, cap: float | None = None) -> Reward:
     """`cap` overrules the one that comes with the name."""
-    reading = reading or Reading()
-    if name in ("davinci", "drkernel"):
-        return DaVinci(reading, cap=cap or (6.0 if name == "davinci" else 3.0))
-    if name == "kevin":
-        return Kevin(reading, cap=cap or math.inf)
-    if name == "milestones":
-        return Milestones(reading)
-    raise UsageError(f"no reward is called {name!r}; use {', '.join(REWARDS)}")
+    make = REWARDS.load(name)
+    if cap is not None and "cap" not in signature(make).parameters:
+        raise UsageError(f"the reward {name} has no cap; leave it out")
+    reward: Reward = make(reading or Reading(), **({} if cap is None else {"cap": cap}))
+    return reward

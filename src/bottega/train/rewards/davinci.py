@@ -26,3 +26,7 @@ class DaVinci:
             return 0.0
         speedup = min(self.reading.speedup(verdict), self.cap)
         return self.correct + self.fast * speedup + self.own * self.reading.coverage(verdict)
+
+
+def dr_kernel(reading: Reading, cap: float = 3.0) -> DaVinci:
+    return DaVinci(reading, cap)

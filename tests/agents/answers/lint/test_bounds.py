@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from agents.reading import messages
 
-from bottega.agents.answers.lint.bounds import reaches
+from bottega.agents.answers.lint.bounds import check_bounds
 
 HEAD = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, {inputs}):\n{forward}\n\n\n{kernels}"
 
@@ -46,7 +47,7 @@ GRID = "q.shape[0] * q.shape[1]"
         (GRID, LOOKED_UP, "inside", None),
         (GRID, "row % 40 * columns + column", "inside", None),
         (GRID, "row * columns + column", "inside", "reads mask, of 2800 elements, at place 16799"),
-        (GRID, "(row - 1) * columns + column", "inside", "places before mask"),
+        (GRID, "(row - 1) * columns + column", "inside", "elements before mask"),
         ("q.shape[1]", LOOKED_UP, "inside", "writes t2, of 16800 elements, up to place 2799 alone"),
         ("q.numel()", LOOKED_UP, "inside", "reads q, of 16800 elements"),
         (GRID, LOOKED_UP, "column < 2 * columns", "writes t2, of 16800 elements, at place"),
@@ -54,7 +55,7 @@ GRID = "q.shape[0] * q.shape[1]"
 )
 def test_a_kernel_of_rows(grid: str, place: str, mask: str, said: str | None) -> None:
     source = _answer("q, mask", ROWS.format(grid=grid), ROW_KERNEL.format(place=place, mask=mask))
-    found = reaches(source, SOFTMAX)
+    found = messages(check_bounds, source, SOFTMAX)
     assert (not found) if said is None else any(said in one for one in found), found
 
 
@@ -96,7 +97,7 @@ def t2_kernel(x_ptr, gain_ptr, t2_ptr, columns, rows, J: tl.constexpr, ROWS: tl.
     ],
 )
 def test_a_kernel_over_permuted_rows(J: str, gain: str, said: str | None) -> None:
-    found = reaches(_answer("x", PERMUTED.format(J=J), PERMUTED_KERNEL.format(gain=gain)), NORM)
+    found = messages(check_bounds, _answer("x", PERMUTED.format(J=J), PERMUTED_KERNEL.format(gain=gain)), NORM)
     assert (not found) if said is None else any(said in one for one in found), found
 
 
@@ -134,7 +135,7 @@ def t1_final_kernel(parts_ptr, t1_ptr, rows, SPLITS: tl.constexpr):
     ("count", "said"), [("a.numel()", None), ("a.shape[0]", "reads a, of 63000 elements, up to place 899 alone")]
 )
 def test_programs_that_take_turns(count: str, said: str | None) -> None:
-    found = reaches(_answer("a, b", SPLIT.format(count=count), SPLIT_KERNELS), SUM)
+    found = messages(check_bounds, _answer("a, b", SPLIT.format(count=count), SPLIT_KERNELS), SUM)
     assert (not found) if said is None else any(said in one for one in found), found
 
 
@@ -159,7 +160,7 @@ def t2_kernel(x_ptr, t2_ptr, n, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(("start", "said"), [(5, None), (0, None), (10, "reads x, of 40 elements, at place")])
 def test_parts_of_a_tensor(start: int, said: str | None) -> None:
     """The left half twice is wrong, but a tensor that is cut need not be read to its end."""
-    found = reaches(_answer("x", HALF, HALF_KERNEL.format(start=start)), HALVES)
+    found = messages(check_bounds, _answer("x", HALF, HALF_KERNEL.format(start=start)), HALVES)
     assert (not found) if said is None else any(said in one for one in found), found
 
 
@@ -176,7 +177,7 @@ def test_a_view_of_a_part_says_nothing() -> None:
         t1 = tl.load(t1_ptr + row * stride + column, mask=column < 5)
         tl.store(t2_ptr + row * 5 + column, t1, mask=column < 5)
     """
-    assert reaches(_answer("x", forward, kernel), sketch) == ()
+    assert messages(check_bounds, _answer("x", forward, kernel), sketch) == ()
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_what_cannot_be_reckoned_says_nothing(body: str) -> None:
     kernel = f"@triton.jit\ndef t1_kernel(x_ptr, t1_ptr):\n{body}\n"
     sketch = "forward(x)\nx 8\nt1 = relu(x) 8\nreturn t1"
     forward = "t1 = torch.empty((8,), device=x.device)\nt1_kernel[(4,)](x, t1)\nreturn t1"
-    assert reaches(_answer("x", forward, kernel), sketch) == ()
+    assert messages(check_bounds, _answer("x", forward, kernel), sketch) == ()
 
 
 DEPTH = "forward(x)\nx 6x40x70\nself.gain 70\nt1 = amax(x, dim=1) 6x70\nt2 = mul(t1, self.gain) 6x70\nreturn t2"
@@ -237,11 +238,11 @@ BY_ROW = "tl.load(gain_ptr + index_in((70,), (6, 70), row), mask=row < rows)"
     ],
 )
 def test_blocks_that_do_not_fit_together(reduced: str, gain: str, said: str | None) -> None:
-    found = reaches(_answer("x", OVER_DEPTH, DEPTH_KERNEL.format(reduced=reduced, gain=gain)), DEPTH)
+    found = messages(check_bounds, _answer("x", OVER_DEPTH, DEPTH_KERNEL.format(reduced=reduced, gain=gain)), DEPTH)
     assert (not found) if said is None else found == (f"t2_kernel brings together {said}",), found
 
 
 @pytest.mark.parametrize("source", ["", "def", "class ModelNew:\n    pass\n", "x = 1\x00"])
 def test_no_answer(source: str) -> None:
-    assert reaches(source, SUM) == ()
-    assert reaches(_answer("a, b", SPLIT.format(count=1), SPLIT_KERNELS), "") == ()
+    assert messages(check_bounds, source, SUM) == ()
+    assert messages(check_bounds, _answer("a, b", SPLIT.format(count=1), SPLIT_KERNELS), "") == ()

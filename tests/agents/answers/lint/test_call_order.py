@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from agents.reading import messages
 
-from bottega.agents.answers.lint.call_order import strayed
+from bottega.agents.answers.lint.call_order import check_call_order
 
 SKETCH = """forward(x)
 x 8x16
@@ -43,31 +44,32 @@ def t4_kernel(t1_ptr, t4_ptr, n, BLOCK: tl.constexpr):
 
 
 def test_an_answer_along_the_sketch_has_not_strayed() -> None:
-    assert strayed(ANSWER, SKETCH) == ()
+    assert messages(check_call_order, ANSWER, SKETCH) == ()
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("# t3 = tanh(t2)", "# t3 = tanh(t1)", ("the sketch has no t3 = tanh(t1)", "t3 = tanh(t2) is left out")),
-        ("        # t3 = tanh(t2)\n", "", ("forward does not say t3 = tanh(t2)", "t3 = tanh(t2) is left out")),
+        ("# t3 = tanh(t2)", "# t3 = tanh(t1)", ("the call graph has no t3 = tanh(t1)", "t3 = tanh(t2) is left out")),
+        ("        # t3 = tanh(t2)\n", "", ("forward does not name t3 = tanh(t2)", "t3 = tanh(t2) is left out")),
         ("    # t3 = tanh(t2)\n    t3", "    t3", ("no kernel computes t3 = tanh(t2)",)),
         ("        t1 = linear(x, self.fc.weight)\n", "", ("t1 = linear(x, self.fc.weight) is left out",)),
     ],
 )
 def test_what_departs_is_said(old: str, new: str, said: tuple[str, ...]) -> None:
-    assert strayed(ANSWER.replace(old, new), SKETCH) == said
+    assert messages(check_call_order, ANSWER.replace(old, new), SKETCH) == said
 
 
 def test_views_may_be_taken_in_and_other_answers_are_not_asked() -> None:
-    assert strayed(ANSWER.replace("# t2 = unsqueeze(t1, 1)\n", "# \n"), SKETCH) == ()
+    assert messages(check_call_order, ANSWER.replace("# t2 = unsqueeze(t1, 1)\n", "# \n"), SKETCH) == ()
     silent = "\n".join(line for line in ANSWER.splitlines() if not line.strip().startswith("# t"))
-    assert strayed(silent, SKETCH) == strayed(ANSWER, "") == strayed("def (", SKETCH) == strayed("x = 1", SKETCH) == ()
+    for source, callgraph in ((silent, SKETCH), (ANSWER, ""), ("def (", SKETCH), ("x = 1", SKETCH)):
+        assert messages(check_call_order, source, callgraph) == ()
 
 
 def test_what_nothing_is_made_of_may_be_left_out() -> None:
     unused = SKETCH.replace("t2 = unsqueeze", "t9 = sin(x) 8x16\nt2 = unsqueeze")
-    assert strayed(ANSWER, unused) == ()
+    assert messages(check_call_order, ANSWER, unused) == ()
 
 
 def test_a_product_in_a_kernel_that_adds_nothing_up_is_in_doubt() -> None:
@@ -77,6 +79,6 @@ def test_a_product_in_a_kernel_that_adds_nothing_up_is_in_doubt() -> None:
         "    t1 = tl.load(t1_ptr + offsets)\n",
         f"    x = tl.load(t1_ptr + offsets)\n    {call}\n    t1 = tl.where(x < 0, 0.0, x)\n",
     )
-    assert strayed(hasty, SKETCH) == ("t4_kernel cannot compute t1 = linear(x, self.fc.weight)",)
+    assert messages(check_call_order, hasty, SKETCH) == ("t4_kernel cannot compute t1 = linear(x, self.fc.weight)",)
     whole = hasty.replace("    t1 = tl.where(x < 0, 0.0, x)\n", "    t1 = tl.dot(x, tl.load(weight_ptr + offsets))\n")
-    assert strayed(whole, SKETCH) == ()
+    assert messages(check_call_order, whole, SKETCH) == ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bottega.agents.answers.lint.callgraph import doubts
+from agents.reading import messages
+
+from bottega.agents.answers.lint.callgraph import check_operands
 
 SKETCH = """forward(x)
 x 8x16
@@ -32,29 +34,33 @@ class ModelNew(Model):
 
 
 def test_an_answer_that_follows_the_sketch_raises_none() -> None:
-    assert doubts(ANSWER, SKETCH) == ()
-    assert doubts(ANSWER.replace("tanh(t2)", "tanh(v0)").replace("t2 = t1", "v0 = t1"), SKETCH) == ()  # other names in between
+    assert messages(check_operands, ANSWER, SKETCH) == ()
+    assert (
+        messages(check_operands, ANSWER.replace("tanh(t2)", "tanh(v0)").replace("t2 = t1", "v0 = t1"), SKETCH) == ()
+    )  # other names in between
 
 
 def test_another_result_than_the_sketchs_is_told() -> None:
-    assert doubts(ANSWER.replace("tanh(t2)", "tanh(t1)"), SKETCH) == ("t3 is computed from t1, which the sketch does not say",)
-    assert doubts(ANSWER.replace("t4 = x + t3", "t4 = x + t2"), SKETCH) == (
-        "t4 is computed from t2, which the sketch does not say",
+    assert messages(check_operands, ANSWER.replace("tanh(t2)", "tanh(t1)"), SKETCH) == (
+        "t3 is computed from t1, which the call graph does not say",
+    )
+    assert messages(check_operands, ANSWER.replace("t4 = x + t3", "t4 = x + t2"), SKETCH) == (
+        "t4 is computed from t2, which the call graph does not say",
     )
 
 
 def test_a_result_without_a_variable_is_what_it_is_made_of() -> None:
     fused = ANSWER.replace("    t2 = t1 * 0.5\n", "").replace("tanh(t2)", "tanh(t1 * 0.5)")
-    assert doubts(fused, SKETCH) == ()
+    assert messages(check_operands, fused, SKETCH) == ()
 
 
 def test_other_functions_other_names_and_no_sketch_raise_none() -> None:
     beside = ANSWER + "\n\ndef helper(t2):\n    t3 = t2 + t4\n    return t3\n"
-    assert doubts(beside, SKETCH) == ()
-    assert doubts(ANSWER.replace("t3", "mid").replace("t2", "half"), SKETCH) == ()
-    assert doubts(ANSWER, "") == doubts("def (", SKETCH) == ()
+    assert messages(check_operands, beside, SKETCH) == ()
+    assert messages(check_operands, ANSWER.replace("t3", "mid").replace("t2", "half"), SKETCH) == ()
+    assert messages(check_operands, ANSWER, "") == messages(check_operands, "def (", SKETCH) == ()
 
 
 def test_a_file_that_is_nested_too_deeply_raises_nothing() -> None:
     deep = ANSWER.replace("t1 = x * x * x", "t1 = x" + " + x" * 3000)
-    assert doubts(deep, SKETCH) == ()
+    assert messages(check_operands, deep, SKETCH) == ()

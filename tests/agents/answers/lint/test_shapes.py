@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from agents.reading import messages
 
-from bottega.agents.answers.lint.shapes import misfits
+from bottega.agents.answers.lint.shapes import check_shapes
 
 SKETCH = """forward(x, keep)
 x 8x16
@@ -49,7 +50,7 @@ def t3_kernel(x_ptr, centre_ptr, scale_ptr, t3_ptr, columns, BLOCK: tl.constexpr
 
 
 def test_an_answer_that_fits_has_none() -> None:
-    assert misfits(ANSWER, SKETCH) == ()
+    assert messages(check_shapes, ANSWER, SKETCH) == ()
 
 
 @pytest.mark.parametrize(
@@ -61,12 +62,12 @@ def test_an_answer_that_fits_has_none() -> None:
         ("tl.load(scale_ptr)", "tl.load(scale_ptr + column)", "t3_kernel reads scale, which is one number, as many"),
         ("torch.empty((8,)", "torch.empty((8, 16)", "t3 has room for 128 elements and not for 8"),
         ("tl.sum(t2, axis=0)", "t2", "t3_kernel computes sum and reduces nothing"),
-        ("        return t3", "        return t3, x", "what is returned is not what the sketch returns: t3"),
-        ("        return t3", "        t1 = x.shape[0]\n        return t3", "t1 is a size and not what the sketch computes"),
+        ("        return t3", "        return t3, x", "what is returned is not what the call graph returns: t3"),
+        ("        return t3", "        t1 = x.shape[0]\n        return t3", "t1 is a size and not what the call graph computes"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_said(old: str, new: str, said: str) -> None:
-    assert misfits(ANSWER.replace(old, new), SKETCH) == (said,)
+    assert messages(check_shapes, ANSWER.replace(old, new), SKETCH) == (said,)
 
 
 def test_a_kernel_for_another_call_is_said_and_for_the_same_is_not() -> None:
@@ -85,24 +86,26 @@ def t4_kernel(x_ptr, t4_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(t4_ptr + offsets, tl.load(x_ptr + offsets))
 """
-    assert misfits(both, SKETCH) == ("t4_kernel makes tril, and t5 is triu",)
-    assert misfits(both, SKETCH.replace("triu", "tril")) == ()
+    assert messages(check_shapes, both, SKETCH) == ("t4_kernel makes tril, and t5 is triu",)
+    assert messages(check_shapes, both, SKETCH.replace("triu", "tril")) == ()
 
 
 def test_several_results_and_dictionaries_are_counted() -> None:
     pair, named = SKETCH.replace("return t3", "return (t3, t1)"), SKETCH.replace("return t3", "return {'sum': t3}")
-    assert misfits(ANSWER, pair) == ("what is returned is not what the sketch returns: (t3, t1)",)
-    assert misfits(ANSWER.replace("return t3", "return t3, x"), pair) == ()
-    assert misfits(ANSWER, named) and not misfits(ANSWER.replace("return t3", "return {'sum': t3}"), named)
-    assert misfits(ANSWER.replace("return t3", "return finish(t3)"), pair) == ()  # nobody knows
+    assert messages(check_shapes, ANSWER, pair) == ("what is returned is not what the call graph returns: (t3, t1)",)
+    assert messages(check_shapes, ANSWER.replace("return t3", "return t3, x"), pair) == ()
+    assert messages(check_shapes, ANSWER, named) and not messages(
+        check_shapes, ANSWER.replace("return t3", "return {'sum': t3}"), named
+    )
+    assert messages(check_shapes, ANSWER.replace("return t3", "return finish(t3)"), pair) == ()  # nobody knows
 
 
 def test_of_other_answers_nothing_is_said() -> None:
     network = "class ModelNew(Model):\n    def __init__(self):\n        super().__init__()\n\n    def run(self, x):\n        return x.shape[9]\n"
     for text in ("def (", "x = 1", network):
-        assert misfits(text, SKETCH) == ()
-    assert misfits(ANSWER, "") == ()
-    assert misfits(ANSWER.replace("t1 = x - centre", "t1 = x" + " - x" * 3000), SKETCH) == ()
+        assert messages(check_shapes, text, SKETCH) == ()
+    assert messages(check_shapes, ANSWER, "") == ()
+    assert messages(check_shapes, ANSWER.replace("t1 = x - centre", "t1 = x" + " - x" * 3000), SKETCH) == ()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ def test_of_other_answers_nothing_is_said() -> None:
     ],
 )  # fmt: skip
 def test_no_text_is_too_odd_to_be_looked_at(old: str, new: str) -> None:
-    misfits(ANSWER.replace(old, new), SKETCH)
+    messages(check_shapes, ANSWER.replace(old, new), SKETCH)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_no_text_is_too_odd_to_be_looked_at(old: str, new: str) -> None:
     ],
 )  # fmt: skip
 def test_other_ways_to_do_it_right_are_let_be(old: str, new: str) -> None:
-    assert misfits(ANSWER.replace(old, new), SKETCH) == ()
+    assert messages(check_shapes, ANSWER.replace(old, new), SKETCH) == ()
 
 
 def test_an_earlier_result_that_is_read_is_not_taken_for_the_one_that_is_made() -> None:
@@ -139,7 +142,11 @@ def test_an_earlier_result_that_is_read_is_not_taken_for_the_one_that_is_made() 
         "        t2 = torch.empty((8, 16), device=x.device)\n        t2_kernel[(8,)](t2, t3, 16)\n        return t2",
     )
     assert (
-        misfits(two + "\n\n@triton.jit\ndef t2_kernel(t2_ptr, t3_ptr, n):\n    tl.store(t2_ptr, tl.load(t3_ptr + n))\n", sketch)
+        messages(
+            check_shapes,
+            two + "\n\n@triton.jit\ndef t2_kernel(t2_ptr, t3_ptr, n):\n    tl.store(t2_ptr, tl.load(t3_ptr + n))\n",
+            sketch,
+        )
         == ()
     )
 
@@ -192,4 +199,4 @@ def t1_kernel(x_ptr, gain_ptr, t1_ptr, n, BLOCK: tl.constexpr):
 )
 def test_lookups_and_places_fit_the_operands(then: str, now: str, told: tuple[str, ...]) -> None:
     assert then in LOOKING
-    assert misfits(LOOKING.replace(then, now), LOOKED_UP) == told
+    assert messages(check_shapes, LOOKING.replace(then, now), LOOKED_UP) == told

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from agents.reading import repaired
 
-from bottega.agents.answers.repairs.long_rows import taken_in_pieces
+from bottega.agents.answers.repairs.long_rows import split_long_rows
 
 FLOATS = "forward(a)\na 3x40000\nt1 = exp(a) 3x40000\nreturn t1"
 """A sketch that says nothing of these kernels' rows."""
@@ -92,7 +93,7 @@ assert [f"{name}_in_pieces" in globals() for name in held] == [True]
 def test_a_long_row_has_the_result_of_a_short_one(name: str, tmp_path: Path) -> None:
     kernel, run = RUN[name]
     source = f"{HEAD}{kernel}\n{run}"
-    (tmp_path / "file.py").write_text(taken_in_pieces(source, FLOATS) + CHECKED)
+    (tmp_path / "file.py").write_text(repaired(split_long_rows, source, FLOATS) + CHECKED)
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, tmp_path / "file.py"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -100,13 +101,13 @@ def test_a_long_row_has_the_result_of_a_short_one(name: str, tmp_path: Path) -> 
 
 def test_a_loop_holds_only_what_it_needs_and_the_launch_chooses() -> None:
     kernel, run = RUN["softmax"]
-    whole = taken_in_pieces(f"{HEAD}{kernel}\n{run}", FLOATS)
+    whole = repaired(split_long_rows, f"{HEAD}{kernel}\n{run}", FLOATS)
     assert "(t1_kernel if x.shape[1] <= 32768 else t1_kernel_in_pieces)[(x.shape[0],)]" in whole
     assert "BLOCK=triton.next_power_of_2(x.shape[1]) if x.shape[1] <= 32768 else 4096)" in whole
     first, second, third = whole.partition("def t1_kernel_in_pieces")[2].split("for start in range(0, columns, BLOCK):")[1:]
     assert "tl.exp" not in first and "tl.exp" in second and "tl.store" in third
     assert whole.startswith(f"{HEAD}{kernel}")  # what was written is there as it was
-    assert taken_in_pieces(whole, FLOATS) == whole
+    assert repaired(split_long_rows, whole, FLOATS) == whole
 
 
 @pytest.mark.parametrize(("width", "changes"), [(4, False), (9000, True)])
@@ -120,7 +121,8 @@ def forward(self, x, gain):
 """
     source = f"{HEAD}{TOTAL}\n{run}"
     assert (
-        taken_in_pieces(source, f"forward(x, gain)\nx 8x4x{width}\ngain 1\nt1 = exp(x) 8x4x{width}\nreturn t1") != source
+        repaired(split_long_rows, source, f"forward(x, gain)\nx 8x4x{width}\ngain 1\nt1 = exp(x) 8x4x{width}\nreturn t1")
+        != source
     ) == changes
 
 
@@ -156,16 +158,16 @@ def test_what_is_not_of_the_form_is_left_alone(found: str, instead: str) -> None
     source = f"{HEAD}{kernel}\n{run}"
     assert found in source, found
     other = source.replace(found, instead, 1)
-    assert taken_in_pieces(other, FLOATS) == other
+    assert repaired(split_long_rows, other, FLOATS) == other
 
 
 @pytest.mark.parametrize("sketch", ["", "forward(a)\na 3x40000 int64\nt1 = exp(a) 3x40000\nreturn t1"])
 def test_other_numbers_and_no_sketch_leave_all_as_it_was(sketch: str) -> None:
     source = f"{HEAD}{TOTAL}\n{RUN['total'][1]}"
-    assert taken_in_pieces(source, sketch) == source
+    assert repaired(split_long_rows, source, sketch) == source
 
 
 def test_a_length_that_is_made_of_itself_many_times_ends() -> None:
     steps = "\n".join(f"    c{number + 1} = c{number} * c{number}" for number in range(40))
     run = RUN["total"][1].replace("    t2_kernel", f"    c0 = 3\n{steps}\n    columns = c40\n    t2_kernel")
-    assert "t2_kernel_in_pieces" in taken_in_pieces(f"{HEAD}{TOTAL}\n{run}", FLOATS)
+    assert "t2_kernel_in_pieces" in repaired(split_long_rows, f"{HEAD}{TOTAL}\n{run}", FLOATS)

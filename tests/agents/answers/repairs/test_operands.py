@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from agents.reading import repaired
 
-from bottega.agents.answers.repairs.operands import put_right
+from bottega.agents.answers.repairs.operands import correct_operands
 
 SNAKE = """forward(x, excitation)
 x 32x192x1600
@@ -82,16 +83,16 @@ def rows(mask: str, bias: str) -> str:
 
 @pytest.mark.parametrize(("excitation", "gamma"), [("offsets", OWN[1]), (OWN[0], "offsets"), ("offsets", "offsets"), OWN])
 def test_an_operand_at_the_places_of_the_whole_is_read_at_its_own(excitation: str, gamma: str) -> None:
-    assert put_right(flat(excitation, gamma), SNAKE) == flat(*OWN)
+    assert repaired(correct_operands, flat(excitation, gamma), SNAKE) == flat(*OWN)
 
 
 @pytest.mark.parametrize("mask", ["column", "row * columns + column", MASK])
 def test_a_mask_of_two_dimensions_is_not_its_first_row(mask: str) -> None:
-    assert put_right(rows(mask, "column"), SCORES) == rows(MASK, "column")
+    assert repaired(correct_operands, rows(mask, "column"), SCORES) == rows(MASK, "column")
 
 
 def test_a_row_for_all_is_read_along_the_columns_and_not_beyond_them() -> None:
-    assert put_right(rows(MASK, "row * columns + column"), SCORES) == rows(MASK, BIAS)
+    assert repaired(correct_operands, rows(MASK, "row * columns + column"), SCORES) == rows(MASK, BIAS)
 
 
 REDUCED = """forward(clip)
@@ -127,7 +128,7 @@ def test_behind_a_reduction_an_operand_is_read_along_what_is_left() -> None:
         "ALPHA", "index_in((32, 1, 1), (12, 32, 96, 96), i * J * columns + j + column * J), mask=mask, other=0.0"
     )
     right = DEPTHS.replace("ALPHA", "index_in((32, 1, 1), (12, 32, 96, 96), row), mask=row < rows, other=0.0")
-    assert put_right(wrong, REDUCED) == put_right(right, REDUCED) == right
+    assert repaired(correct_operands, wrong, REDUCED) == repaired(correct_operands, right, REDUCED) == right
 
 
 @pytest.mark.parametrize(
@@ -148,4 +149,4 @@ def test_behind_a_reduction_an_operand_is_read_along_what_is_left() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_certain_stays(source: str, sketch: str) -> None:
-    assert put_right(source, sketch) == source
+    assert repaired(correct_operands, source, sketch) == source

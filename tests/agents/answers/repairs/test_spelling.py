@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from agents.reading import repaired
 
-from bottega.agents.answers.repairs.spelling import respelled, within_shapes
-from bottega.compiler.link import completed
+from bottega.agents.answers.repairs.spelling import clamp_dimensions, correct_spelling
+from bottega.compiler.link import linked
 
 TASK = """import torch
 import torch.nn as nn
@@ -59,7 +60,7 @@ class ModelNew(Model):
     ],
 )
 def test_a_misspelt_name_is_the_sketchs_again(wrong: str, right: str) -> None:
-    assert wrong != right and respelled(wrong, TASK, SKETCH) == right
+    assert wrong != right and repaired(correct_spelling, wrong, SKETCH, TASK) == right
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_misspelt_name_is_the_sketchs_again(wrong: str, right: str) -> None:
     ],
 )
 def test_what_is_not_sure_stays(written: str) -> None:
-    assert respelled(written, TASK, SKETCH) == written
+    assert repaired(correct_spelling, written, SKETCH, TASK) == written
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,9 @@ def test_parts_of_the_shelf_and_names_of_the_task_are_no_slips(argument: str, li
     """The answer is read when it is whole."""
     task = f"import torch\n\ninput_shape = (4, 8)\n\n\nclass Model(torch.nn.Module):\n    def forward(self, {argument}):\n        return {argument}\n"
     written = f"import torch\n\n\nclass ModelNew(Model):\n    def forward(self, {argument}):\n        t1 = {line}\n        return t1\n"
-    whole = completed(written, task)
-    assert respelled(whole, task, f"forward({argument})\n{argument} 4x8\nt1 = exp({argument}) 4x8\nreturn t1") == whole
+    whole = linked(written, task)
+    callgraph = f"forward({argument})\n{argument} 4x8\nt1 = exp({argument}) 4x8\nreturn t1"
+    assert repaired(correct_spelling, whole, callgraph, task) == whole
 
 
 @pytest.mark.parametrize(
@@ -113,14 +115,14 @@ def test_parts_of_the_shelf_and_names_of_the_task_are_no_slips(argument: str, li
 def test_attributes_that_may_come_from_elsewhere_and_guarded_reads_stay(found: str, instead: str) -> None:
     third = "self.branch3x3.bias" if "energy" in instead else "self.branch3.bias"
     written = answer(third=third).replace(found, instead)
-    assert written != answer(third=third) and respelled(written, TASK, SKETCH) == written
+    assert written != answer(third=third) and repaired(correct_spelling, written, SKETCH, TASK) == written
 
 
 @pytest.mark.parametrize("odd", [" + ".join(["energies"] * 2000), "energies" + ".a" * 3000, f"0x{'f' * 6000}"])
 def test_texts_too_odd_to_be_read_stay(odd: str) -> None:
     written = answer(first="energy", last=odd)
-    assert respelled(written, TASK, SKETCH) in (written, answer(last=odd))
-    assert within_shapes(written, SKETCH) == written
+    assert repaired(correct_spelling, written, SKETCH, TASK) in (written, answer(last=odd))
+    assert repaired(clamp_dimensions, written, SKETCH) == written
 
 
 def test_what_the_answer_sets_itself_is_its_own() -> None:
@@ -128,13 +130,13 @@ def test_what_the_answer_sets_itself_is_its_own() -> None:
         "    def forward",
         "    def __init__(self):\n        super().__init__()\n        self.branch3 = self.branch3x3\n\n    def forward",
     )
-    assert respelled(own, TASK, SKETCH) == own
-    assert respelled(answer(third="self.branch3.bias"), TASK, "") == answer(third="self.branch3.bias")
+    assert repaired(correct_spelling, own, SKETCH, TASK) == own
+    assert repaired(correct_spelling, answer(third="self.branch3.bias"), "", TASK) == answer(third="self.branch3.bias")
 
 
 def test_a_dimension_behind_the_last_is_the_last() -> None:
     wrong, right = answer(last="t3.shape[4] + energies.shape[-1]"), answer(last="t3.shape[3] + energies.shape[-1]")
-    assert respelled(wrong, TASK, SKETCH) == wrong and within_shapes(wrong, SKETCH) == right
+    assert repaired(correct_spelling, wrong, SKETCH, TASK) == wrong and repaired(clamp_dimensions, wrong, SKETCH) == right
     for once in (
         "t3 = t3.unsqueeze(0)",
         "energies = energies[None]",
@@ -142,6 +144,6 @@ def test_a_dimension_behind_the_last_is_the_last() -> None:
     ):  # another tensor under the name
         name = once.partition(" ")[0]
         written = answer(last=f"{name}.shape[4]").replace("        t4 =", f"        {once}\n        t4 =")
-        assert within_shapes(written, SKETCH) == written
+        assert repaired(clamp_dimensions, written, SKETCH) == written
     for written in (right, answer(last="t3.shape[3] * other.shape[7] * self.shape[9]"), "class ModelNew(:\n"):
-        assert within_shapes(written, SKETCH) == written
+        assert repaired(clamp_dimensions, written, SKETCH) == written

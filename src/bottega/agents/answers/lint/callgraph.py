@@ -1,7 +1,7 @@
-"""Where an answer that speaks the sketch's names says something else than the sketch: a slip of the pen, most likely.
+"""Operands of an answer's lines against those of the call graph's.
 
-A terse answer calls results what the task's sketch calls them. A line `t6 = tanh(t5)` where the sketch has `t6 = tanh(t4)` need not be wrong, so it
-is no fault; but an answer without such lines is the better one to judge.
+A terse answer calls results what the task's call graph calls them. A line `t6 = tanh(t5)` where the graph has `t6 = tanh(t4)` need not be wrong, but
+an answer without such lines is the better one to judge.
 """
 
 from __future__ import annotations
@@ -10,40 +10,39 @@ import ast
 import re
 from collections.abc import Iterator
 
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.lint.kernels import launched
 from bottega.compiler.callgraph_text import is_result, read_sketch
-from bottega.compiler.source.text import parsed
+from bottega.compiler.source.finding import Finding
+from bottega.compiler.source.text import model_class, parsed
 
 
-def doubts(source: str, sketch: str) -> tuple[str, ...]:
-    """One sentence for each line of the answer that reads other results than the sketch's call does. Nothing where it has other names."""
-    tree = parsed(source)
-    calls = {name: frozenset(call.words) for name, call in read_sketch(sketch).by_name().items()}
+def check_operands(source: str, context: AnswerContext) -> list[Finding]:
+    """Findings for each line of the answer that reads other results than the call graph's call does; none where it has other names."""
+    tree = parsed(source) if context.follows_callgraph else None
+    calls = {name: frozenset(call.words) for name, call in read_sketch(context.callgraph).by_name().items()}
     if tree is None or not calls:
-        return ()
-    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
-    own = (
-        {node.value.id for node in ast.walk(model) if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)}
-        if model
-        else set()
-    )
-    found: list[str] = []
+        return []
+    model = model_class(tree)
+    own = {launched(node) for node in ast.walk(model) if isinstance(node, ast.Call)} if model else set()
+    found: list[Finding] = []
     try:
         for function in _functions(tree):
             if function.name in own or (model is not None and function in ast.walk(model)):
                 found += _of(function, calls)
     except (RecursionError, ValueError):  # nested deeper than this can look, or a number that Python does not print
-        return ()
-    return tuple(dict.fromkeys(found))
+        return []
+    return list(dict.fromkeys(found))
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
-def _of(function: ast.FunctionDef, calls: dict[str, frozenset[str]]) -> list[str]:
+def _of(function: ast.FunctionDef, calls: dict[str, frozenset[str]]) -> list[Finding]:
     """`calls`: for every result the words that its call reads."""
     assigned = {name for name, _ in _results(function)}
-    found: list[str] = []
+    found: list[Finding] = []
     for name, value in _results(function):
         if name not in calls or _waits_or_makes_room(value):
             continue
@@ -52,9 +51,10 @@ def _of(function: ast.FunctionDef, calls: dict[str, frozenset[str]]) -> list[str
         strange = {one for one in strange if one in calls}
         missing = {one for one in calls[name] if is_result(one) and one in assigned} - read if read else set()
         if strange:
-            found.append(f"{name} is computed from {', '.join(sorted(strange))}, which the sketch does not say")
+            message = f"{name} is computed from {', '.join(sorted(strange))}, which the call graph does not say"
+            found.append(Finding("other_operand", message))
         elif missing and not any(isinstance(node, ast.Name) and re.match(r"v\d", node.id) for node in ast.walk(value)):
-            found.append(f"{name} is computed without {', '.join(sorted(missing))}")
+            found.append(Finding("missing_operand", f"{name} is computed without {', '.join(sorted(missing))}"))
     return found
 
 
@@ -65,7 +65,7 @@ def _results(function: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _waits_or_makes_room(value: ast.expr) -> bool:
-    """Loads, allocations and sizes: nothing that a sketch's call says."""
+    """Loads, allocations and sizes: nothing that a call of the graph says."""
     text = ast.unparse(value)
     return (
         text.startswith(("tl.load(", "torch.empty", "torch.zeros", "tl.zeros(", "tl.program_id(", "triton.")) or ".to(" in text

@@ -37,7 +37,7 @@ class GivesUp(Exception):
 
 
 @dataclass(frozen=True)
-class Pointer:
+class PointerValue:
     tensor: Any
     offset: Any = 0
 
@@ -76,7 +76,7 @@ def are_numbers(*values: Any) -> bool:
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
     """() of a single number; None where it is not known."""
-    if isinstance(value, Pointer):
+    if isinstance(value, PointerValue):
         return shape_of(value.offset)
     if isinstance(value, Unknown):
         return value.shape
@@ -119,10 +119,10 @@ def reduced(value: Any, axis: Any, keeps: Any) -> Unknown:
 
 
 def binary(operator: ast.operator, left: Any, right: Any) -> Any:
-    if isinstance(left, Pointer) and isinstance(operator, ast.Add):
-        return Pointer(left.tensor, binary(operator, left.offset, right))
-    if isinstance(right, Pointer) and isinstance(operator, ast.Add):
-        return Pointer(right.tensor, binary(operator, left, right.offset))
+    if isinstance(left, PointerValue) and isinstance(operator, ast.Add):
+        return PointerValue(left.tensor, binary(operator, left.offset, right))
+    if isinstance(right, PointerValue) and isinstance(operator, ast.Add):
+        return PointerValue(right.tensor, binary(operator, left, right.offset))
     if not are_numbers(left, right):
         return joined(left, right)
     match operator:

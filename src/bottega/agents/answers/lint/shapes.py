@@ -1,7 +1,7 @@
-"""Where an answer does not fit the sizes that the sketch tells: a dimension that is not there, one number read as many, a sum that nobody sums.
+"""Shapes of an answer against those of the call graph: a dimension that is not there, one number read as many, a sum without a reduction.
 
-All of it is read off the text and the sketch, nothing is run. Most of these are certain to fail, some only look so; an answer without is the better
-one to judge. Only answers that use the sketch's names can be looked at this way; of others nothing is said.
+All of it is read off the text and the call graph, nothing is run. Most findings are certain to fail, some only look so. Only answers that use the
+call graph's names can be checked this way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.lint.kernels import is_kernel, launched, only_method
 from bottega.compiler.callgraph_text import Shape, is_result, read_sketch
+from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import parsed
 
 _TOLD = re.compile(r"^[ \t]*# (t\d\w*(?:, t\d\w*)*) = (\w+)\(", re.MULTILINE)
@@ -51,22 +54,19 @@ class _Sketch:
     returned: ast.expr | None = None
 
 
-def misfits(source: str, sketch: str) -> tuple[str, ...]:
-    """One sentence for each; nothing where the file or the sketch cannot be read."""
+def check_shapes(source: str, context: AnswerContext) -> list[Finding]:
+    """None where the file or the call graph cannot be read."""
     tree = parsed(source)
-    model = (
-        next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None) if tree else None
-    )
-    forwards = [node for node in model.body if isinstance(node, ast.FunctionDef)] if model else []
-    if tree is None or len(forwards) != 1 or forwards[0].name != "forward":
-        return ()
-    told = _read(sketch)
+    forward = only_method(tree)
+    if tree is None or forward is None or not context.follows_callgraph:
+        return []
+    told = _read(context.callgraph)
     try:
-        kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)}
-        found = [*_of_forward(forwards[0], told, kernels), *_of_kernels(source, kernels, told)]
+        kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and is_kernel(node)}
+        found = [*_of_forward(forward, told, kernels), *_of_kernels(source, kernels, told)]
     except (RecursionError, ValueError):  # nested deeper than this can look, or a number that Python does not print
-        return ()
-    return tuple(dict.fromkeys(found))
+        return []
+    return list(dict.fromkeys(found))
 
 
 def _read(sketch: str) -> _Sketch:
@@ -87,11 +87,7 @@ def _read(sketch: str) -> _Sketch:
     return found
 
 
-def _is_kernel(node: ast.FunctionDef) -> bool:
-    return any(ast.unparse(one).startswith("triton.jit") for one in node.decorator_list)
-
-
-def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.FunctionDef]) -> Iterator[str]:
+def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.FunctionDef]) -> Iterator[Finding]:
     known = {name: shape for name, shape in told.shapes.items() if not is_result(name)}
     read: dict[str, list[tuple[str, bool]]] = {}
     waiting: set[str] = set()
@@ -104,9 +100,11 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
             if name in told.shapes and is_result(name):
                 known[name] = told.shapes[name]
                 if _is_size(value):
-                    yield f"{name} is a size and not what the sketch computes"
+                    yield Finding("size_for_result", f"{name} is a size and not what the call graph computes")
                 if room is not None and prod(room) != prod(told.shapes[name]):
-                    yield f"{name} has room for {prod(room)} elements and not for {prod(told.shapes[name])}"
+                    yield Finding(
+                        "wrong_allocation", f"{name} has room for {prod(room)} elements and not for {prod(told.shapes[name])}"
+                    )
                 if room is not None:
                     waiting.add(name)
             else:
@@ -114,7 +112,7 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
                 if room is not None:
                     known[name] = room
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            kernel = _launched(statement.value, kernels)
+            kernel = kernels.get(launched(statement.value))
             if kernel is None:
                 continue
             tensors = _tensors(kernel, statement.value, known)
@@ -125,10 +123,12 @@ def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.
         elif isinstance(statement, ast.Return) and told.returned is not None and statement.value is not None:
             wanted, given = _count(told.returned), _count(statement.value)
             if None not in (wanted, given) and wanted != given:
-                yield f"what is returned is not what the sketch returns: {ast.unparse(told.returned)}"
+                yield Finding(
+                    "other_results", f"what is returned is not what the call graph returns: {ast.unparse(told.returned)}"
+                )
 
 
-def _dimensions(statement: ast.stmt, known: dict[str, Shape]) -> Iterator[str]:
+def _dimensions(statement: ast.stmt, known: dict[str, Shape]) -> Iterator[Finding]:
     """`x.shape[3]` or `x[:, :, :, 0]` of a tensor with three dimensions."""
     for node in ast.walk(statement):
         if (
@@ -138,7 +138,7 @@ def _dimensions(statement: ast.stmt, known: dict[str, Shape]) -> Iterator[str]:
         ):
             places = [one for one in node.slice.elts if not (isinstance(one, ast.Constant) and one.value in (None, ...))]
             if len(places) > len(known[tensor]):
-                yield f"{tensor} has no dimension {len(places) - 1}"
+                yield Finding("no_such_dimension", f"{tensor} has no dimension {len(places) - 1}")
         if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Attribute) or node.value.attr != "shape":
             continue
         tensor, place = ast.unparse(node.value.value), node.slice
@@ -150,7 +150,7 @@ def _dimensions(statement: ast.stmt, known: dict[str, Shape]) -> Iterator[str]:
             and isinstance(place.value, int)
             and place.value >= len(known[tensor])
         ):
-            yield f"{tensor} has no dimension {place.value}"
+            yield Finding("no_such_dimension", f"{tensor} has no dimension {place.value}")
 
 
 def _room(value: ast.expr) -> Shape | None:
@@ -168,13 +168,6 @@ def _is_size(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) or (isinstance(inner, ast.Attribute) and inner.attr == "shape")
 
 
-def _launched(call: ast.Call, kernels: dict[str, ast.FunctionDef]) -> ast.FunctionDef | None:
-    function = call.func
-    return (
-        kernels.get(function.value.id) if isinstance(function, ast.Subscript) and isinstance(function.value, ast.Name) else None
-    )
-
-
 def _tensors(kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape]) -> dict[str, Shape]:
     """By parameter of the kernel, the shape of what the launch gives for it."""
     return {
@@ -184,19 +177,24 @@ def _tensors(kernel: ast.FunctionDef, launch: ast.Call, known: dict[str, Shape])
     }
 
 
-def _loads(kernel: ast.FunctionDef, tensors: dict[str, Shape], read: dict[str, list[tuple[str, bool]]]) -> Iterator[str]:
+def _loads(kernel: ast.FunctionDef, tensors: dict[str, Shape], read: dict[str, list[tuple[str, bool]]]) -> Iterator[Finding]:
     """One number read at many places, or the first of many read for all."""
     if kernel.name not in read:
         read[kernel.name] = list(_pointers(kernel))
     for pointer, moved in read[kernel.name]:
         elements = prod(tensors[pointer]) if pointer in tensors else 0
         if elements > 1 and not moved:
-            yield f"{kernel.name} reads the first of the {elements} elements of {pointer.removesuffix('_ptr')} for all"
+            yield Finding(
+                "first_read_for_all",
+                f"{kernel.name} reads the first of the {elements} elements of {pointer.removesuffix('_ptr')} for all",
+            )
         elif elements == 1 and moved:
-            yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, which is one number, as many"
+            yield Finding(
+                "scalar_read_as_many", f"{kernel.name} reads {pointer.removesuffix('_ptr')}, which is one number, as many"
+            )
 
 
-def _lookups(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str]:
+def _lookups(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[Finding]:
     """An element looked up in a tensor of another shape than the pointer's."""
     for node in ast.walk(kernel):
         if not isinstance(node, ast.BinOp) or not isinstance(node.left, ast.Name) or not isinstance(node.right, ast.Call):
@@ -206,10 +204,13 @@ def _lookups(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str
             sizes = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else None
             found = tuple(one.value for one in sizes or () if isinstance(one, ast.Constant))
             if sizes is not None and len(found) == len(sizes) and found != tensors[pointer]:
-                yield f"{kernel.name} looks {pointer.removesuffix('_ptr')} up as {found}, and it is {tensors[pointer]}"
+                yield Finding(
+                    "lookup_shape",
+                    f"{kernel.name} looks {pointer.removesuffix('_ptr')} up as {found}, and it is {tensors[pointer]}",
+                )
 
 
-def _short(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str]:
+def _short(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[Finding]:
     """A tensor read at the very places of a result that has more elements."""
     places: dict[str, list[tuple[str, str]]] = {"tl.load": [], "tl.store": []}
     for node in ast.walk(kernel):
@@ -221,7 +222,10 @@ def _short(kernel: ast.FunctionDef, tensors: dict[str, Shape]) -> Iterator[str]:
     written = {index: prod(tensors[pointer]) for pointer, index in places["tl.store"] if pointer in tensors}
     for pointer, index in places["tl.load"]:
         if pointer in tensors and 1 < prod(tensors[pointer]) < written.get(index, 0):
-            yield f"{kernel.name} reads {pointer.removesuffix('_ptr')}, of {prod(tensors[pointer])} elements, at {written[index]} places"
+            yield Finding(
+                "too_few_elements",
+                f"{kernel.name} reads {pointer.removesuffix('_ptr')}, of {prod(tensors[pointer])} elements, at {written[index]} places",
+            )
 
 
 def _pointers(kernel: ast.FunctionDef) -> Iterator[tuple[str, bool]]:
@@ -238,7 +242,7 @@ def _pointers(kernel: ast.FunctionDef) -> Iterator[tuple[str, bool]]:
             yield place.id, any(not isinstance(one, ast.Constant) for one in added)
 
 
-def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told: _Sketch) -> Iterator[str]:
+def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told: _Sketch) -> Iterator[Finding]:
     """A kernel that is launched again for a result that another call makes. `room`: results that have room and no launch yet."""
     own = re.match(r"(t\d+(?:_\d+)?)_kernel$", kernel.name)
     results = [text for given in launch.args if (text := ast.unparse(given)) in room]
@@ -247,7 +251,10 @@ def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told:
         return
     for result in results[-1:]:
         if result in told.calls and told.calls[own[1]] != told.calls[result]:
-            yield f"{kernel.name} makes {told.calls[own[1]].partition('(')[0]}, and {result} is {told.calls[result].partition('(')[0]}"
+            yield Finding(
+                "kernel_of_another_call",
+                f"{kernel.name} makes {told.calls[own[1]].partition('(')[0]}, and {result} is {told.calls[result].partition('(')[0]}",
+            )
 
 
 def _count(value: ast.expr) -> int | None:
@@ -261,11 +268,11 @@ def _count(value: ast.expr) -> int | None:
     return None if isinstance(value, ast.Call) and not isinstance(value.func, ast.Attribute) else 1
 
 
-def _of_kernels(source: str, kernels: dict[str, ast.FunctionDef], told: _Sketch) -> Iterator[str]:
+def _of_kernels(source: str, kernels: dict[str, ast.FunctionDef], told: _Sketch) -> Iterator[Finding]:
     """Kernels that say they reduce, and do not."""
     lines = source.split("\n")
     for name, node in kernels.items():
         text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         reducing = [operator for result, operator in _TOLD.findall(text) if result in told.reducing]
         if reducing and not _SUMS.search(re.sub(r"#.*", "", text)):
-            yield f"{name} computes {reducing[0]} and reduces nothing"
+            yield Finding("no_reduction", f"{name} computes {reducing[0]} and reduces nothing")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.callgraph_text import read_sketch, shapes_of
 from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.source.scopes import Scopes
@@ -41,9 +42,10 @@ _ELEMENTWISE = frozenset(("float", *FOR_KERNELS, *(f"tl.{name}" for name in _OF_
 _BRANCHES = ast.IfExp | ast.BoolOp | ast.Lambda | ast.Subscript | ast.NamedExpr | ast.comprehension
 
 
-def taken_in_pieces(source: str, sketch: str) -> str:
-    """The file with a second kernel for each that holds a whole row, and launches that choose; itself where there is none, where it cannot be
-    read, and where the sketch has other numbers than floating point. A row that the sketch shows to be short stays as it is."""
+def split_long_rows(source: str, context: AnswerContext) -> str:
+    """The file with a second kernel for each that holds a whole row, and launches that choose one. Unchanged where there is none, where the
+    file cannot be read, and where the call graph has other data types than floating point. A row that is known to be short stays as it is."""
+    sketch = context.callgraph if context.follows_callgraph else ""
     try:
         return source if not sketch or _OTHER_NUMBERS.search(sketch) else _with_twins(source, sketch)
     except (RecursionError, MemoryError, ValueError):

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.callgraph_text import SAME_VALUES, Shape, Sketch, is_result, read_sketch, shapes_of
-from bottega.compiler.source.text import compiles, exchanged, parsed
+from bottega.compiler.source.text import compiles, exchanged, model_class, parsed
 
 FLAT = ("offsets", "row * columns + column", "i * J * columns + j + column * J")
 """How the places of a whole tensor are written."""
@@ -35,10 +36,12 @@ _VIEWS = (SAME_VALUES | {"index"}) - {"transpose", "permute", "t", "T", "mT"}
 _CUTS = frozenset(("index", "select", "narrow", "chunk", "split", "unbind", "index_select", "gather", "slice"))
 
 
-def put_right(source: str, sketch: str) -> str:
-    """The answer with the places of such operands exchanged; itself where there are none, or it cannot be read."""
+def correct_operands(source: str, context: AnswerContext) -> str:
+    """The answer with the indices of such operands exchanged; unchanged where there are none, or where it cannot be read."""
+    if not context.follows_callgraph:
+        return source
     try:
-        tree, read = parsed(source), read_sketch(sketch)
+        tree, read = parsed(source), read_sketch(context.callgraph)
         if tree is None or not read.calls:
             return source
         made = exchanged(source, _edits(tree, read))
@@ -60,7 +63,7 @@ class _Access:
 
 def _edits(tree: ast.Module, sketch: Sketch) -> list[tuple[ast.expr, str]]:
     kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"), None)
+    model = model_class(tree)
     methods = [node for node in model.body if isinstance(node, ast.FunctionDef)] if model else []
     if len(methods) != 1 or methods[0].name != "forward":
         return []  # a constructor may make other tensors than the sketch tells

@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
+from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.callgraph_text import Call, Shape, Sketch, is_result, read_sketch, shapes_of
 from bottega.compiler.source.names import BUILTIN
 from bottega.compiler.source.scopes import Scopes
-from bottega.compiler.source.text import compiles, exchanged, parsed
+from bottega.compiler.source.text import compiles, exchanged, model_class, parsed
 
 NEAR = 0.6
 """How much two spellings must share, as `difflib` reckons it."""
@@ -32,22 +33,25 @@ Edit = tuple[ast.expr, str]
 Edits = Callable[[ast.Module, ast.FunctionDef, Sketch], list[Edit]]
 
 
-def respelled(source: str, task_source: str, sketch: str) -> str:
-    """The whole answer with such names exchanged; itself where there is nothing to exchange, or it cannot be read."""
+def correct_spelling(source: str, context: AnswerContext) -> str:
+    """The linked answer with such names exchanged; unchanged where there is nothing to exchange, or where it cannot be read."""
+    task_source = context.task_source
     return _with(
-        source, sketch, lambda tree, forward, read: [*_names(tree, forward), *_places(tree, forward, task_source, read)]
+        source, context, lambda tree, forward, read: [*_names(tree, forward), *_places(tree, forward, task_source, read)]
     )
 
 
-def within_shapes(source: str, sketch: str) -> str:
-    """The answer with `t2.shape[2]` in place of `t2.shape[3]`, where the tensor has three dimensions. It may be another one that is meant, so
-    this comes last, where no other draw was free of it: the answer would fail in any case."""
-    return _with(source, sketch, lambda tree, forward, read: list(_dimensions(forward, read)))
+def clamp_dimensions(source: str, context: AnswerContext) -> str:
+    """The answer with `t2.shape[2]` in place of `t2.shape[3]`, where the tensor has three dimensions. Another one may be meant, so this is a
+    guess: another sample is better, and without the repair the answer would fail in any case."""
+    return _with(source, context, lambda tree, forward, read: list(_dimensions(forward, read)))
 
 
-def _with(source: str, sketch: str, edits_of: Edits) -> str:
+def _with(source: str, context: AnswerContext, edits_of: Edits) -> str:
+    if not context.follows_callgraph:
+        return source
     try:
-        tree, read = parsed(source), read_sketch(sketch)
+        tree, read = parsed(source), read_sketch(context.callgraph)
         forward = _forward(tree) if tree is not None else None
         if tree is None or forward is None or not read.calls:
             return source
@@ -168,8 +172,8 @@ def _paths(value: ast.expr) -> Iterator[ast.expr]:
 
 def _forward(tree: ast.Module) -> ast.FunctionDef | None:
     """Of the one `ModelNew` that is the task's `Model` and nothing else besides."""
-    models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "ModelNew"]
-    if len(models) != 1 or [ast.unparse(each) for each in models[0].bases] != ["Model"]:
+    model = model_class(tree)
+    if model is None or [ast.unparse(each) for each in model.bases] != ["Model"]:
         return None
-    found = [node for node in models[0].body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
+    found = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
     return found[0] if len(found) == 1 and found[0].args.args else None

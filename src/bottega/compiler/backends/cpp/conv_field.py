@@ -39,7 +39,7 @@ class Field:
                 function.size(function.size_of(size, (at,), views), *wishes) if size > 1 else "1",
             )
 
-        names = function.style.pick("conv names", (("n", "o", "c"), ("b", "oc", "ic"), ("n", "oc", "ic")))
+        names = ("n", "o", "c")
         self.batch = axis(kernel.shape[0], 0, names[0], ("batch", "images"), [source])
         self.out_channel = axis(kernel.shape[1], 1, names[1], ("out_channels", "outputs"), outputs)
         self.per_group = kernel.shape[1] // kernel.groups

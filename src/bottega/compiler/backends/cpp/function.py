@@ -15,7 +15,6 @@ from bottega.compiler.backends.cpp.functions import Prelude
 from bottega.compiler.backends.cpp.scalar import memory_type
 from bottega.compiler.expression import Constant
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 _KEYWORDS = (
@@ -39,10 +38,9 @@ RESERVED_NAMES = _RESERVED
 class Function:
     name: str
     plan: Plan
-    style: Style
     prelude: Prelude
     techniques: frozenset[str]
-    dialect: str = "cpp"
+    on_gpu: bool = False
     size_type: str = "int64_t"
     taken: set[str] = field(default_factory=set)
     pointers: dict[str, tuple[str, bool]] = field(default_factory=dict)
@@ -179,7 +177,7 @@ class Function:
 
     def called(self, name: str, kind: str) -> str:
         """A function of the mathematical library at a type."""
-        if self.dialect == "cpp":
+        if not self.on_gpu:
             return f"std::{name}"
         name = {"nearbyint": "rint"}.get(name, name)
         return f"{name}f" if kind == "float" else name
@@ -187,7 +185,7 @@ class Function:
     def head(self) -> str:
         """The declaration, up to its brace, folded at 120 columns."""
         parameters = []
-        device = self.dialect == "cuda"
+        device = self.on_gpu
         for buffer, (name, written) in self._in_order():
             kind = memory_type(self.buffer(buffer).dtype)
             kind = "__half" if device and kind == "_Float16" else kind

@@ -14,9 +14,9 @@ VECTORS = {
 class Prelude:
     """The functions that a file needs so far, in an order in which each is defined before it is used."""
 
-    def __init__(self, dialect: str = "cpp") -> None:
+    def __init__(self, on_gpu: bool = False) -> None:
         self._texts: dict[str, str] = {}
-        self._dialect = dialect
+        self._on_gpu = on_gpu
 
     def use(self, name: str, kind: str = "float") -> None:
         """Have a function of the table defined, at a type where it has a choice (overloads where two are asked for)."""
@@ -30,7 +30,7 @@ class Prelude:
 
     def text(self) -> str:
         texts = list(self._texts.values())
-        if self._dialect == "cuda":
+        if self._on_gpu:
             texts = [_on_device(text) for text in texts]
         return "\n\n".join(spaced(texts))
 

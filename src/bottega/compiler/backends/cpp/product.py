@@ -95,11 +95,8 @@ def _operands(function: Function, kernel: Product) -> Operands:
     column = next((loop for loop in loops if loop.axes[-1] == count + 1), Loop(1, ()))
     row = next((loop for loop in loops if loop.axes[-1] == count), Loop(1, ()))
     batch = [loop for loop in loops if loop is not column and loop is not row]
-    style = function.style
-    names = style.pick("product sizes", (("rows", "columns", "depth"), ("m", "n", "k"), ("rows", "cols", "inner")))
-    indices = style.pick("product indices", (("r", "c", "k"), ("i", "j", "k"), ("row", "col", "k")))
-    if names[2] == "k":
-        indices = (indices[0], indices[1], "p")
+    names = ("rows", "columns", "depth")
+    indices = ("r", "c", "k")
 
     def named(loop: Loop, size: str, index: str, operands: Sequence[View]) -> Axis:
         if not loop.axes:

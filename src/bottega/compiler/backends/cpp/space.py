@@ -16,17 +16,12 @@ from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 SIZES = {
-    1: (("count",), ("n",), ("size",), ("total",)),
-    2: (("rows", "columns"), ("rows", "cols"), ("batch", "width"), ("outer", "inner")),
-    3: (("batch", "channels", "inner"), ("n", "channels", "inner"), ("batch", "rows", "columns"), ("outer", "middle", "inner")),
-    4: (("batch", "channels", "height", "width"), ("n", "c", "h", "w")),
+    1: ("count",),
+    2: ("rows", "columns"),
+    3: ("batch", "channels", "inner"),
+    4: ("batch", "channels", "height", "width"),
 }
-INDICES = {
-    1: (("i",),),
-    2: (("r", "c"), ("row", "i"), ("i", "j"), ("r", "i")),
-    3: (("b", "c", "i"), ("n", "c", "i"), ("i", "j", "k")),
-    4: (("b", "c", "y", "x"), ("i", "j", "k", "l")),
-}
+INDICES = {1: ("i",), 2: ("r", "c"), 3: ("b", "c", "i"), 4: ("b", "c", "y", "x")}
 
 
 @dataclass(frozen=True)
@@ -46,10 +41,10 @@ class Axis:
 
 
 def named(function: Function, loops: Sequence[Loop], operands: Sequence[View], role: str = "") -> list[Axis]:
-    """Loops with names of the style's hand; every size becomes a parameter."""
+    """Loops with names; every size becomes a parameter."""
     count = len(loops)
-    sizes = function.style.pick(f"sizes{count}", SIZES.get(count, (tuple(f"n{i}" for i in range(count)),)))
-    indices = function.style.pick(f"indices{count}", INDICES.get(count, (tuple(f"i{i}" for i in range(count)),)))
+    sizes = SIZES.get(count, tuple(f"n{i}" for i in range(count)))
+    indices = INDICES.get(count, tuple(f"i{i}" for i in range(count)))
     axes = []
     for loop, size, index in zip(loops, sizes, indices):
         name = function.fresh(index, f"{index}{index}", f"{index}_at")

@@ -34,12 +34,7 @@ _KEEP_TYPE = frozenset(
 )
 _ROUNDING = frozenset(["floor", "ceil", "round", "trunc"])
 _LIBRARY = {"round": "nearbyint", "abs": "fabs"}
-LOCALS = (
-    ("v", "w", "u", "t", "s", "q"),
-    ("a", "b", "d", "e", "g", "h"),
-    ("value", "other", "third", "fourth"),
-    ("t0", "t1", "t2", "t3"),
-)
+LOCALS = ("v", "w", "u", "t", "s", "q")
 _LONG = 84
 TERNARY, UNARY, PRIMARY = 0, 8, 9
 Place = Callable[[View, tuple[tuple[int, str, int], ...]], str]
@@ -120,7 +115,7 @@ class Speller:
                     continue
                 kind = self.kind(node)
                 text = self.text(node)
-                name = self.function.fresh(*self.function.style.pick("locals", LOCALS), "local")
+                name = self.function.fresh(*LOCALS, "local")
                 lines.append(f"const {kind} {name} = {text};")
                 self.known[node] = (name, kind)
         return lines, [self.text(body, kind) for body, kind in zip(bodies, wanted)]
@@ -184,7 +179,7 @@ class Speller:
             self.function.prelude.use("widen")
             return f"widen({text})"
         if dtype == "float16":
-            return f"__half2float({text})" if self.function.dialect == "cuda" else f"float({text})"
+            return f"__half2float({text})" if self.function.on_gpu else f"float({text})"
         return text
 
     def stored(self, text: str, dtype: str) -> str:
@@ -192,7 +187,7 @@ class Speller:
         if dtype == "bfloat16":
             self.function.prelude.use("narrow")
             return f"narrow({text})"
-        if dtype == "float16" and self.function.dialect == "cuda":
+        if dtype == "float16" and self.function.on_gpu:
             return f"__float2half({text})"
         memory = memory_type(dtype)
         return f"{memory}({text})" if memory in ("_Float16", "int32_t", "int16_t", "int8_t", "uint8_t") else text
@@ -207,7 +202,7 @@ class Speller:
             self.function.prelude.use("narrow")
             return f"widen(narrow({text}))", PRIMARY
         if node.dtype == "float16" and source in ("float", "double"):
-            if self.function.dialect == "cuda":
+            if self.function.on_gpu:
                 return f"__half2float(__float2half({text}))", PRIMARY
             return f"float(_Float16({text}))", PRIMARY
         memory = memory_type(node.dtype)
@@ -243,7 +238,7 @@ class Speller:
             return self._power(node, kind, texts)
         if name in ("rsqrt", "reciprocal"):
             one = literal(1, kind)
-            if name == "rsqrt" and self.function.dialect == "cuda":
+            if name == "rsqrt" and self.function.on_gpu:
                 return f"{self.function.called('rsqrt', kind)}({first})", PRIMARY
             root = f"{one} / {self.function.called('sqrt', kind)}({first})"
             return (root if name == "rsqrt" else f"{one} / {_wrapped(first, level, UNARY)}"), 7

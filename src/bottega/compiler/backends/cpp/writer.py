@@ -24,16 +24,13 @@ from bottega.compiler.library.cpp.functions import headers
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import Plan
 from bottega.compiler.steps import Refusal
-from bottega.compiler.style import Style
 
-LIBRARY = ("library", "kernels", "native", "ops", "lib")
-PATTERNS = ("{}", "fused_{}", "{}_kernel", "{}_forward")
+LIBRARY = "library"
 
 
-def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) -> str:
+def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for a kernel that this language's writer does not know."""
     prelude = Prelude()
-    library = style.pick("library", LIBRARY)
     known = list(plan.inputs)
     forward = [f"{name} = {text}" for name, text in plan.prepared]
     imports: set[str] = set()
@@ -45,7 +42,7 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) ->
             imports |= call_imports(kernel)
             known += [name for name in kernel.results if name]
             continue
-        function = Function(name_of(kernel, style, names), plan, style, prelude, techniques)
+        function = Function(name_of(kernel, names), plan, prelude, techniques)
         lines = _body(function, kernel)
         text = "\n".join([function.head(), *(indent(line, 1) for line in braced(lines)), "}"])
         functions.append(text)
@@ -53,14 +50,14 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) ->
             if store.view.buffer not in known:
                 forward.append(f"{store.view.buffer} = {allocation(plan.buffers[store.view.buffer], plan, known)}")
                 known.append(store.view.buffer)
-        forward.append(folded(f"{library}.{function.name}(", function.arguments(), ")"))
+        forward.append(folded(f"{LIBRARY}.{function.name}(", function.arguments(), ")"))
     forward.append(f"return {plan.returns}")
     text = ""
     if functions:
         imports.add("from bottega.runtime import cpp")
         body = "\n\n".join(part for part in [prelude.text(), *functions] if part)
         includes = "\n".join(f"#include <{header}>" for header in headers(body))
-        text = f'{library} = cpp(r"""\n{includes}\n\n{body}\n""")'
+        text = f'{LIBRARY} = cpp(r"""\n{includes}\n\n{body}\n""")'
     return frame.render(imports, text, forward)
 
 
@@ -93,14 +90,14 @@ def _body(function: Function, kernel: Kernel) -> list[str]:
     return writer(function, kernel)
 
 
-def name_of(kernel: Kernel, style: Style, taken: set[str]) -> str:
+def name_of(kernel: Kernel, taken: set[str]) -> str:
     words: list[str] = []
     for operator in kernel.origin:
         word = re.sub(r"\W+", "_", operator).strip("_")
         if word and word not in words:
             words.append(word)
     stem = "_".join(words[:3]) or type(kernel).__name__.lower()
-    name = style.pick("function", PATTERNS).format(stem)
+    name = stem
     if name in RESERVED_NAMES:
         name = f"{name}_kernel"
     base, number = name, 2

@@ -18,16 +18,14 @@ from bottega.compiler.kernel import Call, Map, Pool, Rows, Scan
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import Plan
 from bottega.compiler.steps import Refusal
-from bottega.compiler.style import Style
 
-LIBRARY = ("kernels", "module", "device", "ops", "gpu")
+LIBRARY = "kernels"
 WRITERS: dict[type, Callable[[Function, Any], Launch]] = {Map: write_map, Rows: write_rows, Pool: write_pool, Scan: write_scan}
 
 
-def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) -> str:
+def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for a kernel that is not written in CUDA: products and convolutions."""
-    prelude = Prelude("cuda")
-    library = style.pick("library", LIBRARY)
+    prelude = Prelude(on_gpu=True)
     known = list(plan.inputs)
     forward = [f"{name} = {text}" for name, text in plan.prepared]
     imports: set[str] = set()
@@ -42,7 +40,7 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) ->
         writer = WRITERS.get(type(kernel))
         if writer is None:
             raise Refusal(f"{type(kernel).__name__.lower()} is not written in CUDA")
-        function = Function(name_of(kernel, style, names), plan, style, prelude, techniques, "cuda")
+        function = Function(name_of(kernel, names), plan, prelude, techniques, on_gpu=True)
         function.taken |= {"lane", "threadIdx", "blockIdx", "blockDim", "gridDim"}
         launch = writer(function, kernel)
         functions.append("\n".join([function.head(), *(indent(line, 1) for line in braced(launch.lines)), "}"]))
@@ -51,12 +49,12 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) ->
                 forward.append(f"{store.view.buffer} = {allocation(plan.buffers[store.view.buffer], plan, known)}")
                 known.append(store.view.buffer)
         arguments = [launch.grid, launch.block, *function.arguments(), *([f"shared={launch.shared}"] if launch.shared else [])]
-        forward.append(folded(f"{library}.{function.name}(", arguments, ")"))
+        forward.append(folded(f"{LIBRARY}.{function.name}(", arguments, ")"))
     forward.append(f"return {plan.returns}")
     text = ""
     if functions:
         imports.add("from bottega.runtime import cuda")
         body = "\n\n".join(part for part in [prelude.text(), *functions] if part)
         include = "#include <cuda_fp16.h>\n\n" if "__half" in body else ""
-        text = f'{library} = cuda(r"""\n{include}{body}\n""")'
+        text = f'{LIBRARY} = cuda(r"""\n{include}{body}\n""")'
     return frame.render(imports, text, forward)

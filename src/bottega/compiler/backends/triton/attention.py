@@ -29,7 +29,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
         raise Refusal("attention with such an epilogue is not written in Triton")
     if math.prod(kernel.batch) > WIDEST_GRID:
         raise Refusal("more heads than a grid has programs along its later axes")
-    sheet, hand, base = page.sheet(kernel.origin), page.hand, len(kernel.batch)
+    sheet, base = page.sheet(kernel.origin), len(kernel.batch)
     shape = (*kernel.batch, kernel.queries, kernel.keys, kernel.width, kernel.value_width)
 
     def spread(view: View, axes: tuple[int, int]) -> View:
@@ -46,12 +46,11 @@ def write_attention(page: Page, kernel: Attention) -> None:
     sheet.reserve([view.buffer for view in operands])
     sheet.taken |= {"scores", "new", "p", "fix", "kt", "m"}
     loops = merge(kernel.batch, [View(v.buffer, kernel.batch, v.strides[:base]) for v in operands]) if base else []
-    pick = page.style.pick
-    head = sheet.fresh(pick("head", ["head", "batch", "bh"]))
+    head = sheet.fresh("head")
     indices, sizes = numbered_names(sheet, max(len(loops), 1), head, "heads")
-    row, col = sheet.fresh(hand.row), sheet.fresh("col")
-    k, d = sheet.fresh("key"), sheet.fresh(pick("width", ["d", "d", "width"]))
-    words = pick("lengths", [("queries", "keys"), ("q_len", "k_len"), ("Tq", "Tk")])
+    row, col = sheet.fresh("row"), sheet.fresh("col")
+    k, d = sheet.fresh("key"), sheet.fresh("d")
+    words = ("queries", "keys")
     groups = [
         Group(head, loops or [Loop(1, ())], indices, sizes, "heads"),
         Group(row, [Loop(kernel.queries, (base,))], [row], [words[0]], words[0]),
@@ -70,10 +69,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
     space.touch(operands, [])
     queries, keys = space.size(QUERY, 0), space.size(KEY, 0)
     width, own = space.size(WIDTH, 0), space.size(VALUE, 0)
-    bq, bk = (
-        sheet.constexpr(name, "64" if name.endswith("Q") else "32")
-        for name in pick("attention tile", [("BQ", "BK"), ("BLOCK_Q", "BLOCK_K")])
-    )
+    bq, bk = (sheet.constexpr(name, "64" if name.endswith("Q") else "32") for name in ("BQ", "BK"))
     tall, deep, warps, stages = tile_of(page, kernel)
     sheet.parameters[f"constexpr {bq}"].text, sheet.parameters[f"constexpr {bk}"].text = str(tall), str(deep)
     padded = {size: size if value == 1 << (value - 1).bit_length() and value >= 16 else None
@@ -105,7 +101,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
     narrow_k = "" if padded[width] else f"{d}[:, None] < {width}"
     narrow_v = "" if padded[own] else f"{col} < {own}"
     q, peak, total = sheet.fresh("q_tile"), sheet.fresh("peak"), sheet.fresh("norm")
-    acc, start = sheet.fresh(hand.accumulator), sheet.fresh(hand.start)
+    acc, start = sheet.fresh("acc"), sheet.fresh("start")
     line(f"{q} = tl.load({address(query, {QUERY: row, WIDTH: f'{d}[None, :]'})}{masked(f'{row} < {queries}', narrow_d)})")
     line(f'{peak} = tl.full(({bq}, 1), -float("inf"), tl.float32)')
     line(f"{total} = tl.zeros(({bq}, 1), tl.float32)")

@@ -79,8 +79,8 @@ class Emitter:
         return [self.text(root, self.uses, room)[0] for root in roots]
 
     def step(self, node: Apply | Cast) -> int:
-        """Which of the sketch's results it is, for a plain hand, which takes them in the sketch's order; -1 where it is none."""
-        found = SKETCHED.match(node.title) if self.sheet.page.style.plain else None
+        """Which of the sketch's results it is, since they are written in the sketch's order; -1 where it is none."""
+        found = SKETCHED.match(node.title)
         return int(found[1]) if found else -1
 
     def survey(self, roots: Iterable[Expression]) -> None:
@@ -129,7 +129,7 @@ class Emitter:
     def constant(self, node: Constant) -> tuple[str, int]:
         if node.text and not isinstance(node.value, bool):
             return self.sheet.scalar(node.text), ATOM
-        value = as_told(node.value) if self.sheet.page.style.plain else node.value
+        value = as_told(node.value)
         return number(value), ATOM if value is True or value is False or value >= 0 else UNARY
 
     def kind(self, node: Expression) -> str:

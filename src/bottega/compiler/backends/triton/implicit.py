@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bottega.compiler.backends.triton.emit import Emitter
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.kernel_text import TILE, Page
 from bottega.compiler.backends.triton.product import PROGRAMS, Tile, precision
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import Space
@@ -45,9 +45,9 @@ class Tiled(Window):
             self.sheet.line(f"{name} = {text} % {sizes[d]}")
 
     def write(self) -> None:
-        sheet, hand, kernel, line = self.sheet, self.sheet.hand, self.kernel, self.sheet.line
+        sheet, kernel, line = self.sheet, self.kernel, self.sheet.line
         sizes = (self.tile.rows, self.tile.columns, self.tile.depth)
-        tile = [sheet.constexpr(name, str(value)) for name, value in zip(hand.tile, sizes)]
+        tile = [sheet.constexpr(name, str(value)) for name, value in zip(TILE, sizes)]
         pixels = sheet.parameter("size pixels", "pixels", self.pixels_text(), "size")
         sheet.indexes([*self.operands, kernel.source, kernel.weight])
         line(f"{self.pixel} = (tl.program_id(0) * {tile[0]} + tl.arange(0, {tile[0]}))[:, None]")
@@ -67,7 +67,7 @@ class Tiled(Window):
         self.places()
         source = f"{self.n} * {channels} * {self.plane()}"
         source += f" + {group} * {depth} * {self.plane()}" if group else ""
-        acc = sheet.fresh(hand.accumulator)
+        acc = sheet.fresh("acc")
         line(f"{acc} = tl.zeros(({tile[0]}, {tile[1]}), tl.float32)")
         (self.by_tap if self.by_taps else self.by_depth)(acc, tile, source, depth, pixels, local, group)
         emitter = Emitter(sheet, reader(self.space, self.masks, lambda node: ""), self.space.index_of)
@@ -95,8 +95,8 @@ class Tiled(Window):
 
     def by_depth(self, acc: str, tile: list[str], source: str, channels: str, pixels: str, local: str, group: str) -> None:
         """Depth runs over channels and taps as the weights lie in memory."""
-        sheet, hand, line = self.sheet, self.sheet.hand, self.sheet.line
-        start, d = sheet.fresh(hand.start), "d"
+        sheet, line = self.sheet, self.sheet.line
+        start, d = sheet.fresh("start"), "d"
         taps = [f"k{letter}" for letter in self.letters]
         total = f"{channels} * {self.taps}" if self.taps > 1 else channels
         with sheet.block(f"for {start} in range(0, {total}, {tile[2]}):"):

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bottega.compiler.allocate import allocation
-from bottega.compiler.backends.triton.naming import Hand
 from bottega.compiler.backends.triton.width import in_64_bits, is_large
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 from bottega.compiler.view import View
 
 RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
@@ -21,6 +19,8 @@ SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
 """The name of a result in a sketch."""
 ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
 CONSTANT = ("constant", "constexpr")
+TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
+"""Names of a product's tile sizes."""
 
 NAN_HELPERS = {
     "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
@@ -31,11 +31,9 @@ NAN_HELPERS = {
 
 @dataclass
 class Page:
-    """What the kernels of one file share: the plan, the hand, and what must stand above them."""
+    """What the kernels of one file share: the plan, and what must stand above them."""
 
     plan: Plan
-    style: Style
-    hand: Hand
     techniques: frozenset[str]
     helpers: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
@@ -46,7 +44,7 @@ class Page:
     used: set[str] = field(default_factory=set)
     """Names of kernels so far."""
     making: str = ""
-    """The last result of the kernel that is being written: a plain hand names it after that."""
+    """The last result of the kernel that is being written, whose name it gets."""
 
     def on(self, technique: str) -> bool:
         return technique in self.techniques
@@ -55,12 +53,12 @@ class Page:
         words = [re.sub(r"\W+", "_", word).strip("_") for word in origin if word]
         short = list(dict.fromkeys(words))
         short = short if len(short) <= 4 else [*short[:3], short[-1]]
-        base = self.making if self.style.plain and self.making else "_".join(short) or "fused"
-        name = self.hand.kernel.format(base + suffix)
+        base = self.making or "_".join(short) or "fused"
+        name = f"{base}{suffix}_kernel"
         number = 1
         while name in self.used or name in RESERVED or keyword.iskeyword(name) or name in self.plan.buffers:
             number += 1
-            name = self.hand.kernel.format(f"{base}{suffix}{number}")
+            name = f"{base}{suffix}{number}_kernel"
         self.used.add(name)
         return Sheet(self, name)
 
@@ -100,10 +98,6 @@ class Sheet:
     large: bool = False
     """Whether indices have 64 bits."""
 
-    @property
-    def hand(self) -> Hand:
-        return self.page.hand
-
     # Names
 
     def fresh(self, base: str) -> str:
@@ -123,16 +117,12 @@ class Sheet:
 
     def numbered(self) -> str:
         number = 0
-        while f"{self.hand.temporary}{number}" in self.taken:
+        while f"v{number}" in self.taken:
             number += 1
-        return self.fresh(f"{self.hand.temporary}{number}")
+        return self.fresh(f"v{number}")
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + (in_64_bits(text) if self.large else text))
-
-    def note(self, text: str) -> None:
-        if self.hand.comments:
-            self.line(f"# {text}")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -160,7 +150,7 @@ class Sheet:
 
     def pointer(self, buffer: str, written: bool = False) -> str:
         base = self.short.get(buffer) or short_name(buffer, 1)
-        return self.parameter(f"pointer {buffer}", self.hand.pointer.format(base), buffer, "result" if written else "pointer")
+        return self.parameter(f"pointer {buffer}", f"{base}_ptr", buffer, "result" if written else "pointer")
 
     def scalar(self, text: str) -> str:
         base = short_name(text, 1) if re.fullmatch(r"[\w.\[\]]+", text) and ".shape[" not in text else "count"

@@ -44,13 +44,12 @@ def _lookups(page: Page, kernel: Map) -> dict[View, Lookup]:
 
 
 def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
-    hand = sheet.hand
-    index, mask = sheet.fresh(hand.flat), sheet.fresh(hand.mask)
-    indices, sizes = numbered_names(sheet, len(loops), index, hand.size)
-    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, hand.size)], lookups=lookups)
+    index, mask = sheet.fresh("offsets"), sheet.fresh("mask")
+    indices, sizes = numbered_names(sheet, len(loops), index, "n")
+    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, "n")], lookups=lookups)
     emitter = Emitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
-    block = sheet.constexpr(hand.block, str(FLAT_BLOCK))
+    block = sheet.constexpr("BLOCK", str(FLAT_BLOCK))
     sheet.indexes(operands)
     sheet.line(f"{index} = tl.program_id(0) * {block} + tl.arange(0, {block})")
     sheet.line(f"{mask} = {index} < {space.total(0)}")

@@ -36,14 +36,14 @@ def joined(sizes: list[str]) -> str:
 def write_pool(page: Page, kernel: Pool) -> None:
     if kind_of(kernel.dtype) != "float":
         raise Refusal(f"a pool of {kernel.dtype} is not written in Triton")
-    sheet, hand = page.sheet(kernel.origin), page.hand
+    sheet = page.sheet(kernel.origin)
     dims = len(kernel.window)
     kept = len(kernel.source) - dims
     bodies = [item.body for item in kernel.stores]
     inputs = views(kernel.element)
     outputs = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
     sheet.reserve([view.buffer for view in [*inputs, *outputs]])
-    flat, mask = sheet.fresh(hand.flat), sheet.fresh(hand.mask)
+    flat, mask = sheet.fresh("offsets"), sheet.fresh("mask")
     inside, plane = sheet.fresh("inside"), sheet.fresh("plane")
     places = [sheet.fresh(f"o{letter}") for letter in LETTERS[dims]]
     sources = [sheet.fresh(f"i{letter}") for letter in LETTERS[dims]]
@@ -64,8 +64,8 @@ def write_pool(page: Page, kernel: Pool) -> None:
     above.touch(inputs, [kernel.element])
     below.touch(outputs, bodies)
     above.needed |= below.needed
-    block = sheet.constexpr(hand.block, str(BLOCK))
-    total = sheet.parameter("size total", hand.size, below.text(tuple(range(len(kernel.shape)))), "size")
+    block = sheet.constexpr("BLOCK", str(BLOCK))
+    total = sheet.parameter("size total", "n", below.text(tuple(range(len(kernel.shape)))), "size")
     extents = [below.size(1 + d, 0) for d in range(dims)]
     sheet.indexes([*inputs, *outputs])
     line = sheet.line
@@ -76,7 +76,7 @@ def write_pool(page: Page, kernel: Pool) -> None:
         rest = extents[d + 1 :]
         line(f"{name} = {flat}{f' // {joined(rest)}' if rest else ''} % {extents[d]}")
     above.define(0)
-    result = sheet.fresh("best" if kernel.operation == "max" else hand.accumulator)
+    result = sheet.fresh("best" if kernel.operation == "max" else "acc")
     neutral = '-float("inf")' if kernel.operation == "max" else "0.0"
     start = f"tl.full(({block},), {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros(({block},), tl.float32)"
     line(f"{result} = {start}")

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from bottega.compiler.backends.triton.emit import Emitter, kind_of
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.kernel_text import TILE, Page
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.space import Group, Space, numbered_names, times
@@ -192,7 +192,6 @@ class _Writer:
     def __init__(self, page: Page, kernel: Product) -> None:
         self.page, self.kernel = page, kernel
         self.sheet = sheet = page.sheet(kernel.origin)
-        hand = sheet.hand
         self.shape = (*kernel.batch, kernel.rows, kernel.columns, kernel.depth)
         base = len(kernel.batch)
         self.left, self.right = spread(kernel)
@@ -201,10 +200,10 @@ class _Writer:
         operands = [self.left, self.right] + [v for b in bodies for v in views(b)] + [s.view for s in self.stores]
         sheet.reserve([view.buffer for view in operands])
         loops = merge(self.shape[:base], [View(v.buffer, v.shape[:base], v.strides[:base]) for v in operands]) if base else []
-        self.row, self.column = sheet.fresh(hand.row), sheet.fresh("col" if hand.column == "cols" else hand.column)
+        self.row, self.column = sheet.fresh("row"), sheet.fresh("column")
         self.batch = sheet.fresh("batch") if base else ""
         indices, sizes = numbered_names(sheet, max(len(loops), 1), self.batch, "batches")
-        names = hand.extent
+        names = ("M", "N", "K")
         groups = [
             Group(self.batch, loops or [Loop(1, ())], indices, sizes, "batches"),
             Group(self.row, [Loop(kernel.rows, (base,))], [self.row], [names[0]], names[0]),
@@ -242,19 +241,18 @@ class _Writer:
         return " & ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
     def write(self) -> None:
-        sheet, hand, space = self.sheet, self.sheet.hand, self.space
+        sheet, space = self.sheet, self.space
         rows, columns, depth = (space.size(group, 0) for group in (ROW, COLUMN, DEPTH))
         tile = [
-            sheet.constexpr(name, str(value))
-            for name, value in zip(hand.tile, (self.tile.rows, self.tile.columns, self.tile.depth))
+            sheet.constexpr(name, str(value)) for name, value in zip(TILE, (self.tile.rows, self.tile.columns, self.tile.depth))
         ]
         sheet.indexes(self.operands)
         self.places(tile, rows, columns)
         space.define(BATCH)
         acc, start, k = (
-            sheet.fresh(hand.accumulator),
-            sheet.fresh(hand.start),
-            sheet.fresh("k" if hand.extent[2] != "k" else "kk"),
+            sheet.fresh("acc"),
+            sheet.fresh("start"),
+            sheet.fresh("k"),
         )
         a, b = sheet.fresh("a"), sheet.fresh("b")
         sheet.line(f"{acc} = tl.zeros(({', '.join((tile[1], tile[0]) if self.turned else (tile[0], tile[1]))}), tl.float32)")

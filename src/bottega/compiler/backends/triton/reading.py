@@ -29,8 +29,8 @@ def reader(space: Space, masks: Masks, other: Callable[[Load | Gather], str]) ->
         arguments = f", mask={mask}" if mask else ""
         if mask and other(node):
             arguments += f", other={other(node)}"
-        word = space.called(node.view) or sheet.hand.value.format(sheet.short.get(node.view.buffer, "t"))
-        name = sheet.again(node, word) if sheet.page.style.plain else sheet.fresh(word)
+        word = space.called(node.view) or sheet.short.get(node.view.buffer, "t")
+        name = sheet.again(node, word)
         sheet.line(f"{name} = {loaded(f'tl.load({address}{arguments})', node.dtype)}")
         return name
 

@@ -64,7 +64,6 @@ class _Writer:
     def __init__(self, page: Page, kernel: Rows, layout: Layout, suffix: str = "") -> None:
         self.page, self.kernel, self.layout = page, kernel, layout
         self.sheet = sheet = page.sheet(kernel.origin, suffix)
-        hand = sheet.hand
         bodies = [r.body for r in kernel.reductions]
         stores = [*kernel.row_stores, *kernel.element_stores]
         bodies += [item.body for item in stores]
@@ -76,15 +75,15 @@ class _Writer:
         loops = merge(self.shape, straight, [len(kernel.kept), *barriers(bodies)])
         kept = [loop for loop in loops if loop.axes and loop.axes[0] < len(kernel.kept)] or [Loop(1, ())]
         reduced = [loop for loop in loops if loop.axes and loop.axes[0] >= len(kernel.kept)] or [Loop(1, ())]
-        self.row, self.column = sheet.fresh(hand.row), sheet.fresh(hand.column)
-        self.mask = sheet.fresh(hand.mask)
-        indices, sizes = numbered_names(sheet, len(kept), self.row, hand.rows, "" if len(reduced) == 1 else "_ROW")
-        inner, extents = numbered_names(sheet, len(reduced), self.column, hand.columns)
+        self.row, self.column = sheet.fresh("row"), sheet.fresh("column")
+        self.mask = sheet.fresh("mask")
+        indices, sizes = numbered_names(sheet, len(kept), self.row, "rows", "" if len(reduced) == 1 else "_ROW")
+        inner, extents = numbered_names(sheet, len(reduced), self.column, "columns")
         self.space = Space(
             sheet,
             self.shape,
             self.operands,
-            [Group(self.row, kept, indices, sizes, hand.rows), Group(self.column, reduced, inner, extents, hand.columns)],
+            [Group(self.row, kept, indices, sizes, "rows"), Group(self.column, reduced, inner, extents, "columns")],
             lookups=lookups,
         )
         self.reduces = lambda node: COLUMN in self.space.depends(node.view)
@@ -168,15 +167,15 @@ class _Writer:
     # Index lines
 
     def begin(self) -> None:
-        hand, sheet, layout = self.sheet.hand, self.sheet, self.layout
+        sheet, layout = self.sheet, self.layout
         sheet.indexes(self.operands)
         if layout.tile:
-            self.height = sheet.constexpr("ROWS" if hand.rows != "M" else "BLOCK_M", "")
-            self.width = sheet.constexpr("COLUMNS" if hand.columns != "N" else "BLOCK_N", "")
+            self.height = sheet.constexpr("ROWS", "")
+            self.width = sheet.constexpr("COLUMNS", "")
             axis = "[None, :]" if layout.outer else "[:, None]"
             sheet.line(f"{self.row} = tl.program_id(0) * {self.height} + tl.arange(0, {self.height}){axis}")
         else:
-            self.width = sheet.constexpr(hand.block, "")
+            self.width = sheet.constexpr("BLOCK", "")
             sheet.line(f"{self.row} = tl.program_id(0)")
         self.space.define(ROW)
         if not layout.looped:
@@ -218,7 +217,7 @@ class _Writer:
         bodies = [r.body for r in kernel.reductions]
         written: dict[tuple[str, Expression], str] = {}
         for reduction in kernel.reductions:
-            if (reduction.operation, reduction.body) in written and self.page.style.plain:
+            if (reduction.operation, reduction.body) in written:
                 emitter.names[reduction.name] = written[reduction.operation, reduction.body]
                 continue
             value = emitter.write([reduction.body], 60)[0]
@@ -260,7 +259,7 @@ class _Writer:
 
     def sweep(self, sweep: list[Any]) -> None:
         """One loop over the row."""
-        start = self.sheet.fresh(self.sheet.hand.start)
+        start = self.sheet.fresh("start")
         roots = [root for accumulator in sweep for root in accumulator.roots]
         self.hoist(roots)
         for accumulator in sweep:
@@ -311,7 +310,7 @@ class _Writer:
         if kernel.element_stores:
             roots = [item.body for item in kernel.element_stores]
             self.hoist(roots)
-            start = self.sheet.fresh(self.sheet.hand.start)
+            start = self.sheet.fresh("start")
             step = f"SPLITS * {self.width}" if self.layout.splits else self.width
             with self.sheet.block(f"for {start} in range({first}, {self.columns}, {step}):"):
                 self.lanes(f"{start} + ")
@@ -319,7 +318,7 @@ class _Writer:
 
     # Launches
 
-    def launch(self, grid_y: str = "", name_rows: str = "") -> None:
+    def launch(self, grid_y: str = "") -> None:
         sheet, page, layout = self.sheet, self.page, self.layout
         by_name = {parameter.name: parameter for parameter in sheet.parameters.values()}
         options = ""
@@ -348,7 +347,7 @@ class _Writer:
         return self.sheet.size_text(self.columns)
 
     def rows_text(self) -> str:
-        key = f"size {self.sheet.hand.rows}"
+        key = "size rows"
         if key in self.sheet.parameters:
             return self.sheet.size_text(self.sheet.parameters[key].name)
         return self.space.total_text(ROW)
@@ -379,7 +378,7 @@ class _Writer:
                 dtype = "int64" if integer else self.dtype
                 buffer = page.variable(f"{state}_parts")
                 buffers.append(buffer)
-                pointer = self.sheet.parameter(f"pointer {buffer}", self.sheet.hand.pointer.format(buffer), buffer, "result")
+                pointer = self.sheet.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "result")
                 mask = self.row_masks(frozenset())
                 self.sheet.line(f"tl.store({pointer} + {at}, {state}{f', mask={mask}' if mask else ''})")
                 texts.append(f"{buffer} = torch.empty(({layout.splits}, {{rows}}), device={like}.device, dtype=torch.{dtype})")
@@ -397,7 +396,7 @@ class _Writer:
         sheet.line(f"{part} = tl.arange(0, {splits}){'[:, None]' if layout.tile else ''}")
         mask = self.row_masks(frozenset())
         for state, buffer in zip(states, buffers):
-            pointer = sheet.parameter(f"pointer {buffer}", sheet.hand.pointer.format(buffer), buffer, "pointer")
+            pointer = sheet.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "pointer")
             name = sheet.fresh(state)
             sheet.line(
                 f"{name} = tl.load({pointer} + {part} * {rows} + {self.row}{f', mask={mask}, other=0.0' if mask else ''})"

@@ -19,7 +19,7 @@ COMBINE = {"max": "nan_max", "min": "nan_min"}
 
 
 def write_scan(page: Page, kernel: Scan) -> None:
-    sheet, hand = page.sheet(kernel.origin), page.hand
+    sheet = page.sheet(kernel.origin)
     shape = (*kernel.kept, kernel.length)
     bodies = [item.body for item in kernel.stores]
     inputs = views(kernel.element)
@@ -36,12 +36,12 @@ def write_scan(page: Page, kernel: Scan) -> None:
     looped = kernel.length > (LONGEST if not outer else 128)
     packed = page.on("short_rows_packed") and not outer and kernel.length <= 512 and math.prod(kernel.kept) > 1
     tile = outer or packed
-    row, column, mask = sheet.fresh(hand.row), sheet.fresh(hand.column), sheet.fresh(hand.mask)
+    row, column, mask = sheet.fresh("row"), sheet.fresh("column"), sheet.fresh("mask")
     earlier = sheet.fresh("before") if kernel.exclusive else column
-    indices, sizes = numbered_names(sheet, len(kept), row, hand.rows)
+    indices, sizes = numbered_names(sheet, len(kept), row, "rows")
     length = Loop(kernel.length, (len(kernel.kept),))
-    extent = hand.columns if hand.columns != "N" else "length"
-    rows = Group(row, kept, indices, sizes, hand.rows)
+    extent = "columns"
+    rows = Group(row, kept, indices, sizes, "rows")
     source = Space(sheet, shape, [*inputs, *outputs], [rows, Group(earlier, [length], [earlier], [extent], extent)])
     target = Space(sheet, shape, [*inputs, *outputs], [rows, Group(column, [length], [column], [extent], extent)])
     source.touch(inputs, [kernel.element])
@@ -54,11 +54,11 @@ def write_scan(page: Page, kernel: Scan) -> None:
     keep = ", keep_dims=True" if tile else ""
     height = ""
     if tile:
-        height = sheet.constexpr("ROWS" if hand.rows != "M" else "BLOCK_M", "")
-        width = sheet.constexpr("COLUMNS" if hand.columns != "N" else "BLOCK_N", "")
+        height = sheet.constexpr("ROWS", "")
+        width = sheet.constexpr("COLUMNS", "")
         line(f"{row} = tl.program_id(0) * {height} + tl.arange(0, {height}){'[None, :]' if outer else '[:, None]'}")
     else:
-        width = sheet.constexpr(hand.block, "")
+        width = sheet.constexpr("BLOCK", "")
         line(f"{row} = tl.program_id(0)")
     source.define(ROW)
     integer = kind_of(kernel.dtype) != "float"
@@ -69,7 +69,7 @@ def write_scan(page: Page, kernel: Scan) -> None:
     if looped:
         form = f"(1, {height})" if outer else f"({height}, 1)"
         line(f"{carry} = tl.full({form}, {neutral}, tl.{dtype})" if tile else f"{carry} = {neutral}")
-        start = sheet.fresh(hand.start)
+        start = sheet.fresh("start")
         line(f"for {start} in range(0, {columns}, {width}):")
         sheet.depth += 1
     lanes = f"tl.arange(0, {width})" + (("[:, None]" if outer else "[None, :]") if tile else "")
@@ -128,7 +128,7 @@ def write_scan(page: Page, kernel: Scan) -> None:
 
 def _launch(page, sheet, target, kernel, outer, looped, tile, width, height, columns) -> None:  # type: ignore[no-untyped-def]
     named = {parameter.name: parameter for parameter in sheet.parameters.values()}
-    key = f"size {page.hand.rows}"
+    key = "size rows"
     rows = sheet.size_text(sheet.parameters[key].name) if key in sheet.parameters else target.total_text(ROW)
     if not tile:
         named[width].text = "2048" if looped else f"triton.next_power_of_2({sheet.size_text(columns)})"

@@ -263,11 +263,9 @@ def numbered_names(sheet: Sheet, count: int, base: str, upper: str, mark: str = 
     if count == 1:
         return [base], [upper]
     if count == 2:
-        indices, sizes = sheet.page.style.pick("pair", [(["i", "j"], ["I", "J"]), (["outer", "inner"], ["OUTER", "INNER"])])
+        indices, sizes = ["i", "j"], ["I", "J"]
     elif count == 3:
-        indices, sizes = sheet.page.style.pick(
-            "triple", [(["b", "c", "p"], ["B", "C", "HW"]), (["batch", "channel", "pixel"], ["BATCH", "CHANNELS", "PIXELS"])]
-        )
+        indices, sizes = ["b", "c", "p"], ["B", "C", "HW"]
     else:
         indices, sizes = [f"i{n}" for n in range(count)], [f"N{n}" for n in range(count)]
     return [sheet.fresh(name) for name in indices], [name + mark for name in sizes]

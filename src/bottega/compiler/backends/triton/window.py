@@ -40,10 +40,9 @@ class Window:
         # Before any pointer gets its name: a task may call its tensors as we call the tiles.
         sheet.taken |= LOCALS | {f"{kind}{letter}" for kind in "ikp" for letter in "zyx"}
         self.x, self.w = sheet.pointer(kernel.source.buffer), sheet.pointer(kernel.weight.buffer)
-        pick = page.style.pick
-        self.pixel = sheet.fresh(pick("pixel", ["pixel", "pixel", "pos"]))
-        self.oc = sheet.fresh(pick("out channel", ["oc", "oc", "out_c"]))
-        self.n = sheet.fresh(pick("image", ["n", "n", "image"]))
+        self.pixel = sheet.fresh("pixel")
+        self.oc = sheet.fresh("oc")
+        self.n = sheet.fresh("n")
         self.out = [sheet.fresh(f"o{letter}") for letter in self.letters]
         self.out_sizes = [f"O{size}" for size in SIZES[self.dims]]
         loops = [Loop(kernel.shape[0], (0,))] + [Loop(kernel.shape[2 + d], (2 + d,)) for d in range(self.dims)]
@@ -120,11 +119,11 @@ class Direct(Window):
 
     def write(self) -> None:
         """One channel for each group: every output pixel is a window times its plane's weights."""
-        sheet, hand, kernel, line = self.sheet, self.sheet.hand, self.kernel, self.sheet.line
+        sheet, kernel, line = self.sheet, self.kernel, self.sheet.line
         if self.many_blocks and math.prod(kernel.shape[:2]) > WIDEST_GRID:
             raise Refusal("more planes and blocks of them than a grid has programs")
-        block = sheet.constexpr(hand.block, "512")
-        plane, place, mask = sheet.fresh("plane"), sheet.fresh("place"), sheet.fresh(hand.mask)
+        block = sheet.constexpr("BLOCK", "512")
+        plane, place, mask = sheet.fresh("plane"), sheet.fresh("place"), sheet.fresh("mask")
         outputs, channels = self.space.size(CHANNEL, 0), self.extent(1, "C")
         self.groups[PIXEL].apart = True
         sizes = [self.space.size(PIXEL, 1 + d) for d in range(self.dims)]
@@ -138,7 +137,7 @@ class Direct(Window):
             text = place + (f" // {self.joined(sizes[d + 1 :])}" if sizes[d + 1 :] else "")
             line(f"{name} = {text}{f' % {sizes[d]}' if d else ''}")
         source = plane if self.outer == 1 else f"({self.n} * {channels} + {self.oc} // {self.outer})"
-        acc = sheet.fresh(hand.accumulator)
+        acc = sheet.fresh("acc")
         line(f"{acc} = tl.zeros(({block},), tl.float32)")
         taps = [f"k{letter}" for letter in self.letters]
         loop = "tl.static_range" if self.taps <= UNROLLED else "range"

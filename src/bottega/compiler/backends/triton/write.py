@@ -9,7 +9,6 @@ from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
 from bottega.compiler.backends.triton.kernel_text import NAN_HELPERS, Page
 from bottega.compiler.backends.triton.map import write_map
-from bottega.compiler.backends.triton.naming import hand_of
 from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.product import write_product
 from bottega.compiler.backends.triton.rows import write_rows
@@ -29,13 +28,12 @@ from bottega.compiler.kernel import (
 )
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import Plan
-from bottega.compiler.style import Style
 
 
-def write(plan: Plan, frame: Frame, techniques: frozenset[str], style: Style) -> str:
+def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for what cannot be written."""
     plan = replace(plan, buffers=dict(plan.buffers))  # workspaces join the plan's buffers
-    page = Page(plan, style, hand_of(style), techniques)
+    page = Page(plan, techniques)
     page.known = list(plan.inputs)
     for name, python in plan.prepared:
         page.forward.append(f"{name} = {python}")

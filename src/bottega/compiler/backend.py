@@ -1,0 +1,19 @@
+"""A backend: how the compiler writes a plan down in one language, and which techniques are that language's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bottega.compiler.module_frame import Frame
+from bottega.compiler.plan import Plan
+from bottega.compiler.technique import Technique
+
+Write = Callable[[Plan, Frame, frozenset[str]], str]
+
+
+@dataclass(frozen=True)
+class Backend:
+    write: Write
+    techniques: tuple[Technique, ...]
+    """In the order in which they are applied."""
