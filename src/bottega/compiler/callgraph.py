@@ -105,9 +105,14 @@ class Call:
         return _WORD.findall(self.argument_text)
 
     @property
+    def tensors(self) -> list[str]:
+        """Inputs, weights and results among the arguments, in order."""
+        return [name for argument in self.arguments for name in argument.tensors]
+
+    @property
     def reads(self) -> list[str]:
         """Results of other calls among the arguments, in order."""
-        return [name for argument in self.arguments for name in argument.tensors if is_result(name)]
+        return [name for name in self.tensors if is_result(name)]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from bottega.compiler.callgraph import CallGraph, Malformed, from_json
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
-from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
+from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
 
 ENTRY = "bottega.compiler.callgraph_tracer:main"
 TASKS_PER_SANDBOX = 200
