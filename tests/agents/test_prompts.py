@@ -66,7 +66,7 @@ def test_a_folder_overrules_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("select.md", SELECT.replace("$k", "$kk"), ("select.md", "$kk", "known here: device, k")),
+        ("select.md", SELECT.replace("$k", "$kk"), ("select.md", "$kk", "known here: callgraph, device, k")),
         ("select.md", SELECT.replace("$name", "$technique"), ("select.md", "$technique")),
         ("select.md", SELECT.replace("At most", "At 5$ most"), ("select.md", "5$ most", "$$")),
         ("select.md", SELECT.replace("$task", ""), ("select.md", "$task")),

@@ -32,7 +32,12 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-FORGED = "import json, os, struct\ngraph = {'inputs': [], 'weights': [], 'calls': [], 'returned': 'forged'}\nbody = json.dumps({'graph': graph, 'number': '0'}).encode()\nframe = struct.pack('<I', len(body)) + body\n"
+FORGED = """\
+import json, os, struct
+graph = {'inputs': [], 'weights': [], 'calls': [], 'returned': 'forged'}
+body = json.dumps({'graph': graph, 'number': '0'}).encode()
+frame = struct.pack('<I', len(body)) + body
+"""
 DEEPER = "\n        "
 EVERYWHERE = "for fd in range(3, 300):\n    try:\n        os.write(fd, frame * 50)\n    except OSError:\n        pass\n"
 

@@ -32,11 +32,11 @@ def answer(name: str) -> tuple[str, CallGraph]:
 
 
 @pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
-def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> None:
+def test_shapes_stand_in_the_callgraph_and_no_index_is_taken_apart(name: str) -> None:
     short, callgraph = answer(name)
     lines = [line for line in short.split("\n") if "index_in" in line]
     assert lines and "def index_in" not in short
-    shown = {tuple(map(int, text.split("x"))) for text in re.findall(r"(?<= )\d+(?:x\d+)*\b", callgraph)}
+    shown = set(callgraph.shapes.values())
     shapes = {tuple(int(size) for size in re.findall(r"\d+", text)) for line in lines for text in SHAPES.findall(line)}
     between = (
         {(3, 5, 4, 8)} if name == "cropped" else set()
@@ -54,9 +54,9 @@ def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> N
     assert read_answer.findings == () and read_answer.repairs == ()
 
 
-def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
+def test_a_part_has_the_name_that_the_callgraph_gives_it() -> None:
     short, callgraph = answer("chunked_gate")
-    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", callgraph)
+    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", callgraph.text)
     first, second = (re.search(rf"    t1_{k} = tl.load\(x_ptr \+ (.*), mask=mask\)", short) for k in (0, 1))
     assert first and first[1] == "index_in_part((3, 10, 4, 6), 1, 0, (3, 5, 4, 6), offsets)"
     assert second and second[1] == "index_in_part((3, 10, 4, 6), 1, 5, (3, 5, 4, 6), offsets)"

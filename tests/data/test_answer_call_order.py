@@ -1,4 +1,4 @@
-"""An answer as a walk along the sketch: the same program, the calls in their places."""
+"""An answer in the order of the call graph: the same program, the calls in their places."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_imports_are_always_the_same() -> None:
     assert walked(ANSWER, GRAPH).startswith("\n".join(IMPORTS) + "\n\n\nclass ModelNew")
 
 
-VIEWED = """forward(x)
+VIEWED = graph("""forward(x)
 x 8x16x4
 self.norm.weight 16
 t1 = abs(x) 8x16x4
@@ -108,7 +108,7 @@ t2 = transpose(t1, 1, 2) 8x4x16
 t3 = layer_norm(t2, (16,), self.norm.weight) 8x4x16
 t4 = dropout(t3, p=0) 8x4x16
 t5 = exp(t4) 8x4x16
-return t5"""
+return t5""")
 KERNEL = """import torch
 import triton
 import triton.language as tl
@@ -157,12 +157,12 @@ def test_what_gives_the_same_values_gets_a_line_and_its_name() -> None:
     ]
 
 
-HALVES = """forward(x)
+HALVES = graph("""forward(x)
 x 4096
 t1 = relu(x) 4096
 t2 = sum(t1) scalar
 t3 = mul(t2, 2) scalar
-return t3"""
+return t3""")
 TWO_KERNELS = """import torch
 import triton
 import triton.language as tl

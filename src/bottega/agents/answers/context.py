@@ -20,4 +20,4 @@ class AnswerContext:
     @property
     def follows_callgraph(self) -> bool:
         """Whether the answer uses the call graph's names and conventions. Most rules read those, and say nothing about other answers."""
-        return self.callgraph is not None and self.style == "terse" and language_named(self.language).kernel_library
+        return self.style == "terse" and language_named(self.language).kernel_library
