@@ -362,7 +362,7 @@ def t1_kernel(x_ptr, t1_ptr):
         SimpleNamespace(name=name, messages=[SimpleNamespace(content=text.replace("{programs}", count))])
         for name, count in (("right", "8"), ("short", "4"))
     ]
-    lesson: Any = SimpleNamespace(language=language, task=SimpleNamespace(id="t"))
+    lesson: Any = SimpleNamespace(language=language, task=SimpleNamespace(id="t", source=""))
     desk: Any = SimpleNamespace(callgraphs={"t": graph("forward(x)\nx 8x16\nt1 = relu(x) 8x16\nreturn t1")})
     made = _Made()
     found: Any = _within_reach(iter(examples), lesson, desk, made)  # type: ignore[arg-type]
