@@ -167,7 +167,7 @@ def verdict_of(kind: str, floor: int, device: str, watched: list[tuple[str, Sand
 
 
 def told_by_judge(judge: Judge, verdict: Any) -> dict[str, int]:
-    """Bytes by part as the referee reports them: of the verdict where it carries them, or of the task that is still up."""
+    """Bytes by part as the controller reports them: of the verdict where it carries them, or of the task that is still up."""
     found = getattr(verdict, "memory", None) or verdict.error.get("memory")
     for session in getattr(judge, "_idle", ()):
         found = found or session.facts.get("memory")
@@ -182,7 +182,7 @@ def watch_spawns() -> list[tuple[str, Sandbox]]:
     def watching(self: ForkServer, entry: str, **options: Any) -> Sandbox:
         sandbox = spawn(self, entry, **options)
         trusted = "cache" in (options.get("arguments") or {})
-        started.append(("referee" if "referee" in entry else "eager" if trusted else "candidate", sandbox))
+        started.append(("referee" if "controller" in entry else "eager" if trusted else "candidate", sandbox))
         return sandbox
 
     ForkServer.spawn = watching  # type: ignore[method-assign]

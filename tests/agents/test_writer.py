@@ -13,7 +13,7 @@ from graph_text import graph
 
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.fences import fenced
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts, guide_names
 from bottega.agents.writer import WriterInput, messages, parse
 from bottega.core.device import DeviceFacts

@@ -16,7 +16,7 @@ from tiny_gguf import write_tiny  # noqa: E402
 
 from bottega.backbone import loading, merged  # noqa: E402
 from bottega.backbone.choose import open_backbone  # noqa: E402
-from bottega.backbone.delta import state_of, write_difference  # noqa: E402
+from bottega.backbone.delta import state_of, write_delta  # noqa: E402
 from bottega.backbone.embedded import read_embedded, require_embedded_file  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
 
@@ -33,9 +33,7 @@ def difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     trained = {name: value + 0.01 * torch.randn_like(value) for name, value in state.items()}
     path = tmp_path / "own.difference"
-    write_difference(
-        state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "lesson 3"}
-    )
+    write_delta(state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "lesson 3"})
     return path
 
 

@@ -19,12 +19,12 @@ from bottega.backbone.sampling import Sampling
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import read_run
-from bottega.bench.running import Kept, Noted
+from bottega.bench.runner import SampleFailed, SampleKept
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.phases import ModelLock, Now
+from bottega.episodes.phases import ModelLock, PhaseStatus
 from bottega.judge.judge import Judge
 
 Stay = tuple[str, float, float]
@@ -111,8 +111,10 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
     for number, (kind, task) in enumerate(judge.order):
         assert (task in first) == (kind == "judge"), "looked at once, before its first kernel"
         first.setdefault(task, number)
-    assert {event.phase for event in told if isinstance(event, Now)} == {"generate", "judge"}
-    assert len([event for event in told if isinstance(event, Kept)]) == 12 and any(isinstance(event, Noted) for event in told)
+    assert {event.phase for event in told if isinstance(event, PhaseStatus)} == {"generate", "judge"}
+    assert len([event for event in told if isinstance(event, SampleKept)]) == 12 and any(
+        isinstance(event, SampleFailed) for event in told
+    )
 
 
 def test_the_kernels_of_one_task_are_judged_together(tmp_path: Path, monkeypatch: Any) -> None:
@@ -141,7 +143,7 @@ def test_a_task_that_does_not_run_counts_as_before_with_what_its_answers_took(tm
 
 
 def test_answers_that_were_drawn_and_not_judged_are_not_asked_for_again(tmp_path: Path, monkeypatch: Any) -> None:
-    """A run that is ended in its first phase of judging: the next sitting has only verdicts to do."""
+    """A run that is ended in its first phase of judging: the next session has only verdicts to do."""
     tasks = task_folder(tmp_path)
 
     class Hangs(FakeJudge):

@@ -72,7 +72,7 @@ def test_a_run_that_goes_on_draws_and_judges_no_draft_again(tmp_path: Path) -> N
     run(tmp_path, [answer(kernel(1.5))], rule, BudgetCaps(kernels=3))
     context, _ = run(tmp_path, [answer(kernel(1.6))], rule, drafts=0)
     assert rule.calls == 1 and context.judge.judged == ["s0r0t1"]  # type: ignore[attr-defined]
-    assert context.budget.kernels == 4, "drafts of an earlier sitting count too"
+    assert context.budget.kernels == 4, "drafts of an earlier session count too"
 
 
 def test_drafts_count_against_the_budget_of_kernels(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A process of its own that claims memory of a pretended card, and does with the claim what it is told."""
+"""A process of its own that claims memory of a pretended GPU, and does with the claim what it is told."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ HOLDER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from judge.pretend_card import PretendCard
+from judge.pretend_gpu import PretendGpu
 from bottega.judge.memory_ledger import MemoryLedger
-ledger = MemoryLedger("cuda:0", PretendCard(Path(sys.argv[2])))
+ledger = MemoryLedger("cuda:0", PretendGpu(Path(sys.argv[2])))
 print("asking", flush=True)
 options = {name: True for name in sys.argv[4:]}
 with ledger.claim(int(float(sys.argv[3]) * (1 << 30)), f"holder of {sys.argv[3]}", **options) as claim:
@@ -34,7 +34,7 @@ class Holder:
     def __init__(self, folder: Path, size: float, *options: str):
         tests = Path(__file__).parent.parent
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(tests), str(folder / "card.json"), str(size), *options],
+            [sys.executable, "-c", HOLDER, str(tests), str(folder / "gpu.json"), str(size), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "TMPDIR": str(folder)},

@@ -13,7 +13,7 @@ import pytest
 
 from bottega.judge.baseline_compilation import BaselineCompilation, failure_reason
 from bottega.judge.lease import Lease, open_lease
-from bottega.judge.runner import RunnerFailed
+from bottega.judge.worker_link import RunnerFailed
 
 
 class FakeSide:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from bottega.judge.inputs import InputSource, bend, flat, same_bytes, structure
+from bottega.judge.inputs import InputSource, apply_variant, flat, same_bytes, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.variants import QUICK_VARIANTS, VARIANTS
 
@@ -58,7 +58,7 @@ def test_structure_is_seen(name: str, tensor: torch.Tensor, kind: str) -> None:
 @pytest.mark.parametrize("tensor", [random(64, 64).tril(), random(64, 64).relu()], ids=["triangle", "relu"])
 def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
     bent = tensor.clone()
-    bend(bent, structure(tensor), variant)
+    apply_variant(bent, structure(tensor), variant)
     assert torch.equal(bent == 0, tensor == 0)
     assert not torch.equal(bent, tensor)
 
@@ -67,7 +67,7 @@ def test_zeros_stay_zero(variant: str, tensor: torch.Tensor) -> None:
 def test_symmetric_stays_symmetric(variant: str) -> None:
     bent = torch.stack([symmetric(), 3 * symmetric()])
     before = bent.clone()
-    bend(bent, structure(bent), variant)
+    apply_variant(bent, structure(bent), variant)
     assert torch.equal(bent, bent.transpose(-1, -2))
     assert not torch.equal(bent, before)
 
@@ -77,7 +77,7 @@ def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.
     monkeypatch.setattr("bottega.judge.inputs.PIECE", 1000)
     bent = torch.stack([symmetric(61), 3 * symmetric(61)])
     before = bent.clone()
-    bend(bent, "symmetric", variant)
+    apply_variant(bent, "symmetric", variant)
     assert torch.equal(bent, bent.transpose(-1, -2))
     assert not bool((bent[:, -1, :5] == before[:, -1, :5]).all())
     assert not bool((bent[:, :5, :5] == before[:, :5, :5]).all())
@@ -89,14 +89,14 @@ def test_a_symmetric_tensor_is_bent_in_pieces(variant: str, monkeypatch: pytest.
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_values_stay_within_the_data_type(variant: str, dtype: torch.dtype) -> None:
     bent = (random(200, 50) * 6e4).clamp(-6.5e4, 6.5e4).to(dtype)
-    bend(bent, "free", variant)
+    apply_variant(bent, "free", variant)
     assert bool(bent.isfinite().all())
     assert bent.dtype == dtype
 
 
 def test_double_inputs_keep_their_range() -> None:
     bent = random(100, 100).double() * 1e100
-    bend(bent, structure(bent), "mixed")
+    apply_variant(bent, structure(bent), "mixed")
     assert bool(bent.isfinite().all())
     assert float(bent.abs().max()) > 1e99
 
@@ -106,7 +106,7 @@ def test_variants_are_what_they_are_called() -> None:
     bent = {}
     for variant in BENT:
         bent[variant] = positive.clone()
-        bend(bent[variant], "free", variant)
+        apply_variant(bent[variant], "free", variant)
     assert 0.45 < float((bent["mixed"] < 0).float().mean()) < 0.55
     assert torch.equal(bent["mixed"].abs(), positive)
     spiked = (bent["spiked"].abs() / positive) > 2
@@ -118,7 +118,7 @@ def test_variants_are_what_they_are_called() -> None:
 def test_bending_keeps_the_memory_layout() -> None:
     tensor = random(30, 40).t()
     stride, pointer = tensor.stride(), tensor.data_ptr()
-    bend(tensor, "free", "mixed")
+    apply_variant(tensor, "free", "mixed")
     assert (tensor.stride(), tensor.data_ptr()) == (stride, pointer)
 
 

@@ -86,12 +86,12 @@ def test_a_verdict_is_whole(judge: Judge) -> None:
 
 
 def test_many_candidates_of_a_task_share_what_was_brought_up(judge: Judge) -> None:
-    before = len(judge._idle)
+    before = len(judge._pool.idle)
     candidates = [library_only(2), library_only(3), candidate_from("")]
     verdicts = judge.judge_many(task(), candidates, quick=True, timed=False)
     assert [verdict.candidate_id for verdict in verdicts] == [candidate.id for candidate in candidates]
     assert [verdict.correct for verdict in verdicts] == [True, False, False]
-    assert len(judge._idle) <= max(before, 1)
+    assert len(judge._pool.idle) <= max(before, 1)
 
 
 def test_own_kernels_are_seen_and_library_calls_are_not(judge: Judge) -> None:
@@ -215,10 +215,10 @@ def test_a_task_that_needs_more_memory_than_it_may_have(wide: Judge) -> None:
     assert wide.judge(task(), library_only()).correct
 
 
-def test_a_referee_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
+def test_a_controller_that_was_killed_while_idle_is_replaced(wide: Judge) -> None:
     """As the system does when memory runs out, between two verdicts."""
     assert wide.judge(task(), library_only()).correct
-    for session in wide._idle:
+    for session in wide._pool.idle:
         for sandbox in session.sandboxes:
             sandbox.kill()
     verdict = wide.judge(task(), library_only())

@@ -24,8 +24,9 @@ from bottega.judge.layout import (
     same_shape,
     unflatten,
 )
-from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.trials import plain_equal, skeleton_text
+from bottega.judge.worker_link import RunnerFailed
 
 TENSORS = {
     "matrix": torch.randn(5, 7),

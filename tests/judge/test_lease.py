@@ -143,7 +143,7 @@ def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.Monk
         os.close(descriptor)
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
-    assert sorted(file.name for file in folder.iterdir() if "door" not in file.name) == ["cuda-0.gate", "cuda-0.room"]
+    assert sorted(file.name for file in folder.iterdir() if "start" not in file.name) == ["cuda-0.device", "cuda-0.entry"]
 
 
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

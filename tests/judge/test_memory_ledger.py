@@ -1,4 +1,4 @@
-"""The ledger, between real processes on a pretended card: they claim, wait, are killed, and nobody starves or is forgotten."""
+"""The ledger, between real processes on a pretended GPU: they claim, wait, are killed, and nobody starves or is forgotten."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from judge.memory_holder import Holder
-from judge.pretend_card import PretendCard
+from judge.pretend_gpu import PretendGpu
 
 from bottega.core.errors import JudgeError
 from bottega.judge import memory_ledger
@@ -25,18 +25,18 @@ TOTAL = 24 * GIB + RESERVE_BYTES
 
 
 @pytest.fixture
-def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PretendCard:
+def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PretendGpu:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return PretendCard(tmp_path / "card.json").set(TOTAL, 0)
+    return PretendGpu(tmp_path / "gpu.json").set(TOTAL, 0)
 
 
 @pytest.fixture
-def ledger(card: PretendCard) -> MemoryLedger:
-    return MemoryLedger("cuda:0", card)
+def ledger(gpu: PretendGpu) -> MemoryLedger:
+    return MemoryLedger("cuda:0", gpu)
 
 
 @pytest.fixture
-def hold(tmp_path: Path, card: PretendCard) -> Iterator[Callable[..., Holder]]:
+def hold(tmp_path: Path, gpu: PretendGpu) -> Iterator[Callable[..., Holder]]:
     holders: list[Holder] = []
 
     def start(size: float, *options: str) -> Holder:
@@ -109,22 +109,22 @@ def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: Memo
     assert ledger.state().entries == ()
 
 
-def test_the_whole_card_is_had_alone_and_others_wait(hold, ledger: MemoryLedger) -> None:
-    model, one, two = hold(1, "lasting"), hold(2), hold(3)
+def test_the_whole_gpu_is_had_alone_and_others_wait(hold, ledger: MemoryLedger) -> None:
+    model, one, two = hold(1, "persistent"), hold(2), hold(3)
     assert (model.said(30), one.said(30), two.said(30)) == ("held", "held", "held")
     whole = hold(5, "whole")
     assert whole.said(0.2) == ""
     assert ledger.waiting() == TOTAL
     one.release()
     two.kill()
-    assert whole.said(30) == "held"  # beside the lasting one
+    assert whole.said(30) == "held"  # beside the persistent one
     late = hold(1)
     assert late.said(0.3) == ""
     whole.release()
     assert late.said(30) == "held"
 
 
-def test_two_who_want_the_whole_card_have_it_one_after_the_other(hold) -> None:
+def test_two_who_want_the_whole_gpu_have_it_one_after_the_other(hold) -> None:
     one = hold(1, "whole")
     assert one.said(30) == "held"
     two, three = hold(1, "whole"), hold(1, "whole")
@@ -139,11 +139,11 @@ def test_two_who_want_the_whole_card_have_it_one_after_the_other(hold) -> None:
     assert second.said(30) == "held"
 
 
-def test_a_lasting_claim_that_does_not_shrink_is_worked_around(
+def test_a_persistent_claim_that_does_not_shrink_is_worked_around(
     hold, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_ledger, "GIVE_WAY_SECONDS", 0.3)
-    model = hold(10, "lasting")
+    monkeypatch.setattr(memory_ledger, "WHOLE_WAIT_SECONDS", 0.3)
+    model = hold(10, "persistent")
     assert model.said(30) == "held"
     with ledger.claim(0, "alone", whole=True) as claim:
         assert claim.room == 14 * GIB
@@ -151,7 +151,7 @@ def test_a_lasting_claim_that_does_not_shrink_is_worked_around(
 
 
 def test_a_claim_shrinks_always_and_grows_only_where_nobody_waits(hold, ledger: MemoryLedger) -> None:
-    model = hold(10, "lasting")
+    model = hold(10, "persistent")
     assert model.said(30) == "held"
     model.tell("resize 20")
     assert model.said(30) == "True"
@@ -182,28 +182,28 @@ def test_what_can_be_had_at_once_or_not_at_all(hold, ledger: MemoryLedger) -> No
     assert waiter.said(30) == "held"
 
 
-def test_strangers_are_counted_even_behind_a_claim_that_is_not_used_yet(ledger: MemoryLedger, card: PretendCard) -> None:
-    card.set(TOTAL, 8 * GIB)
+def test_other_processes_are_counted_even_behind_a_claim_that_is_not_used_yet(ledger: MemoryLedger, gpu: PretendGpu) -> None:
+    gpu.set(TOTAL, 8 * GIB)
     with ledger.claim(10 * GIB, "not used yet") as first:
         state = ledger.state()
-        assert state.strangers == 8 * GIB
+        assert state.foreign_bytes == 8 * GIB
         assert state.room(first.entry) == 16 * GIB
-        card.set(TOTAL, 18 * GIB)  # used now
-        assert ledger.state().strangers == 8 * GIB
-        card.set(TOTAL, 22 * GIB)  # and another stranger came
-        assert ledger.state().strangers == 12 * GIB
-        card.set(TOTAL, 3 * GIB)
-        assert ledger.state().strangers == 3 * GIB
+        gpu.set(TOTAL, 18 * GIB)  # used now
+        assert ledger.state().foreign_bytes == 8 * GIB
+        gpu.set(TOTAL, 22 * GIB)  # and another process came
+        assert ledger.state().foreign_bytes == 12 * GIB
+        gpu.set(TOTAL, 3 * GIB)
+        assert ledger.state().foreign_bytes == 3 * GIB
 
 
-def test_strangers_who_do_not_make_room_are_named_and_no_verdict_is_given(
-    ledger: MemoryLedger, card: PretendCard, monkeypatch: pytest.MonkeyPatch
+def test_other_processes_who_do_not_make_room_are_named_and_no_verdict_is_given(
+    ledger: MemoryLedger, gpu: PretendGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_ledger, "WORD_SECONDS", 0.1)
-    card.set(TOTAL, 20 * GIB)
+    monkeypatch.setattr(memory_ledger, "WARN_SECONDS", 0.1)
+    gpu.set(TOTAL, 20 * GIB)
     said: list[str] = []
     with pytest.raises(JudgeError, match=r"a task: needs about 11 GB.*claim nothing 21 GB \(process 4711\)"):
-        ledger.claim(10 * GIB, "a task", say=said.append, patience=0.3)
+        ledger.claim(10 * GIB, "a task", warn=said.append, patience=0.3)
     (line,) = said
     assert "a task waits" in line and "21 GB" in line
     assert ledger.state().entries == ()
@@ -217,18 +217,18 @@ def test_a_waiter_gives_way_and_may_give_up(hold, ledger: MemoryLedger) -> None:
     own = ledger.claim(16 * GIB, "idle session")
     asked: list[int] = []
 
-    def give_way(size: int) -> None:
+    def free_memory(size: int) -> None:
         asked.append(size)
         own.release()
 
-    with ledger.claim(12 * GIB, "next", give_way=give_way):
+    with ledger.claim(12 * GIB, "next", free_memory=free_memory):
         assert asked == [4 * GIB]
         with pytest.raises(JudgeError, match="closed"):
-            ledger.claim(16 * GIB, "closed meanwhile", given_up=lambda: True)
+            ledger.claim(16 * GIB, "closed meanwhile", cancelled=lambda: True)
     assert ledger.state().entries == ()
 
 
-def test_a_card_that_cannot_be_asked_grants_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_cannot_be_asked_grants_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     class Silent:
@@ -257,9 +257,9 @@ STORM = """
 import random, sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from judge.pretend_card import PretendCard
+from judge.pretend_gpu import PretendGpu
 from bottega.judge.memory_ledger import MemoryLedger
-ledger = MemoryLedger("cuda:0", PretendCard(Path(sys.argv[2])))
+ledger = MemoryLedger("cuda:0", PretendGpu(Path(sys.argv[2])))
 chance = random.Random(int(sys.argv[3]))
 for number in range(int(sys.argv[4])):
     size = chance.choice([1, 2, 6, 12, 23]) << 30
@@ -273,12 +273,12 @@ print("done", flush=True)
 
 
 def test_a_storm_of_claims_and_kills_ends_with_nobody_left_and_never_too_much(
-    tmp_path: Path, card: PretendCard, ledger: MemoryLedger
+    tmp_path: Path, gpu: PretendGpu, ledger: MemoryLedger
 ) -> None:
     tests = str(Path(__file__).parent.parent)
 
     def start(seed: int, claims: int) -> subprocess.Popen[bytes]:
-        arguments = [sys.executable, "-c", STORM, tests, str(card.path), str(seed), str(claims)]
+        arguments = [sys.executable, "-c", STORM, tests, str(gpu.path), str(seed), str(claims)]
         return subprocess.Popen(arguments, env={**os.environ, "TMPDIR": str(tmp_path)}, stdout=subprocess.PIPE)
 
     steady = [start(seed, 25) for seed in range(3)]

@@ -22,7 +22,7 @@ def test_what_was_seen_leaves_room_for_a_candidate() -> None:
     assert corrected_bytes(estimate, 10 * GIB) == 17 * GIB + CONTEXT_BYTES
 
 
-def test_the_need_is_told_in_the_units_of_cards() -> None:
+def test_the_need_is_told_in_the_units_of_gpus() -> None:
     told = in_words(MemoryEstimate(6_400_000_000, 0, 6_400_000_000, 300_000_000), 61 * GB)
     assert told == "about 61 GB on the device (inputs 6.4, outputs 6.4, parameters 0.0, workspace 0.3)"
 

@@ -30,25 +30,25 @@ def seen(told: Any, *expected: torch.Tensor) -> OutputPresence:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
 def test_outputs_that_are_there_are_what_comes(dtype: torch.dtype) -> None:
     outputs = [torch.randn(33, 7).to(dtype), torch.zeros(0, 3), torch.tensor(5.0), torch.randn(4, 5).t()]
-    assert seen(where(*outputs), *outputs).is_what_came([each.clone() for each in outputs])
+    assert seen(where(*outputs), *outputs).matches([each.clone() for each in outputs])
 
 
 def test_another_layout_is_read_by_its_own_strides() -> None:
     mine = torch.randn(64, 32).t()
-    assert seen(where(mine), mine.contiguous()).is_what_came([mine.contiguous()])
+    assert seen(where(mine), mine.contiguous()).matches([mine.contiguous()])
 
 
 def test_zeros_are_no_mask_with_few_marks() -> None:
     marks = torch.zeros(1 << 20)
     marks[777_777] = 1.0
     nothing = torch.zeros(1 << 20)
-    assert not seen(where(nothing), marks).is_what_came([marks])
+    assert not seen(where(nothing), marks).matches([marks])
 
 
 @pytest.mark.parametrize("told", [None, [], [[0]], [["x", [1]]], [[-8, [1]]], [[1 << 70, [1]]], {"0": 1}, [[8, [1 << 80]]]])
 def test_what_makes_no_sense_is_not_there(told: Any) -> None:
     output = torch.randn(8)
-    assert not seen(told, output).is_what_came([output])
+    assert not seen(told, output).matches([output])
 
 
 def test_a_caller_writes_all_over_the_outputs_and_nowhere_else() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bottega.judge import evaluation
+from bottega.judge import timing
 from bottega.judge.clocks import TimedPair
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, timed_call
-from bottega.judge.runner import RunnerFailed
+from bottega.judge.worker_link import RunnerFailed
 
 MILLISECOND = 1_000_000
 
@@ -47,15 +47,14 @@ def evaluated(monkeypatch: pytest.MonkeyPatch, *batches: Rounds) -> tuple[dict[s
         count += 1
         return next(taken)
 
-    monkeypatch.setattr(evaluation, "run_rounds", rounds)
-    monkeypatch.setattr(evaluation.Evaluation, "_warm_up", 0, raising=False)
-    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
-    one = object.__new__(evaluation.Evaluation)
-    one.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=0.0))  # type: ignore[assignment]
-    one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
-    one.runner, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
-    assert one._rounds([]) is False
-    return one.found, count
+    monkeypatch.setattr(timing, "run_rounds", rounds)
+    monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
+    run: Any = SimpleNamespace(options=lambda: None)
+    run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cuda", profile=SimpleNamespace(alone_ms=0.0))
+    run.settings = SimpleNamespace(measured=(), floor=0.0)
+    run.runner, run.found = None, {"violations": [], "trials": []}
+    assert timing.TimingStage(run).run_timed_rounds([]) is False
+    return run.found, count
 
 
 BUSY = Rounds(settles={"candidate": [4 * MILLISECOND] * 8, "eager": [MILLISECOND] * 8})
@@ -130,13 +129,12 @@ def timed_without(monkeypatch: pytest.MonkeyPatch, baseline: Baseline, row: dict
     def gone(deadline: float) -> None:
         raise RunnerFailed("died")
 
-    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
-    one = object.__new__(evaluation.Evaluation)
+    run: Any = SimpleNamespace(options=lambda: None, accepted_variants=lambda: ["plain"])
     profile = SimpleNamespace(alone_ms=alone_ms)
-    one.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)  # type: ignore[assignment]
-    one.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)  # type: ignore[assignment]
-    one.found = {"timing": {"eager": row}, "trials": [{"variant": "plain", "skipped": ""}]}
-    one._time_without_it()
+    run.context = SimpleNamespace(draw=lambda variant: None, baselines={"eager": baseline}, profile=profile)
+    run.runner = SimpleNamespace(control=SimpleNamespace(kill=lambda: done.append("killed")), listen=gone)
+    run.found = {"timing": {"eager": row}, "trials": [{"variant": "plain", "skipped": ""}]}
+    timing.TimingStage(run).time_without_candidate()
     return done
 
 
@@ -162,12 +160,11 @@ def test_nobody_is_doubted_without_need(monkeypatch: pytest.MonkeyPatch, row: di
 
 def test_a_rule_broken_before_anything_was_timed_settles_the_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = Rounds(pairs={"eager": []}, violations=[("output_reused", "")])
-    monkeypatch.setattr(evaluation, "run_rounds", lambda *_, **__: ended)
-    monkeypatch.setattr(evaluation.Evaluation, "_warm_up", 0, raising=False)
-    monkeypatch.setattr(evaluation.Evaluation, "_options", lambda self: None)
-    one = object.__new__(evaluation.Evaluation)
-    one.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)  # type: ignore[assignment]
-    one.settings = SimpleNamespace(measured=(), floor=0.0)  # type: ignore[assignment]
-    one.runner, one.found = None, {"violations": [], "trials": []}  # type: ignore[assignment]
-    assert one._rounds([]) is True
-    assert one.found["violations"] == [["output_reused", ""]]
+    monkeypatch.setattr(timing, "run_rounds", lambda *_, **__: ended)
+    monkeypatch.setattr(timing.TimingStage, "_warm_up_rounds", 0, raising=False)
+    run: Any = SimpleNamespace(options=lambda: None)
+    run.context = SimpleNamespace(draw=None, oracle=None, baselines={}, device="cpu", profile=None)
+    run.settings = SimpleNamespace(measured=(), floor=0.0)
+    run.runner, run.found = None, {"violations": [], "trials": []}
+    assert timing.TimingStage(run).run_timed_rounds([]) is True
+    assert run.found["violations"] == [["output_reused", ""]]

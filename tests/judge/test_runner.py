@@ -18,7 +18,8 @@ from bottega.judge.barrier import BarrierTimeout, flag_value
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.canary import Canary
 from bottega.judge.inputs import InputSet
-from bottega.judge.runner import MOST_GAPS, MOST_RUNS_WHILE_STOPPED, Runner, RunnerFailed
+from bottega.judge.runner import MOST_GAPS, Runner
+from bottega.judge.worker_link import MOST_RUNS_WHILE_STOPPED, RunnerFailed
 from bottega.sandbox.channel import Channel, channel_pair
 from bottega.sandbox.core_time import CoreTime
 
@@ -51,7 +52,7 @@ def waiting(channel: Channel, barrier: Any, what: str = "returned", options: Cal
     runner = Runner("candidate", channel, control, "cuda")
     runner.barrier = barrier
     target = Canary([torch.zeros(64, dtype=torch.uint8)])
-    return runner._over(target, what, NONCE, 0, options or patient())
+    return runner._wait_for(what, NONCE, target, 0, options or patient())
 
 
 def patient(**options: Any) -> CallOptions:
@@ -95,7 +96,7 @@ def test_a_worker_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[
     later.join()
 
 
-def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, socket.socket]) -> None:
+def test_others_have_the_device_while_a_worker_compiles(ends: tuple[Channel, socket.socket]) -> None:
     worker, apart = Channel(ends[1]), []
 
     @contextmanager

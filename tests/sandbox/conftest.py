@@ -44,7 +44,7 @@ class Sandboxes:
 
 @pytest.fixture(scope="session")
 def server():
-    with ForkServer(environment={"PYTHONPATH": HERE}) as running:
+    with ForkServer(environment={"PYTHONPATH": HERE}, preload=("numpy", "torch")) as running:
         yield running
 
 
@@ -56,7 +56,7 @@ def sandboxes(server):
 @pytest.fixture(scope="session")
 def signalled_sandboxes():
     """As on a machine that has no freezer for us."""
-    with ForkServer(environment={"PYTHONPATH": HERE}, freezer=False) as running:
+    with ForkServer(environment={"PYTHONPATH": HERE}, preload=("numpy", "torch"), freezer=False) as running:
         yield Sandboxes(running)
 
 
@@ -64,7 +64,7 @@ def signalled_sandboxes():
 def user_sandboxes():
     """As for a user who is not root. The sandbox's own tests say what a machine that refuses it gets."""
     try:
-        with ForkServer(environment={"PYTHONPATH": HERE}, modes=("user",)) as running:
+        with ForkServer(environment={"PYTHONPATH": HERE}, preload=("numpy", "torch"), modes=("user",)) as running:
             yield Sandboxes(running)
     except SandboxError as error:
         pytest.skip(f"no user name spaces: {error}")
@@ -73,5 +73,5 @@ def user_sandboxes():
 @pytest.fixture(scope="session")
 def bare_sandboxes():
     """As on a machine that refuses every name space."""
-    with ForkServer(environment={"PYTHONPATH": HERE}, modes=("bare",)) as running:
+    with ForkServer(environment={"PYTHONPATH": HERE}, preload=("numpy", "torch"), modes=("bare",)) as running:
         yield Sandboxes(running)

@@ -36,7 +36,7 @@ def test_a_name_is_no_state(tmp_path: Path, name: bytes) -> None:
 
 
 def test_a_crowd_waits_as_long_as_one_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """7 answers the referee; 8 and 9 are threads beside it, and 9 is new."""
+    """7 answers the controller; 8 and 9 are threads beside it, and 9 is new."""
     seen = iter([{7: Thread(84, 10, 100, 1), 8: Thread(84, 0, 900, 1)}, {7: Thread(84, 45, 170, 2)}])
     times = iter([{7: (40, 150), 8: (0, 980), 9: (0, 60)}, {7: (45, 5)}])
     own = iter([(0, 1000), (0, 1004), (0, 2000)])

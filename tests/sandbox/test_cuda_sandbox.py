@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.sandbox import free_cores
+from bottega.judge.machine import FEWEST_CORES, RESERVED_CORES
 from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.fork_server import ForkServer
 
@@ -20,7 +20,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not os.path.exists("/dev/nvidi
 
 @pytest.fixture(scope="module")
 def cuda_server():
-    with ForkServer(device="cuda", environment={"PYTHONPATH": str(Path(__file__).parent)}) as running:
+    with ForkServer(
+        device="cuda",
+        environment={"PYTHONPATH": str(Path(__file__).parent)},
+        preload=("numpy", "torch", "triton"),
+        reserved_cores=RESERVED_CORES,
+    ) as running:
         yield running
 
 
@@ -66,35 +71,36 @@ def test_device_memory_crosses_by_descriptor(cuda_server):
         memory.close()
 
 
-def test_a_cell_with_a_device_can_be_frozen_and_killed(cuda_server):
+def test_a_sandbox_with_a_device_can_be_frozen_and_killed(cuda_server):
     reader, writer = os.pipe()
     sandbox = cuda_server.spawn("working_entries:use_cuda", fds=[writer], arguments={"stay": True})
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as said:
         while b"product" not in said.readline():
             pass
+        control = ProcessControl(sandbox.control)
         for _ in range(20):
             assert said.read(10)
-            assert sandbox.freeze()
+            assert control.freeze()
             os.set_blocking(said.fileno(), False)
             while said.read(1 << 16):
                 pass
             assert said.read(1) is None
             os.set_blocking(said.fileno(), True)
-            sandbox.thaw()
+            control.thaw()
         sandbox.kill()
     assert sandbox.wait(0).reason == "killed"
 
 
-def test_a_cell_is_kept_off_some_cores_until_it_is_timed(cuda_server):
+def test_a_sandbox_is_kept_off_some_cores_until_it_is_timed(cuda_server):
     everywhere = sorted(os.sched_getaffinity(0))
-    if len(everywhere) < free_cores.FEWEST:
+    if len(everywhere) < FEWEST_CORES:
         pytest.skip("too few cores to keep some free")
     reader, writer = os.pipe()
     sandbox = cuda_server.spawn("working_entries:tell_cores", fds=[writer])
     os.close(writer)
     with os.fdopen(reader, "rb") as said, closing(ProcessControl(sandbox.control)) as control:
-        for wanted in (everywhere[: -free_cores.KEPT], everywhere, everywhere[: -free_cores.KEPT]):
+        for wanted in (everywhere[:-RESERVED_CORES], everywhere, everywhere[:-RESERVED_CORES]):
             deadline = time.monotonic() + 20
             while json.loads(said.readline())["cores"] != wanted and time.monotonic() < deadline:
                 pass

@@ -79,7 +79,7 @@ def test_start_is_idempotent_and_the_server_has_one_thread(server):
 
 
 @pytest.mark.slow
-def test_many_cells_in_a_row_leak_nothing(server):
+def test_many_sandboxes_in_a_row_leak_nothing(server):
     for _ in range(3):
         server.spawn("bottega.sandbox.child:nothing").wait(20)
     gc.collect()
@@ -118,7 +118,7 @@ def test_threads_may_spawn_at_once(server):
     assert sorted((told["index"], told["turn"]) for told in seen) == [(i, t) for i in range(6) for t in range(4)]
 
 
-def test_a_cell_outlives_the_thread_that_started_the_server():
+def test_a_sandbox_outlives_the_thread_that_started_the_server():
     box: dict = {}
 
     def begin() -> None:
@@ -135,7 +135,7 @@ def test_a_cell_outlives_the_thread_that_started_the_server():
     assert box["sandbox"].wait(0).reason == "killed"
 
 
-def test_a_dropped_cell_is_ended(server):
+def test_a_dropped_sandbox_is_ended(server):
     sandbox, said = start(server, "ignore_everything")
     with said:
         said.readline()
@@ -161,7 +161,7 @@ def test_many_descriptors_and_large_arguments_arrive(server):
         server.spawn("sandbox_entries:describe", arguments={"lock": threading.Lock()})
 
 
-def test_a_killed_server_is_started_again_and_its_cells_are_lost():
+def test_a_killed_server_is_started_again_and_its_sandboxes_are_lost():
     with ForkServer(environment={"PYTHONPATH": ENTRIES}) as server:
         daemons = start(server, "leave_daemon")
         sandbox, said = start(server, "ignore_everything")
@@ -184,11 +184,12 @@ def test_a_killed_server_is_started_again_and_its_cells_are_lost():
 def test_killing_the_judge_leaves_nobody(modes):
     code = f"""
         import os, sys, time
+        from bottega.sandbox.control import ProcessControl
         from bottega.sandbox.fork_server import ForkServer
         server = ForkServer(environment={{"PYTHONPATH": {ENTRIES!r}}}, modes={modes!r})
         reader, writer = os.pipe()
         kept = [server.spawn("sandbox_entries:" + name, fds=[writer]) for name in ("ignore_everything", "spin", "leave_daemon", "count")]
-        kept[1].freeze()
+        ProcessControl(kept[1].control).freeze()
         time.sleep(0.3)
         print("up", flush=True)
         time.sleep(600)

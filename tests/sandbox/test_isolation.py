@@ -142,7 +142,7 @@ def test_it_cannot_arrange_to_be_thawed(sandboxes):
     assert "PermissionError" in seen["folder"] and seen["locks"] == ""
 
 
-def test_the_groups_of_other_cells_are_out_of_sight(sandboxes):
+def test_the_groups_of_other_sandboxes_are_out_of_sight(sandboxes):
     seen, _ = sandboxes.run("list_folder", arguments={"folder": "/sys/fs/cgroup"})
     assert seen["found"] == []
 

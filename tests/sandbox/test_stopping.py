@@ -11,8 +11,8 @@ import time
 import pytest
 from escape_entries import BUFFER
 
-from bottega.core.errors import JudgeError
-from bottega.judge.runner import MOST_RUNS_WHILE_STOPPED
+from bottega.core.errors import SandboxError
+from bottega.judge.worker_link import MOST_RUNS_WHILE_STOPPED
 from bottega.sandbox import threads
 from bottega.sandbox.control import ProcessControl
 
@@ -27,7 +27,7 @@ def shared():
 
 
 def stop(control: ProcessControl) -> bool:
-    """As the referee does: again and again while somebody is inside the kernel."""
+    """As the controller does: again and again while somebody is inside the kernel."""
     deadline = time.monotonic() + 20
     while not control.freeze():
         if time.monotonic() > deadline:
@@ -69,7 +69,7 @@ def test_nobody_is_woken_by_a_death(which, entry, request, shared):
 
 
 @pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes", "bare_sandboxes"])
-def test_an_honest_cell_is_still_whenever_it_is_stopped(which, request):
+def test_an_honest_sandbox_is_still_whenever_it_is_stopped(which, request):
     sandbox, said = request.getfixturevalue(which).start("working_entries:work_in_threads")
     with said:
         assert said.readline()
@@ -91,7 +91,7 @@ def test_an_honest_cell_is_still_whenever_it_is_stopped(which, request):
 
 
 @pytest.mark.parametrize("which", ["sandboxes", "signalled_sandboxes"])
-def test_a_cell_that_someone_wakes_is_not_still(which, request):
+def test_a_sandbox_that_someone_wakes_is_not_still(which, request):
     """From outside, since nobody inside can: as if a way had been overlooked."""
     sandbox, said = request.getfixturevalue(which).start("spin")
     with said:
@@ -135,7 +135,7 @@ def runs_in_a_sandbox(pid: str) -> bool:
 
 
 @pytest.mark.parametrize("which", ["sandboxes", "user_sandboxes", "bare_sandboxes"])
-def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
+def test_the_memory_of_a_stopped_sandbox_can_be_read(which, request):
     sandbox, said = request.getfixturevalue(which).start("working_entries:hold_memory")
     with said:
         at = json.loads(said.readline())
@@ -156,14 +156,14 @@ def test_the_memory_of_a_stopped_cell_can_be_read(which, request):
             assert control.read_memory([(at["own"], 4), (address, 16)]) is None
             assert control.memory_unreadable
         for regions in ([(0, 1)] * 4097, [(at["own"], (1 << 20) + 1)], [(-1, 4)]):
-            with pytest.raises(JudgeError, match="not read"):
+            with pytest.raises(SandboxError, match="not read"):
                 control.read_memory(regions)
         assert stop(control) and control.still()
         sandbox.kill()
 
 
 @pytest.mark.parametrize("which", ["sandboxes", "user_sandboxes", "bare_sandboxes"])
-def test_memory_of_a_stopped_cell_s_own_can_be_overwritten(which, request):
+def test_memory_of_a_stopped_sandbox_s_own_can_be_overwritten(which, request):
     sandbox, said = request.getfixturevalue(which).start("working_entries:hold_memory")
     with said:
         at = json.loads(said.readline())

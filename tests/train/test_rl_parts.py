@@ -20,12 +20,12 @@ from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
-from bottega.train.admission import Passed, Staged, apply, open_run_library, sibling_of  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, sibling_of  # noqa: E402
 from bottega.train.alarms import AlarmRules, alarms  # noqa: E402
-from bottega.train.figures import rollout_figures  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.reading import Reading  # noqa: E402
 from bottega.train.rollout import tasks_of_step  # noqa: E402
+from bottega.train.rollout_metrics import rollout_metrics  # noqa: E402
 
 
 def test_every_task_comes_once_before_any_comes_again() -> None:
@@ -86,7 +86,7 @@ def episode(lines: list[list[Verdict | None]]) -> Episode:
 
 
 def test_figures_of_a_step_by_hand() -> None:
-    found = rollout_figures(
+    found = rollout_metrics(
         [episode([[verdict(1.1), verdict(2.0, 0.5)], [None, verdict(None)]])], reward_named("kevin"), Reading()
     )
     assert found["reward"] == pytest.approx((1.4 + 2.3 + 0 + 0) / 4)
@@ -117,7 +117,7 @@ def staged() -> Staged:
         "good",
     )
     use = Use("train/e", "t", "red", "cpu", 1, ("first_card",), (Scheme((), (0.1,)), Scheme(("first_card",), (0.2,))))
-    return Staged((Passed(card, "gain 2.000x", (("proof/t", trial),)),), (use,))
+    return Staged((AdmittedCard(card, "gain 2.000x", (("proof/t", trial),)),), (use,))
 
 
 def test_staged_cards_survive_json_and_are_published_once(tmp_path: Path) -> None:

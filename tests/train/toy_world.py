@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="a model in this process needs transformers")
 
 from bottega.agents.prompts import Prompts  # noqa: E402
-from bottega.backbone.loading import Loaded  # noqa: E402
+from bottega.backbone.loading import LoadedModel  # noqa: E402
 from bottega.backbone.tokenizer import HuggingFaceTokenizer  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.device import DeviceFacts  # noqa: E402
@@ -37,7 +37,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.validation import admit_data  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.materials import Materials  # noqa: E402
+from bottega.train.rl_inputs import RlInputs  # noqa: E402
 from bottega.train.settings import Config  # noqa: E402
 
 LETTERS = {"red": "a", "green": "b", "blue": "c"}
@@ -137,7 +137,7 @@ class ToyJudge:
         return self.judge(task, candidate, **options)
 
 
-def toy_loaded(seed: int = 0) -> Loaded:
+def toy_loaded(seed: int = 0) -> LoadedModel:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     torch.manual_seed(seed)
@@ -158,7 +158,7 @@ def toy_loaded(seed: int = 0) -> Loaded:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<end>", pad_token="<pad>", unk_token="<unk>", chat_template=TEMPLATE
     )
-    return Loaded("toy", model, HuggingFaceTokenizer(tokenizer, 64))
+    return LoadedModel("toy", model, HuggingFaceTokenizer(tokenizer, 64))
 
 
 def toy_config(folder: Path, *overrides: str) -> Config:
@@ -177,8 +177,8 @@ def toy_materials(folder: Path, judge: ToyJudge | None = None) -> Callable[[Conf
         (wording / name).write_text(text)
 
     @contextmanager
-    def opened(config: Config) -> Iterator[Materials]:
-        yield Materials(
+    def opened(config: Config) -> Iterator[RlInputs]:
+        yield RlInputs(
             loaded=toy_loaded(config.data.seed),
             tasks=tasks(),
             judge=judge or ToyJudge(),

@@ -13,8 +13,8 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import PromptBudget, fitting
 from bottega.agents.module_text import task_text
+from bottega.agents.prompt_budget import PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import header_values
 from bottega.backbone.chat import Message

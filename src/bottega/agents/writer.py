@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from bottega.agents.answers.answer import answer_text, one_line
 from bottega.agents.answers.fences import fenced, outside
 from bottega.agents.answers.parse import candidate_source
-from bottega.agents.budget import LENGTHS, PromptBudget, fitting
-from bottega.agents.history import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, turn_values
 from bottega.agents.module_text import task_text
+from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, goal, precision_rule, skill_values
 from bottega.backbone.chat import Message
@@ -172,5 +172,5 @@ def _best_text(given: WriterInput, prompts: Prompts, plan: _Plan) -> str:
     if given.best is None or (here is None and not plan.best) or (here is not None and here not in plan.turns):
         return ""
     if here is not None:
-        return f"Best so far: attempt {here + 1}, {given.best.told}."
+        return f"Best so far: attempt {here + 1}, {given.best.outcome_text}."
     return prompts.piece("write", "turn", turn_values(given.best, "Best so far", True, plan.longest))

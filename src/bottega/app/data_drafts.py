@@ -43,11 +43,11 @@ def drafts_command(
     """Have the builder write kernels for tasks, by rule and unjudged; then judge them as a run of their own.
 
         bottega data drafts builtin --out drafts
-        bottega bench builtin --candidates drafts --name builder --out run-builder
+        bottega bench builtin --candidates drafts name=builder --out run-builder
         bottega bench builtin --backbone embedded --out run-model
         bottega compare run-builder run-model
 
-    `bottega optimize --drafts N` lets the same kernels compete with a model's on one module.
+    `bottega optimize drafts=N` lets the same kernels compete with a model's on one module.
 
     Exit code 0 when there is a kernel, 2 for wrong usage or when every task was refused.
     """
@@ -78,7 +78,7 @@ def drafts_command(
             write(out / f"{stem}.{number}.py", draft.source)
     kernels = sum(len(one.drafts) for _, one in kept)
     say(f"{kernels} kernels by {kept[0][1].author} for {len(kept)} of {len(every)} tasks are in {out}")
-    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} --name builder")
+    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} name=builder")
 
 
 async def _drawn(room: Classrooms, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:

@@ -10,9 +10,9 @@ import numpy as np
 from bottega.app.report_curves import COLOURS, Chart
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.families import Family
-from bottega.bench.metrics import Summary
+from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import Cell
-from bottega.bench.sheet import ENDINGS, Sheet
+from bottega.bench.sheet import ENDINGS, BenchSheet
 from bottega.bench.uplift import Uplift
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -38,7 +38,7 @@ HUES = tuple(COLOURS[place] for place in (0, 1, 3, 5, 6, 2))
 """In an order in which neighbours differ for every eye."""
 
 
-def fast_curve(sheets: dict[str, Sheet]) -> Chart:
+def fast_curve(sheets: dict[str, BenchSheet]) -> Chart:
     """By baseline."""
 
     def paint(axes: Any) -> None:
@@ -59,7 +59,7 @@ def fast_curve(sheets: dict[str, Sheet]) -> Chart:
     return Chart("fast_p", "Share of all tasks whose best kernel is right and more than p times as fast.", paint)
 
 
-def speed_spread(sheet: Sheet, baseline: str) -> Chart:
+def speed_spread(sheet: BenchSheet, baseline: str) -> Chart:
     point, low, high = sheet.surest()
     known = np.flatnonzero(np.isfinite(point))
     order = known[np.argsort(point[known])]
@@ -202,7 +202,7 @@ def skills(found: Sequence[Uplift]) -> Chart:
     return Chart("Skills by uplift", told, paint, 1.2 + _height(len(rows)))
 
 
-def charts(sheets: dict[str, Sheet], summary: Summary) -> list[Chart]:
+def charts(sheets: dict[str, BenchSheet], summary: BenchSummary) -> list[Chart]:
     """What there is to draw of a run; the summary is that of the first baseline."""
     every = summary.every
     if not every.spending.answers:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bottega.app.display import clock, spark
 from bottega.core.event import Checkpointed, Event, Measured
-from bottega.train.sft import Begun
+from bottega.train.sft import SftStarted
 
 
 class SftProgress:
@@ -21,7 +21,7 @@ class SftProgress:
     stage = ""
 
     def __init__(self) -> None:
-        self.begun: Begun | None = None
+        self.begun: SftStarted | None = None
         self.step = 0
         self.train: dict[str, float] = {}
         self.held_out: list[tuple[int, float]] = []
@@ -30,9 +30,9 @@ class SftProgress:
         self.kept = ""
         self.notes: deque[str] = deque(maxlen=3)
 
-    def hear(self, event: Event | Begun) -> str:
+    def hear(self, event: Event | SftStarted) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
-        if isinstance(event, Begun):
+        if isinstance(event, SftStarted):
             self.begun, self.step = event, event.step
             for past in event.past:
                 self.hear(past)

@@ -15,7 +15,7 @@ STOPPED = 130
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
-@app.command("train")
+@app.command("train", epilog="All settings, with defaults and docs: bottega settings train")
 def train_command(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")

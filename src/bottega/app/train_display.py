@@ -13,8 +13,8 @@ from rich.text import Text
 
 from bottega.app.display import clock, spark
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
-from bottega.episodes.phases import Now
-from bottega.train.rl import Begun, Learning, Told
+from bottega.episodes.phases import PhaseStatus
+from bottega.train.rl import Learning, RlStarted, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {
@@ -29,7 +29,7 @@ class TrainProgress:
     stage = ""
 
     def __init__(self) -> None:
-        self.begun: Begun | None = None
+        self.begun: RlStarted | None = None
         self.step = 0
         self.values: dict[str, float] = {}
         self.curves: dict[str, deque[float]] = {name: deque(maxlen=2000) for name in CURVES}
@@ -49,7 +49,7 @@ class TrainProgress:
 
     def hear(self, event: Told) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
-        if isinstance(event, Begun):
+        if isinstance(event, RlStarted):
             self.begun, self.step, self.since = event, event.step, time.monotonic()
             for past in event.past:
                 self._measured(past)
@@ -63,7 +63,7 @@ class TrainProgress:
         elif isinstance(event, Judged):
             self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
-        elif isinstance(event, Now):
+        elif isinstance(event, PhaseStatus):
             self.phase = event.told.partition(":")[0]
         elif isinstance(event, Learning):
             self.learning, self.phase = True, ""

@@ -15,7 +15,7 @@ from bottega.backbone.client import ChatClient, Client, TokenClient
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
-from bottega.backbone.retry import Patience
+from bottega.backbone.retry import RetryPolicy
 from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
@@ -137,7 +137,7 @@ def _server(
     key_variable: str = "OPENAI_API_KEY",
     context: int = 32_768,
     concurrency: int = 8,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
     extra: Mapping[str, object] | None = None,

@@ -34,7 +34,7 @@ _BAND = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class CodedRows:
     """A matrix as integers, with what is needed to have it back."""
 
     integers: Array
@@ -70,7 +70,7 @@ def bands(shape: tuple[int, ...]) -> list[slice]:
     return [slice(start, start + height) for start in range(0, shape[0], height)]
 
 
-def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> Levels:
+def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> CodedRows:
     """A matrix in integers. `step` is in units of each row's root mean square; what is below `dead_zone` of a step becomes nothing."""
     square = np.concatenate([np.square(delta[rows], dtype=np.float64).mean(axis=1) for rows in bands(delta.shape)])
     wanted = step * np.sqrt(square)
@@ -91,10 +91,10 @@ def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> Levels:
             counts[place] += float(chosen.sum())
         sums[2] -= float(size[size > _NEAR].sum(dtype=np.float64))
     means = np.divide(sums, counts, out=np.array([1.0, 2.0, 0.0]), where=counts > 0).astype(np.float32)
-    return Levels(integers, drops, top, (float(means[0]), float(means[1]), max(0.0, float(means[2]))))
+    return CodedRows(integers, drops, top, (float(means[0]), float(means[1]), max(0.0, float(means[2]))))
 
 
-def moved(delta: Array, start: Levels, chance: np.random.Generator) -> Levels:
+def moved(delta: Array, start: CodedRows, chance: np.random.Generator) -> CodedRows:
     """A matrix on the levels of the one that training began with. What lies between two of them takes one by chance, the nearer one more likely.
 
     A model that was packed before lies on its levels, and training moves a weight by less than half of a step: rounded to the nearest, nearly
@@ -117,7 +117,7 @@ def moved(delta: Array, start: Levels, chance: np.random.Generator) -> Levels:
     return replace(start, integers=integers)
 
 
-def packed(levels: Levels) -> bytes:
+def packed(levels: CodedRows) -> bytes:
     flat = levels.integers.reshape(-1)
     symbols = np.zeros(-(-len(flat) // 3) * 3, np.uint8)
     symbols[:] = _NEAR
@@ -137,7 +137,7 @@ def packed(levels: Levels) -> bytes:
     return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
 
-def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, points: tuple[float, float, float]) -> Levels:
+def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, points: tuple[float, float, float]) -> CodedRows:
     """Raises `ValueError` where the bytes are not what `packed` made for that shape."""
     if len(data) < _LENGTHS.size:
         raise ValueError("it is cut off")
@@ -157,7 +157,7 @@ def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, point
     far = np.flatnonzero(flat == _FAR - _NEAR)
     folded = _inflated(parts[1], len(far)).astype(np.int32) | _inflated(parts[2], len(far)).astype(np.int32) << 8
     flat[far] = np.where(folded & 1, -(folded >> 1) - 1, folded >> 1)
-    return Levels(flat.reshape(shape), _inflated(parts[3], shape[0]), top, points)
+    return CodedRows(flat.reshape(shape), _inflated(parts[3], shape[0]), top, points)
 
 
 def _deflated(values: Array, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:

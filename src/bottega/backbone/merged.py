@@ -15,12 +15,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from bottega.backbone.delta import Header, apply_difference, read_header, state_of
+from bottega.backbone.delta import Header, apply_delta, read_header, state_of
 from bottega.backbone.embedded import read_embedded, require_embedded_file
 
 KEPT = 2
 """Models in the cache; older ones make room."""
-_SUFFIX, _DRAFT = ".safetensors", ".draft-"
+_SUFFIX, _TEMPORARY = ".safetensors", ".temporary-"
 _ABANDONED_AFTER_S = 3600.0
 
 
@@ -50,7 +50,7 @@ def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, s
         model, tokenizer = read_embedded(base, stored)
         return model, tokenizer, name_of(header)
     model, tokenizer = read_embedded(base)
-    apply_difference(model, difference, base_digest)
+    apply_delta(model, difference, base_digest)
     _store(key, model)
     return model, tokenizer, name_of(header)
 
@@ -89,30 +89,30 @@ def _store(key: str, model: Any) -> None:
     folder = cache_folder()
     if folder is None:
         return
-    draft: Path | None = None
+    temporary: Path | None = None
     try:
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
-        handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
+        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
         os.close(handle)
-        draft = Path(name)
-        save_file({name: value.contiguous() for name, value in state_of(model).items()}, draft)
-        with open(draft, "rb+") as file:
+        temporary = Path(name)
+        save_file({name: value.contiguous() for name, value in state_of(model).items()}, temporary)
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
-        os.replace(draft, folder / f"{key}-{_checksum(draft)}{_SUFFIX}")
+        os.replace(temporary, folder / f"{key}-{_checksum(temporary)}{_SUFFIX}")
     except Exception:  # safetensors has its own kind of error for a full disk
-        if draft is not None:
+        if temporary is not None:
             with contextlib.suppress(OSError):
-                draft.unlink()
+                temporary.unlink()
 
 
 def _sweep(folder: Path) -> None:
-    """Remove drafts of processes that were killed, and all but the newest models."""
+    """Remove temporary files of processes that were killed, and all but the newest models."""
     oldest = time.time() - _ABANDONED_AFTER_S
     models = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    drafts = [path for path in folder.glob(_DRAFT + "*") if path.stat().st_mtime < oldest]
-    for path in [*models[KEPT - 1 :], *drafts]:
+    temporaries = [path for path in folder.glob(_TEMPORARY + "*") if path.stat().st_mtime < oldest]
+    for path in [*models[KEPT - 1 :], *temporaries]:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -21,7 +21,7 @@ from bottega.backbone.failures import Failure, GarbageError, UnreachableError, e
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.pricing import MESSAGE_TOKENS, TEMPLATE_TOKENS, likely_tokens, most_tokens
 from bottega.backbone.reply import Reply, read_reply
-from bottega.backbone.retry import Patience
+from bottega.backbone.retry import RetryPolicy
 from bottega.backbone.sampling import Sampling
 from bottega.core.errors import BackboneError, UsageError
 
@@ -42,7 +42,7 @@ class ServerBackbone:
         *,
         context: int = 32_768,
         concurrency: int = 8,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         ledger: Ledger | None = None,
         limit_field: LimitField = "max_tokens",
         extra: Mapping[str, object] | None = None,
@@ -54,7 +54,7 @@ class ServerBackbone:
             raise UsageError(f"concurrency and context must be 1 or more, not {concurrency} and {context}")
         self.name, self.context = endpoint.model, context
         self.endpoint, self.concurrency = endpoint, concurrency
-        self.patience, self.ledger = patience or Patience(), ledger or Ledger()
+        self.patience, self.ledger = patience or RetryPolicy(), ledger or Ledger()
         self.limit_field, self.extra = limit_field, dict(extra or {})
         self.attempts = 0
         """How often the server was asked, retries included."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from bottega.bench.bootstrap import Draws, Estimate, Floats, mapped
 from bottega.bench.pass_at_k import chances, expected_best
-from bottega.bench.sheet import Flags, Sheet
+from bottega.bench.sheet import BenchSheet, Flags
 
 THRESHOLDS = (0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 """The p of fast_p."""
@@ -54,7 +54,7 @@ class Cell:
         }
 
 
-def cell(sheet: Sheet, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> Cell:
+def cell(sheet: BenchSheet, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> Cell:
     """The best of so many samples within a slice of the turns."""
     values = cell_values(sheet, samples, turns, thresholds)
     count = len(thresholds)
@@ -72,7 +72,7 @@ def cell(sheet: Sheet, draws: Draws, samples: int, turns: slice, thresholds: Seq
     )
 
 
-def cell_values(sheet: Sheet, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
+def cell_values(sheet: BenchSheet, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
     """For each task: right, fast and surely fast for each threshold, the best speedup, and the logarithm of what a user keeps."""
     flags = [sheet.correct, *(sheet.fast(p) for p in thresholds), *(sheet.fast(p, sure=True) for p in thresholds)]
     found = [_chance(flag, samples, turns) for flag in flags]
@@ -84,7 +84,7 @@ def cell_values(sheet: Sheet, samples: int, turns: slice, thresholds: Sequence[f
     return [*found, expected_best(best, best, samples), expected_best(low, worth, samples)]
 
 
-def grid(sheet: Sheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[Cell, ...]:
+def grid(sheet: BenchSheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[Cell, ...]:
     return tuple(
         cell(sheet, draws, samples, slice(0, turns), thresholds)
         for turns in range(1, sheet.turns + 1)
@@ -92,17 +92,17 @@ def grid(sheet: Sheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tu
     )
 
 
-def by_turn(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def by_turn(sheet: BenchSheet, draws: Draws) -> tuple[Cell, ...]:
     """Each turn alone, of one sample."""
     return tuple(cell(sheet, draws, 1, slice(turn, turn + 1)) for turn in range(sheet.turns))
 
 
-def best_by_turn(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def best_by_turn(sheet: BenchSheet, draws: Draws) -> tuple[Cell, ...]:
     """The best up to each turn, of one sample."""
     return tuple(cell(sheet, draws, 1, slice(0, turns)) for turns in range(1, sheet.turns + 1))
 
 
-def best_of_n(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def best_of_n(sheet: BenchSheet, draws: Draws) -> tuple[Cell, ...]:
     """The best of n samples with all their turns."""
     return tuple(cell(sheet, draws, samples, slice(0, sheet.turns)) for samples in range(1, sheet.samples + 1))
 

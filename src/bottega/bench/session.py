@@ -1,6 +1,6 @@
-"""One sitting at a run: begin it or go on with it, do what is left, and write its record once it is whole.
+"""One session at a run: begin it or go on with it, do what is left, and write its record once it is whole.
 
-The same wish in the same folder goes on where the last sitting ended, however that ended; another wish is refused, with what differs.
+The same request in the same folder goes on where the last session ended, however that ended; another request is refused, with what differs.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.attempt import BenchAttempt, BenchRun
+from bottega.bench.candidates import CandidateSet, read_candidates
 from bottega.bench.comparable import SAME_MACHINE
-from bottega.bench.foreign import Foreign, read_candidates
-from bottega.bench.known import read_known, run_name
+from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
-from bottega.bench.running import Run, Watch
+from bottega.bench.runner import BenchRunner, Watch
 from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
-from bottega.bench.work import Readers, Work, Writers
+from bottega.bench.work import BenchWork, Readers, Writers
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
@@ -49,7 +49,7 @@ take turns, so that each turn is to do as much as it can."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class BenchRequest:
     settings: BenchSettings
     folder: Path
     devices: tuple[str, ...]
@@ -64,7 +64,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Finished:
+class BenchFinished:
     run: BenchRun
     whole: bool
     ended: str
@@ -73,14 +73,14 @@ class Finished:
     unmatched: tuple[str, ...] = ()
 
 
-async def sit(
-    wish: Wish,
-    open_speaker: Callable[[Sequence[Attempt]], Client],
+async def run_session(
+    request: BenchRequest,
+    open_speaker: Callable[[Sequence[BenchAttempt]], Client],
     say: Callable[[str], None],
     watch: Watch = lambda event: None,
-) -> Finished:
-    """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sittings spent."""
-    settings = wish.settings
+) -> BenchFinished:
+    """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
+    settings = request.settings
     size = "cpu" if settings.judging.kind == "cpu" else "gpu"
     tasks = load_task_set(settings.tasks, size, settings.levels, settings.only, settings.limit)
     foreign = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
@@ -89,24 +89,24 @@ async def sit(
     for line in (*tasks.repeated, *(() if foreign is None else (*foreign.unmatched, *foreign.outside))):
         say(line)
     async with contextlib.AsyncExitStack() as stack:
-        head = _head(wish, tasks, foreign)
-        known = read_known(wish.known, settings.judging, head["fingerprint"], say)
-        shards = [Shard(device, settings.judging, wish.workers, known) for device in wish.devices]
+        head = _head(request, tasks, foreign)
+        known = read_known(request.known, settings.judging, head["fingerprint"], say)
+        shards = [Shard(device, settings.judging, request.workers, known) for device in request.devices]
         for shard in shards:
             stack.callback(shard.close)
-        there = _is_there(wish.folder, head)
+        there = _is_there(request.folder, head)
         client = prompts = None
         phases = Phases()
         if settings.writing is not None:
             prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
-            client = open_speaker(read_run(wish.folder).attempts if there else ())
+            client = open_speaker(read_run(request.folder).attempts if there else ())
             stack.push_async_callback(client.close)
             phases = share_device(client)
-            if _share_a_device(phases, wish):
+            if _share_a_device(phases, request):
                 say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
-            begin(wish.folder, head)
-        recorder = stack.enter_context(Recorder(wish.folder, say))
+            begin(request.folder, head)
+        recorder = stack.enter_context(Recorder(request.folder, say))
         for row in tasks.rows:
             if row.id not in recorder.tasks:
                 recorder.note(row)
@@ -114,20 +114,20 @@ async def sit(
             if attempt.verdict is not None:
                 known.keep(attempt.task, attempt.candidate, attempt.verdict)
         if foreign is not None:
-            work: Work = _readers(foreign, recorder)
+            work: BenchWork = _readers(foreign, recorder)
         else:
             assert client is not None and prompts is not None
-            facts = {device: await asyncio.to_thread(device_facts, device) for device in wish.devices}
-            work = _writers(wish, recorder, client, prompts, phases, facts, stack)
-        say(f"run in {wish.folder}")
-        run = Run(recorder, tasks.tasks, shards, work, watch, phases)
+            facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
+            work = _writers(request, recorder, client, prompts, phases, facts, stack)
+        say(f"run in {request.folder}")
+        run = BenchRunner(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
         record = _record(recorder.run, say) if whole else None
-        return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
+        return BenchFinished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
 
 
 def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
-    """An earlier sitting's stands while there is nothing new to say."""
+    """An earlier session's stands while there is nothing new to say."""
     if lost := lost_kernels(run):
         say(
             f"{run.folder}: {len(lost)} of its kernels were deleted or changed, such as {lost[0]}.py; its record does not hold without them"
@@ -138,9 +138,9 @@ def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
     return write_record(run)
 
 
-def _head(wish: Wish, tasks: TaskSet, foreign: Foreign | None) -> dict[str, Any]:
+def _head(request: BenchRequest, tasks: TaskSet, foreign: CandidateSet | None) -> dict[str, Any]:
     """What a run is, as far as that is known before it begins."""
-    settings = wish.settings
+    settings = request.settings
     facts: dict[str, Any] = {"model": settings.name or _model(settings), "tasks_digest": tasks.digest}
     hashes = {"tasks": tasks.digest}
     if foreign is not None:
@@ -151,12 +151,12 @@ def _head(wish: Wish, tasks: TaskSet, foreign: Foreign | None) -> dict[str, Any]
     if settings.writing is not None and settings.writing.library:
         facts["library_facts"] = _library_facts(settings.writing.library)
     return {
-        "command": wish.command,
+        "command": request.command,
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "settings": settings.terms(facts),
-        "fingerprint": fingerprint_of(wish.devices),
+        "fingerprint": fingerprint_of(request.devices),
         "hashes": hashes,
-        "known": [run_name(folder) for folder in wish.known],
+        "known": [run_name(folder) for folder in request.known],
     }
 
 
@@ -189,8 +189,8 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     return True
 
 
-def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
-    """A file that was changed since an earlier sitting judged it is an error."""
+def _readers(foreign: CandidateSet, recorder: Recorder) -> Readers:
+    """A file that was changed since an earlier session judged it is an error."""
     for (task, sample, _), attempt in recorder.attempts.items():
         kernel = foreign.kernels.get(task, {}).get(sample)
         if kernel is not None and kernel.id != attempt.candidate:
@@ -204,30 +204,30 @@ def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
 
 
 def _writers(
-    wish: Wish, recorder: Recorder, client: Client, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
+    request: BenchRequest, recorder: Recorder, client: Client, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
     stack: contextlib.AsyncExitStack,
 ) -> Writers:  # fmt: skip
-    settings = wish.settings
+    settings = request.settings
     assert settings.writing is not None
-    library = _open_library(settings.writing.library, wish.folder)
+    library = _open_library(settings.writing.library, request.folder)
     if library is not None:
         stack.enter_context(library)
     attempts = recorder.attempts.values()
     budget = RunBudget(
-        wish.caps,
+        request.caps,
         kernels=len(attempts),
         tokens=sum(attempt.prompt_tokens + attempt.output_tokens for attempt in attempts),
         money=sum(attempt.money for attempt in attempts),
     )
     usual = AT_ONCE
-    if _share_a_device(phases, wish):
+    if _share_a_device(phases, request):
         usual = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
-    at_once = wish.at_once or usual
-    return Writers(wish.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts)
+    at_once = request.at_once or usual
+    return Writers(request.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts)
 
 
-def _share_a_device(phases: Phases, wish: Wish) -> bool:
-    return any(device_name(device) == phases.device for device in wish.devices)
+def _share_a_device(phases: Phases, request: BenchRequest) -> bool:
+    return any(device_name(device) == phases.device for device in request.devices)
 
 
 def _open_library(named: str, folder: Path) -> Library | None:
@@ -264,7 +264,7 @@ def _model(settings: BenchSettings) -> str:
     return rest.partition("?")[0].rstrip("/").rpartition("/")[2] if rest else form
 
 
-def _digest_of(foreign: Foreign) -> str:
+def _digest_of(foreign: CandidateSet) -> str:
     lines = sorted(
         f"{task} {sample} {kernel.id}" for task, kernels in foreign.kernels.items() for sample, kernel in kernels.items()
     )

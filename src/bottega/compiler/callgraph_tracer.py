@@ -59,7 +59,7 @@ class CallGraphTracer:
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
-        self._server = ForkServer()
+        self._server = ForkServer(preload=("numpy", "torch"), required=("torch",))
         self._idle: list[_Recorder] = []
         self._lock = threading.Lock()
         self._slots = threading.BoundedSemaphore(os.cpu_count() or 1)

@@ -14,7 +14,7 @@ class TaskError(BottegaError):
 
 
 class SandboxError(BottegaError):
-    """The machine cannot give a part of the sandbox that was required, or the sandbox failed to start."""
+    """The machine cannot give a part of the sandbox that was required, or a sandbox failed to start or stopped answering."""
 
 
 class JudgeError(BottegaError):

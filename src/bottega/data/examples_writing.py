@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.agents import writer
-from bottega.agents.feedback import earlier_turn_of_verdict
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn, judged_turn
 from bottega.agents.prompts import Prompts
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.steps import FIRST_ATTEMPT
@@ -116,7 +115,7 @@ def _repairs(lesson: Lesson, desk: Desk) -> Iterator[Example]:
             continue
         earlier = correct.get(right.step.candidate.parent or "")
         shown = [earlier] if earlier is not None and _draw(slip.candidate.id, "earlier", 2) else []
-        broken = earlier_turn_of_verdict(writer.WriterAnswer(slip.candidate.source, _summary(right)), verdict, baseline)
+        broken = judged_turn(slip.candidate.source, _summary(right), verdict, baseline)
         past = (*(_past(one, baseline) for one in shown), broken)
         best = _past(shown[0], baseline) if shown and shown[0].speedup(baseline) is not None else None
         said = f"{slip.cure} {_summary(right)}".strip()
@@ -193,7 +192,7 @@ def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
 
 
 def _past(attempt: Attempt, baseline: str) -> EarlierTurn:
-    return earlier_turn_of_verdict(writer.WriterAnswer(attempt.source, _summary(attempt)), attempt.verdict, baseline)
+    return judged_turn(attempt.source, _summary(attempt), attempt.verdict, baseline)
 
 
 def _summary(attempt: Attempt) -> str:

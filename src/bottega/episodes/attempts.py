@@ -59,10 +59,6 @@ class Totals:
         return self.prompt_tokens + self.output_tokens
 
 
-def judging_key(episode: str, node: str) -> str:
-    return f"{episode}/judge/{node}"
-
-
 def final_key(episode: str, candidate_id: str) -> str:
     """Of a verdict about the delivered file."""
     return f"{episode}/final/{candidate_id}"
@@ -127,7 +123,7 @@ def turn_of(event: Event) -> Turn | None:
 
 
 def seconds_of(events: Sequence[Event]) -> float:
-    """What a run took over all its sittings; the time between a kill and its resumption is nobody's."""
+    """What a run took over all its sessions; the time between a kill and its resumption is nobody's."""
     total, begun, last = 0.0, None, 0.0
     for event in events:
         if isinstance(event, RunStarted):

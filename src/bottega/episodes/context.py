@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bottega.agents.budget import PromptBudget as Room
+from bottega.agents.prompt_budget import PromptBudget as Room
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.backbone.client import Client, Generation

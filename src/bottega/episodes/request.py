@@ -1,4 +1,4 @@
-"""What a user wants of one module, and the folder that keeps the run: the same wish goes on where it stopped, another is refused."""
+"""What a user wants of one module, and the folder that keeps the run: the same request goes on where it stopped, another is refused."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.machine import Workers
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    subject: Subject
+    subject: ModuleTask
     settings: EpisodeSettings
     backbone: str
     """As the user named it."""
     caps: BudgetCaps = field(default_factory=BudgetCaps)
-    """Not part of the wish: a run may be resumed with more to spend."""
+    """Not part of the request: a run may be resumed with more to spend."""
     training: bool | None = None
     prompts: Path | None = None
     library: str = ""

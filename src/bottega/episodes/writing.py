@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bottega.agents import writer
+from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
@@ -22,7 +23,6 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.telling import earlier_turn_of
 from bottega.languages import candidate_from
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")

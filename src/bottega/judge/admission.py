@@ -1,7 +1,7 @@
 """Admission of tasks to a GPU: memory is claimed before a task is opened, and want of memory that others caused is never a verdict.
 
-What ran out of memory beside others is tried once more alone on the card. Only what does not fit then is the task's fault, or the
-candidate's; where strangers hold the card even then, nobody is blamed and no verdict is given.
+What ran out of memory beside others is tried once more alone on the GPU. Only what does not fit then is the task's fault, or the
+candidate's; where other processes hold the GPU even then, nobody is blamed and no verdict is given.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bottega.judge.memory_ledger import LedgerClaim, MemoryLedger
 from bottega.judge.memory_need import MemoryEstimate, corrected_bytes, gigabytes, in_words, needed_bytes
 from bottega.judge.memory_rules import RESERVE_BYTES, counts_as_empty
 
-HOPELESS = 2
-"""An estimate may be wrong. One that exceeds the card by more than this factor is believed all the same."""
+LARGEST_OVERESTIMATE = 2
+"""An estimate may be wrong. One that exceeds the GPU by more than this factor is believed all the same."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class AdmittedTask:
     alone: bool
 
     @property
-    def on_empty_card(self) -> bool:
+    def on_empty_gpu(self) -> bool:
         return self.alone and counts_as_empty(self.total, self.claim.room)
 
 
@@ -45,19 +45,19 @@ class ShortOfMemory(TaskError):
 
 
 class MemoryAdmission:
-    """Of one judge. `give_way` closes what that judge can do without, so many bytes of it."""
+    """Of one judge. `free_memory` closes what that judge can do without, so many bytes of it."""
 
     def __init__(
         self,
         ledger: MemoryLedger,
-        give_way: Callable[[int], None] = lambda size: None,
-        given_up: Callable[[], bool] = lambda: False,
-        say: Callable[[str], None] = lambda line: None,
+        free_memory: Callable[[int], None] = lambda size: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        warn: Callable[[str], None] = lambda line: None,
     ):
         self.ledger = ledger
-        self.give_way = give_way
-        self.given_up = given_up
-        self.say = say
+        self.free_memory = free_memory
+        self.cancelled = cancelled
+        self.warn = warn
         self._seen: dict[Hashable, tuple[MemoryEstimate, int]] = {}
         """What tasks took when they were open: better than an estimate for opening them again."""
         self._alone: set[Hashable] = set()
@@ -66,17 +66,19 @@ class MemoryAdmission:
     def admit(
         self, label: str, key: Hashable, estimated: Callable[[], MemoryEstimate], baselines: int, alone: bool
     ) -> AdmittedTask:
-        """Waits until there is room. Raises `TaskError` for what no card of this size can hold, and `JudgeError` where strangers hold it."""
+        """Waits until there is room. Raises `TaskError` for what no GPU of this size can hold, and `JudgeError` where other processes hold it."""
         estimate, need = self._seen.get(key) or _with_need(estimated(), baselines)
         total = self.ledger.total
-        if total and need > HOPELESS * total:
+        if total and need > LARGEST_OVERESTIMATE * total:
             raise TaskError(f"{label}: {_too_large(estimate, need, total)}")
         alone = alone or key in self._alone or need > total - RESERVE_BYTES
-        claim = self.ledger.claim(need, label, whole=alone, give_way=self.give_way, say=self.say, given_up=self.given_up)
+        claim = self.ledger.claim(
+            need, label, whole=alone, free_memory=self.free_memory, warn=self.warn, cancelled=self.cancelled
+        )
         return AdmittedTask(label, key, claim, estimate, need, total, alone)
 
     def opened(self, admitted: AdmittedTask, facts: dict[str, Any]) -> None:
-        """Correct the claim by what was seen. One who is alone keeps the card until the verdict, since the candidate may be what needs it."""
+        """Correct the claim by what was seen. One who is alone keeps the GPU until the verdict, since the candidate may be what needs it."""
         peak = facts.get("peak_bytes")
         if not isinstance(peak, int) or isinstance(peak, bool) or peak <= 0:
             return
@@ -86,30 +88,30 @@ class MemoryAdmission:
         if not admitted.alone:
             admitted.claim.correct(taken)
 
-    def not_beside_others(self, admitted: AdmittedTask) -> None:
-        """It did not open beside others: from now on it has the card alone, until somebody can say what it takes."""
+    def require_whole_gpu(self, admitted: AdmittedTask) -> None:
+        """It did not open beside others: from now on it has the GPU alone, until somebody can say what it takes."""
         self._alone.add(admitted.key)
 
     def refusal(self, admitted: AdmittedTask) -> TaskError | JudgeError:
-        """What to raise for a task that found too little memory alone on the card."""
-        if admitted.on_empty_card:
+        """What to raise for a task that found too little memory alone on the GPU."""
+        if admitted.on_empty_gpu:
             return TaskError(f"{admitted.label}: {_too_large(admitted.estimate, admitted.need, admitted.total)}")
-        return self._not_its_fault(admitted)
+        return self._held_by_others(admitted)
 
     def candidate_ran_short(self, admitted: AdmittedTask) -> JudgeError | None:
-        """What to raise for a candidate that ran out of memory alone on the card; None: it has itself to blame."""
-        if admitted.on_empty_card or admitted.claim.room >= HOPELESS * admitted.need:
+        """What to raise for a candidate that ran out of memory alone on the GPU; None: it has itself to blame."""
+        if admitted.on_empty_gpu or admitted.claim.room >= LARGEST_OVERESTIMATE * admitted.need:
             return None
-        return self._not_its_fault(admitted)
+        return self._held_by_others(admitted)
 
     def wanted(self, seconds: float = 0.0) -> bool:
         """Whether anybody, here or in another process, has waited for so long."""
         return self.ledger.waiting(seconds) > 0
 
-    def _not_its_fault(self, admitted: AdmittedTask) -> JudgeError:
-        who = self.ledger.card.holders()
+    def _held_by_others(self, admitted: AdmittedTask) -> JudgeError:
+        who = self.ledger.gpu.holders()
         return JudgeError(
-            f"{admitted.label}: found {gigabytes(max(0, admitted.claim.room))} GB of the card's {gigabytes(admitted.total)} free, too little; "
+            f"{admitted.label}: found {gigabytes(max(0, admitted.claim.room))} GB of the GPU's {gigabytes(admitted.total)} free, too little; "
             f"others hold the rest{f' ({who})' if who else ''}: end them, or use another device"
         )
 
@@ -121,6 +123,6 @@ def _with_need(estimate: MemoryEstimate, baselines: int) -> tuple[MemoryEstimate
 def _too_large(estimate: MemoryEstimate, need: int, total: int) -> str:
     """One sentence; it has the words by which want of memory is told."""
     if need > total:
-        return f"needs {in_words(estimate, need)}, the card has {gigabytes(total)}; use smaller shapes"
+        return f"needs {in_words(estimate, need)}, the GPU has {gigabytes(total)}; use smaller shapes"
     told = in_words(estimate, need)
-    return f"does not fit the memory of the empty card, {gigabytes(total)} GB, although estimated to need {told}; use smaller shapes"
+    return f"does not fit the memory of the empty GPU, {gigabytes(total)} GB, although estimated to need {told}; use smaller shapes"

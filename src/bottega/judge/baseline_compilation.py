@@ -1,8 +1,7 @@
-"""Baselines that are compiled beside everything else: while a task is measured and a candidate is built and tried, nobody waits for them.
+"""Compiles baselines in the background, while a task is profiled and a candidate is built and tried.
 
-It takes seconds to minutes, of which the device is used for a part that nobody can foresee. So it is done by whoever shares the device,
-and gives way: when a timer waits, what compiles is stopped, the timer has the device alone, and then the compiling goes on. Runs in a
-thread of the controller's, which holds a lease of its own.
+It takes seconds to minutes, and uses the device for an unknown part of that. So it shares the device: when a timer waits, the compiling workers
+are frozen, the timer has the device alone, and then they go on. Runs in a thread of the controller, which holds a lease of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from functools import partial
 
 from bottega.judge.failure import bounded
 from bottega.judge.lease import Lease
-from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.runner import Runner
+from bottega.judge.worker_link import RunnerFailed
 
-LOOK_SECONDS = 0.01
-"""How soon it is seen that a timer waits."""
-LAST_WORD_SECONDS = 10.0
+POLL_SECONDS = 0.01
+"""How often it checks whether a timer waits."""
+REPLY_SECONDS = 10.0
 
 
 class BaselineCompilation:
@@ -56,21 +56,21 @@ class BaselineCompilation:
         while self._waiting:
             for name, runner in list(self._waiting.items()):
                 if runner.channel.has_unread():
-                    self._guarded(name, partial(_hear, runner))
+                    self._guarded(name, partial(_receive_reply, runner))
                     self._waiting.pop(name, None)
             if time.monotonic() > end:
                 for name in list(self._waiting):
                     self._fail(name, f"takes more than {self.seconds:g} s to compile")
             elif self._waiting and self.lease.wanted():
-                end += self._give_way()
+                end += self._pause_for_timer()
             elif self._waiting:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
 
-    def _give_way(self) -> float:
+    def _pause_for_timer(self) -> float:
         """Seconds for which they were stopped: those do not count."""
         begun = time.monotonic()
         for name, runner in list(self._waiting.items()):
-            self._guarded(name, partial(runner.freeze, time.monotonic() + LAST_WORD_SECONDS))
+            self._guarded(name, partial(runner.freeze, time.monotonic() + REPLY_SECONDS))
         with self.lease.released():
             pass
         for name, runner in list(self._waiting.items()):
@@ -89,8 +89,8 @@ class BaselineCompilation:
         self.runners[name].control.kill()
 
 
-def _hear(runner: Runner) -> None:
-    deadline = time.monotonic() + LAST_WORD_SECONDS
+def _receive_reply(runner: Runner) -> None:
+    deadline = time.monotonic() + REPLY_SECONDS
     reply = runner.listen(deadline)
     runner.freeze(deadline)
     if "failure" in reply:

@@ -1,4 +1,4 @@
-"""Time that belongs to the candidate: it stands still while the controller waits for the device."""
+"""The candidate's time limit: it does not run while the controller waits for the device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TimeBudget:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """For what is no work of the candidate's."""
+        """For what is not the candidate's work."""
         begun = time.monotonic()
         try:
             yield
@@ -42,7 +42,7 @@ class TimeBudget:
         self.end += time.monotonic() - waiting
 
     def yield_to_timer(self, lease: Lease) -> None:
-        """Inside `sharing`: let a timer in that waits."""
+        """Inside `sharing`: let a waiting timer have the device."""
         waiting = time.monotonic()
         lease.yield_to_timer()
         self.end += time.monotonic() - waiting

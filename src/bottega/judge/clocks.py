@@ -1,12 +1,12 @@
-"""Two clocks, one time. The worker's clock is precise and forgeable; the controller's is neither. Pure functions.
+"""One time from two clocks. The worker's (inner) clock is precise and forgeable; the controller's (outer) clock is neither. Pure functions.
 
-The controller's clock also counts waking the worker. The trusted baseline, run the same way on the same contents, tells how
-much that is: outer minus inner, and the candidate is charged outer minus that. Delivering the outputs is timed apart and
-counts one way only: what takes longer there than the baseline's was put off, and what is quicker earns nothing.
+The outer clock also counts waking the worker. The trusted baseline, run in the same way on the same inputs, shows how much that is: outer minus
+inner. The candidate is charged its outer time minus that. Delivering the outputs is timed separately and counts one way only: a delivery that
+takes longer than the baseline's contains postponed work and is charged; a quicker one earns nothing.
 
-On a busy machine one runner may wait for a core, turn after turn, while the other does not: that is charged too, for nobody can tell
-whose fault it is, but nobody is called a liar for it. A GPU that others use goes to them for milliseconds at a time, and may do so in
-every turn of one runner and in none of the other's. Then nothing is taken off the controller's clock, and nobody is called a liar either.
+On a busy machine one runner may wait for a core in call after call while the other does not. That is charged too, but does not count as a forged
+clock. A GPU that other processes use is theirs for milliseconds at a time, possibly in every call of one runner and in none of the other's. Then
+nothing is subtracted from the outer clock, and no clock is called forged.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from bottega.core.verdict import Speedup
 from bottega.judge.statistics import hodges_lehmann, interval, quickest_quarter, width
 
 GROSS = 0.4
-"""A claim that surely leaves out more than this share of what the controller saw is called forged. Smaller lies need no name:
-the interval holds the controller's clock in any case."""
+"""A claim that with confidence leaves out more than this share of the outer time is called forged. Smaller differences need no name: the
+interval contains the outer clock in any case."""
 LEAST_NS = 1000.0
 FLOOR_NS = 10_000.0
 """Two processes differ by microseconds, whatever they run. And hostile code may leave out what an honest worker has a GPU do besides
-the module: a mark where its clock starts, the word that the call is over, now and then a look at the outputs. Leaving out all of it was seen
-to save 8 µs."""
+the module: an event where its clock starts, the flag that the call is over, now and then an early read. Leaving out all of it saved 8 µs
+when measured."""
 LARGEST_RATIO = 100.0
 """Beyond this the controller's clock does not resolve a ratio."""
 SHARED_NS = 1_250_000.0
-"""A turn on a GPU lasts as long as it is held and the call takes, and as long as it takes to change between processes and to be heard: 0.3 ms on an
-idle H200. Where it is longer by more than this, the device was with others, whose time slices were seen to be 2.4 ms."""
+"""A call on a GPU lasts as long as the hold, the module, and the switch between processes: the last takes 0.3 ms on an idle H200. Where it is
+longer by more than this, the device was used by others, whose time slices were measured as 2.4 ms."""
 STOLEN_SHARE, WOKEN_NS = 0.03, 30_000.0
-"""Of the baseline's time, and what a thread waits that is woken: less is what two processes differ by on any machine."""
+"""Of the baseline's time, and how long a woken thread waits: smaller differences between two processes occur on any machine."""
 FORGED_ABOVE_MS = 0.25
 """Differences below this may be a slow launch or a thread that had to be woken."""
 
@@ -49,20 +49,20 @@ class TimedPair:
     baseline_delivery: int = 0
     candidate_delivery: int = 0
     candidate_waited: int = 0
-    """How long the candidate's turn was ready to go on and had no core, as the operating system counts it. May be too much: waiting in
-    the middle of the call is on both clocks. It excuses, and earns nothing."""
+    """How long the candidate's call was ready to go on and had no core, as the operating system counts it. May be too much: waiting in
+    the middle of the call is on both clocks. It is an excuse, and earns nothing."""
     candidate_waited_delivery: int = 0
-    """The same by which a delivery may be late, where other threads of the candidate's help with it."""
+    """The same for a delivery, in which other threads of the candidate may take part."""
     candidate_ran: int = 0
-    """How long the candidate's first thread was on a core in the turn, by the same count; 0 where a GPU does the work."""
+    """How long the candidate's first thread was on a core in the call, by the same count; 0 where a GPU does the work."""
     baseline_beside: int = 0
     """The same of the baseline's, outside of its call: to wake up, to hand over its outputs and to describe them."""
     baseline_waited: int = 0
-    """How long some thread of the baseline's turn was ready and had no core, as the operating system counts it; 0 beside a GPU."""
+    """How long some thread of the baseline's call was ready and had no core, as the operating system counts it; 0 beside a GPU."""
     restrided: bool = False
     """The candidate returned another layout than the reference: changing it is part of its delivery, and is charged, but is no lie."""
     held: int = 0
-    """How long the controller held a GPU in each of the two turns, before the call could begin; 0 on a CPU."""
+    """How long the controller held a GPU in each of the two calls, before the call could begin; 0 on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Timing:
     waited: str = ""
     """Empty, or how long the candidate waited for a core, where that is why the clocks are far apart."""
     shared: str = ""
-    """Empty, or how long a turn waited for others on the device."""
+    """Empty, or how long a call waited for others on the device."""
     stolen: str = ""
     """Empty, or how long the baseline waited for a core that others had."""
 
@@ -86,14 +86,14 @@ def overhead(pairs: Sequence[TimedPair]) -> float:
     return median(pair.baseline_outer - pair.baseline_inner for pair in pairs)
 
 
-def put_off(pairs: Sequence[TimedPair]) -> tuple[float, float]:
-    """What the candidate does after it said that its call had returned, beyond what the baseline does: probably, and surely."""
+def postponed(pairs: Sequence[TimedPair]) -> tuple[float, float]:
+    """How much longer the candidate's delivery takes than the baseline's: the estimate, and the lower end of its interval."""
     centre, low, _ = hodges_lehmann([pair.candidate_delivery - pair.baseline_delivery for pair in pairs])
     return max(centre, 0.0), max(low, 0.0)
 
 
 def without_waiting(pairs: Sequence[TimedPair]) -> list[TimedPair]:
-    """What the controller would have seen, at least, had the candidate not waited. The baseline's turns are left as they were."""
+    """The least outer time, had the candidate not waited for cores. The baseline's calls stay as they were."""
     return [
         replace(
             pair,
@@ -105,8 +105,8 @@ def without_waiting(pairs: Sequence[TimedPair]) -> list[TimedPair]:
 
 
 def stolen(pairs: Sequence[TimedPair]) -> float:
-    """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that somebody else had, and
-    that makes nobody faster. Both wait a little when they are woken, so only the difference counts."""
+    """How much longer the baseline waited for a core than the candidate did, by the operating system's count: time that other
+    processes had, and that makes no candidate faster. Both wait a little when they are woken, so only the difference counts."""
     more = [pair.baseline_waited - max(pair.candidate_waited, pair.candidate_waited_delivery) for pair in pairs]
     return max(0.0, hodges_lehmann(more)[0] - WOKEN_NS)
 
@@ -122,7 +122,7 @@ def worked(pairs: Sequence[TimedPair]) -> float:
 
 
 def _cost(pairs: Sequence[TimedPair]) -> float:
-    return overhead(pairs) - put_off(pairs)[1]  # what was surely put off is no overhead: it is charged
+    return overhead(pairs) - postponed(pairs)[1]  # what was with confidence postponed is no overhead: it is charged
 
 
 def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
@@ -140,8 +140,8 @@ def combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
 
 
 def _no_less_than_worked(timing: Timing, pairs: Sequence[TimedPair], base: float) -> Timing:
-    """Whoever says that its call has returned and works on while the word is under way, or after it is done and before it is stopped, hides
-    that from both clocks, and not from the operating system."""
+    """A worker that reports its return and works on, while the message travels or before it is stopped, hides that from both clocks, but not from
+    the operating system's count."""
     speedup = timing.speedup
     if not all(pair.candidate_ran for pair in pairs):
         return timing
@@ -178,7 +178,7 @@ def _combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
 
 
 def is_shared(pairs: Sequence[TimedPair]) -> bool:
-    """Whether others use the GPU: the trusted runner's turns are late, or the candidate's are shorter than any call could make them."""
+    """Whether others use the GPU: the baseline's calls are late, or the candidate's are shorter than any call could make them."""
     if not all(pair.held for pair in pairs):
         return False
     if overhead(pairs) > median(pair.held for pair in pairs) + SHARED_NS:
@@ -196,18 +196,18 @@ def floor_width(pairs: Sequence[TimedPair], floor: float) -> float:
 def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
     """The speedup by the controller's clock alone.
 
-    Waking costs both runners alike, so it cancels in the difference of the two turns of a round; the baseline's own time, which is
-    trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is honestly
-    wide. Work that was put off is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
+    Waking costs both runners alike, so it cancels in the difference of the two calls of a round; the baseline's own time, which is
+    trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is
+    wide. Postponed work is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
     of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it.
 
-    Where the device was shared, waking may have cost one runner alone, so the candidate is charged all of its turn.
+    Where the device was shared, waking may have cost one runner alone, so the candidate is charged all of its call.
     """
     differences = [pair.candidate_outer - pair.baseline_outer for pair in pairs]
     centre, low, high = hodges_lehmann(differences)
     second = quickest_quarter([p.candidate_outer for p in pairs]) - quickest_quarter([p.baseline_outer for p in pairs])
     low, high = min(low, second), max(high, second)
-    probably, surely = put_off(pairs)
+    probably, surely = postponed(pairs)
     centre, low, high = centre + surely, low + surely, high + probably
     base = float(max(median(pair.baseline_inner for pair in pairs), 1))
 
@@ -223,7 +223,7 @@ def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
 
 
 def _gross(pairs: Sequence[TimedPair]) -> bool:
-    """Whether the claim surely leaves out a large part. A busy machine spreads a turn's overhead widely; a lie shifts them all."""
+    """Whether the claim surely leaves out a large part. A busy machine spreads a call's overhead widely; a forged clock shifts all calls."""
     if len(pairs) < 6:
         return False
     claimed = [float(max(pair.candidate_inner, 1)) for pair in pairs]
@@ -231,7 +231,7 @@ def _gross(pairs: Sequence[TimedPair]) -> bool:
     if seen - median(claimed) <= FORGED_ABOVE_MS * 1e6:
         return False
     excess = [(pair.candidate_outer - pair.candidate_inner) - (pair.baseline_outer - pair.baseline_inner) for pair in pairs]
-    surely = hodges_lehmann(excess)[1] + put_off(pairs)[1]
+    surely = hodges_lehmann(excess)[1] + postponed(pairs)[1]
     shares = sorted(claim / max(pair.candidate_outer - cost, LEAST_NS) for claim, pair in zip(claimed, pairs))
     return surely > GROSS * seen or shares[int(0.9 * len(shares))] < 1 - GROSS
 

@@ -1,8 +1,8 @@
-"""Compiling in the middle of a call: a worker says so before and after, and others may have the device meanwhile.
+"""Notices of compilation in the middle of a call: a worker sends one before and after, and others may use the device meanwhile.
 
 A Triton kernel is compiled when it is first launched, inside the first call of a module, and that takes longer than everything
-else in a trial. Whoever says that it compiles and uses the device instead disturbs others as much as it could while it was built,
-when nobody holds the device for it either, and gains nothing for itself: in timed calls nobody is let in.
+else in a trial. A candidate that sends a notice and uses the device instead disturbs others no more than it could while it was built, and gains
+nothing: in timed calls the device is not released.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bottega.languages import every_language
 
 
 class CompileNotice:
-    """Tells about what is compiled by this thread between `begin` and `end`."""
+    """Sends notices for what this thread compiles between `begin` and `end`."""
 
     def __init__(self, say: Callable[[dict[str, Any]], None], hear: Callable[[], dict[str, Any]]):
         self.say = say

@@ -1,7 +1,7 @@
-"""The trusted process of a task: it draws inputs, owns the buffers, knows the truth and keeps the clock.
+"""The controller: the trusted process of a task. It draws inputs, owns the buffers, computes the oracle and keeps the clock.
 
-One controller serves one task and any number of candidates, one after the other. The task's own code runs here and in
-the baselines; the candidate's never does. It reports what it measured; the judge decides what that means.
+One controller serves one task and any number of candidates, one after the other. The task's own code runs here and in the baselines; the
+candidate's never does. It reports what it measured; the judge turns that into a verdict.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, one_line, release
-from bottega.judge.runner import Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
-from bottega.judge.task_profile import TaskProfile, Unrepeatable, fresh, of_reference, profile_task
+from bottega.judge.task_profile import TaskProfile, Unrepeatable, draw_inputs, of_reference, profile_task
+from bottega.judge.worker_link import RunnerFailed
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed, payload_descriptor, read_payload
 from bottega.sandbox.control import ProcessControl
 
@@ -54,7 +55,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Give up on a task's own code that does not come back. What hangs outside Python is ended by the judge, a little later."""
+    """Interrupt task code that does not return. What hangs outside Python is killed by the judge a little later."""
 
     def ring(number: int, frame: Any) -> None:
         raise InvalidTask(f"the task did not come up within {seconds:g} s; use smaller shapes or a longer task timeout")
@@ -72,16 +73,16 @@ class Controller:
         self.channel = channel
         self.lease = lease
         self.beside = beside
-        """The same lease once more, for what happens beside the controller's own work."""
+        """A second handle on the same lease, for background compilation."""
         self.device = device
         self.cache = cache
         """A folder for what may be kept between runs; empty when there is none."""
         self.device_control: DeviceControl
         self.settings = Settings()
         self.baselines: dict[str, Runner] = {}
-        """Those that can play."""
+        """Those that are ready."""
         self.unavailable: dict[str, str] = {}
-        """Why others never will."""
+        """Why others cannot be used."""
         self._compilation: BaselineCompilation | None = None
         self.profile = TaskProfile()
         self.state = "loaded"
@@ -90,7 +91,7 @@ class Controller:
         self._buffers: tuple[Arena, Arena] | None = None
 
     def serve(self) -> None:
-        handlers = {"open": self.open, "examine": self.examine, "fitness": self.fitness}
+        handlers = {"open": self.open, "evaluate": self.evaluate, "fitness": self.fitness}
         while True:
             message = self.channel.receive()
             try:
@@ -111,7 +112,7 @@ class Controller:
             self.channel.send(reply)
 
     def open(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Bring the task up: build it, start the baselines, and get acquainted."""
+        """Open the task: build it, start the baselines, and profile it."""
         descriptors = self.channel.claim_descriptors(1 + 2 * len(message["baselines"]))
         payload = pickle.loads(read_payload(descriptors[0]))
         self.settings = payload["settings"]
@@ -125,7 +126,7 @@ class Controller:
                 runner.listen(deadline)
             with self.lease.starting_or_stopping():
                 for runner in runners.values():
-                    runner.tell({"do": "wake"})
+                    runner.tell({"do": "initialise"})
                 initialise_device(self.device)
                 self.device_control = DeviceControl(self.device)
                 for runner in runners.values():
@@ -162,43 +163,43 @@ class Controller:
         )
 
     def draw(self, variant: str = "plain") -> InputSet:
-        return fresh(self.profile, self.reference, self.baselines["eager"], variant)
+        return draw_inputs(self.profile, self.reference, self.baselines["eager"], variant)
 
-    def examine(self, message: dict[str, Any]) -> dict[str, Any]:
+    def evaluate(self, message: dict[str, Any]) -> dict[str, Any]:
         payload_at, end, control = self.channel.claim_descriptors(3)
         payload = pickle.loads(read_payload(payload_at))
         runner = self._runner("candidate", end, control)
         try:
-            found = Evaluation(self, runner, payload["source"], payload["language"], payload["settings"]).run()
+            found = Evaluation(self, runner, payload["source"], payload["claimed"], payload["settings"]).evaluate()
         finally:
             runner.close()
             if self.profile.large:
                 self.oracle.forget()
-            self._tidy()
-        return {"examination": found}
+            self._release_memory()
+        return {"evaluation": found}
 
-    def _tidy(self) -> None:
-        """Give back what the last candidate's examination took of the device: other tasks are up beside this one."""
+    def _release_memory(self) -> None:
+        """Release device memory of the last evaluation: other tasks are open beside this one."""
         if self.device != "cpu" and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > KEPT_BYTES:
             torch.cuda.empty_cache()
 
     def fitness(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Where the outcome is to speak of a compiled baseline, whether there is one is part of it."""
+        """Where the verdict is to be against a compiled baseline, includes whether there is one."""
         unavailable = self.await_baselines() if self.settings.baselines[0] != "eager" else {}
         return {"fitness": {**inspect_task(self.reference, self.profile.facts), "unavailable": unavailable}}
 
     def await_baselines(self) -> dict[str, str]:
-        """Wait, without the device, for baselines that are being compiled, and have each play once. Why some cannot be used, by name."""
+        """Wait, without the device, for baselines that are being compiled, and call each once. Returns why some cannot be used, by name."""
         compilation, self._compilation = self._compilation, None
         if compilation is not None:
             self.unavailable |= compilation.result()
             for name, runner in compilation.runners.items():
                 if name not in self.unavailable:
-                    self._take_up(name, runner)
+                    self._admit_baseline(name, runner)
         return self.unavailable
 
-    def _take_up(self, name: str, runner: Runner) -> None:
-        """A baseline that was compiled plays for the first time. What it needs its own kind of call for, it compiles now."""
+    def _admit_baseline(self, name: str, runner: Runner) -> None:
+        """Call a compiled baseline for the first time, so that whatever it still compiles is compiled now."""
         seconds = self.settings.task_timeout
         deadline = time.monotonic() + seconds
         options = self.profile.call_options(
@@ -227,7 +228,7 @@ class Controller:
         self.baselines[name] = runner
 
     def load(self, runner: Runner, source: str, name: str, class_name: str, deadline: float) -> dict[str, Any]:
-        """Have a worker import and build a module; the baselines get the precision that the user allows."""
+        """Have a worker import and build a module; baselines get the precision that the user allows."""
         descriptor = self._payload(source, name, class_name)
         try:
             return runner.ask({"do": "load"}, deadline, (descriptor,))
@@ -235,7 +236,7 @@ class Controller:
             os.close(descriptor)
 
     def _payload(self, source: str, name: str, class_name: str, mode: str = "") -> int:
-        """What a worker loads, and in which mode it compiles that, if in any."""
+        """A descriptor of what a worker loads, with the mode of torch.compile, if any."""
         payload = {
             "source": source,
             "name": name,
@@ -267,7 +268,7 @@ class Controller:
             os.close(descriptor)
 
     def buffers(self) -> tuple[Arena, Arena]:
-        """Memory for a candidate: made once, used by the next too, who finds nothing there that the last one may have left."""
+        """Input and output memory for a candidate: created once, cleared for each."""
         if self._buffers is None:
             self._buffers = self.profile.arenas(self.device)
         else:

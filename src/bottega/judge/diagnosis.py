@@ -1,4 +1,4 @@
-"""What to tell whoever tries again: the first thing that is wrong and where, or how far from the floor it is. Pure."""
+"""The diagnosis for the next attempt: the first thing that is wrong and where, or how far from the floor the time is. Pure functions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def diagnose(verdict: Verdict, candidate: Candidate, settings: Settings, found: 
 
 
 def _comparison_text(settings: Settings, found: dict[str, Any]) -> str:
-    """What the outputs were held against: the mode of arithmetic, the data types, and how far off an output may be."""
+    """What the outputs were compared with: the mode of arithmetic, the data types, and the tolerance."""
     facts = found.get("facts", {})
     outputs = facts.get("outputs")
     if not outputs:

@@ -1,8 +1,8 @@
 """A few elements of an output, read in stream order right after a call on a GPU: was its work joined before it returned?
 
-The worker waits for the whole device before it delivers, so what was left on a stream that nobody waits for would pass for
-finished. A program that uses the module reads its outputs in stream order; so does this. It is honest workers that look:
-a hostile one may leave it out, and its work counts by the controller's clock in any case.
+The worker waits for the whole device before it delivers, so work on a stream that was never joined would pass as finished. A program that uses
+the module reads its outputs in stream order, and so does this. Only an honest worker does it: a hostile one may leave it out, and its work counts
+by the controller's clock in any case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOKED_AT = 512
 
 
 class EarlyRead:
-    """At one tensor, chosen by chance: one launch, so that the look itself takes next to no time."""
+    """Reads one tensor, chosen at random: one launch, so that it takes almost no time."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]):
         readable = [tensor for tensor in tensors if _readable(tensor)]

@@ -1,182 +1,140 @@
-"""One candidate, from its build to its coverage: the stages in order, each of which may settle the matter.
-
-What is found goes into one plain dictionary that the judge turns into a verdict.
-"""
+"""The evaluation of one candidate, from its build to its coverage: the stages in order, each of which may decide the outcome."""
 
 from __future__ import annotations
 
 import os
-import secrets
-import time
-from contextlib import nullcontext, suppress
-from dataclasses import astuple
 from pathlib import Path
-from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import SandboxError
 from bottega.core.foreign_text import printable, words_of
 from bottega.judge.arena import Arena
 from bottega.judge.budget import StageTimes, TimeBudget
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
-from bottega.judge.call_options import CallOptions, no_op
-from bottega.judge.clocks import TimedPair, combine, is_shared
-from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
-from bottega.judge.device import DeviceControl
-from bottega.judge.inputs import InputSet
-from bottega.judge.lease import Lease
-from bottega.judge.oracle import Oracle
-from bottega.judge.reference import Reference
-from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
-from bottega.judge.runner import Runner, RunnerFailed, on_all_cores
+from bottega.judge.coverage_stage import measure_coverage
+from bottega.judge.evaluation_run import EvaluationRun, TaskContext
+from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
-from bottega.judge.task_profile import TaskProfile
-from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, roundings, run_trial
-
-WARM_UP_ROUNDS = 2
-QUICK_WARM_UP_ROUNDS = 1
-PROFILED_CALLS = 5
-DRAWN_AHEAD_BYTES = 256 << 20
-SAMPLING_SECONDS = 0.2
-SAMPLING_WINDOWS = 15
-WINDOWS_WITHOUT_CLAIM = 3
-DISTURBED, DISTURBED_MS = 1.5, 0.05
-"""A baseline that takes longer than so many times its time without the candidate was disturbed by somebody."""
-CALLS_WITHOUT_IT = 7
-ENDING_SECONDS = 2.0
-
-
-class TaskContext(Protocol):
-    """What an examination takes from the controller."""
-
-    device: str
-    cache: str
-    lease: Lease
-    device_control: DeviceControl
-    reference: Reference
-    oracle: Oracle
-    profile: TaskProfile
-    baselines: dict[str, Runner]
-    state: str
-
-    def load(self, runner: Runner, source: str, name: str, class_name: str, deadline: float) -> dict[str, Any]: ...
-
-    def use_state(self, state: str, deadline: float) -> None: ...
-
-    def await_baselines(self) -> dict[str, str]: ...
-
-    def buffers(self) -> tuple[Arena, Arena]: ...
-
-    def draw(self, variant: str = "plain") -> InputSet: ...
+from bottega.judge.timing import TimingStage
+from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, run_trial
+from bottega.judge.worker_link import RunnerFailed
 
 
 class Evaluation:
-    def __init__(self, context: TaskContext, runner: Runner, source: str, language: str, settings: Settings):
-        self.context = context
-        self.runner = runner
-        self.source = source
-        self.language = language
-        self.settings = settings
-        self.budget = TimeBudget(settings.timeout)
-        self.found: dict[str, Any] = {
+    def __init__(self, context: TaskContext, runner: Runner, source: str, claimed: tuple[str, ...], settings: Settings):
+        """`claimed`: names of the kernels that the text defines."""
+        found = {
             "trials": [],
             "violations": [],
             "stages": {},
             "notes": list(context.profile.notes),
             "facts": context.profile.facts,
         }
+        self.run = EvaluationRun(context, runner, source, claimed, settings, TimeBudget(settings.timeout), found)
+        self.timing = TimingStage(self.run)
 
-    def run(self) -> dict[str, Any]:
+    def evaluate(self) -> dict[str, Any]:
         try:
             self._stages()
         except RunnerFailed as failure:
-            self.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
-        except JudgeError:  # its supervisor does not answer, as `Runner` has it in a turn
-            self.found["failure"] = {"kind": "died", "text": ""}
+            self.run.found["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
+        except SandboxError:  # its supervisor does not answer
+            self.run.found["failure"] = {"kind": "died", "text": ""}
         except torch.OutOfMemoryError:
-            self.found["failure"] = {"kind": "failure", **REFERENCE_OUT_OF_MEMORY}
-        self.found["oracle"] = self.context.oracle.kind
-        return self.found
+            self.run.found["failure"] = {"kind": "failure", **REFERENCE_OUT_OF_MEMORY}
+        self.run.found["oracle"] = self.run.context.oracle.kind
+        return self.run.found
 
     def _stages(self) -> None:
-        stages = StageTimes(self.found["stages"])
-        if self.context.device == "cpu":
-            with self.budget.sharing(self.context.lease):
-                settled = self._build()
+        stages = StageTimes(self.run.found["stages"])
+        if self.run.context.device == "cpu":
+            with self.run.budget.sharing(self.run.context.lease):
+                decided = self._build()
         else:
-            settled = self._build()  # compiling does not touch the device
+            decided = self._build()  # compiling does not touch the device
         stages.mark("build")
-        if settled:
+        if decided:
             return
-        with self.budget.sharing(self.context.lease):
-            settled = self._trials()
-            ahead = [] if settled or not self.settings.timed else self._draw_ahead()
+        with self.run.budget.sharing(self.run.context.lease):
+            decided = self._trials()
+            ahead = [] if decided or not self.run.settings.timed else self.timing.draw_ahead()
         stages.mark("trials")
-        if settled or not self.settings.timed:
+        if decided or not self.run.settings.timed:
             return
-        with self.budget.waiting():
-            self.found["unavailable"] = dict(self.context.await_baselines())
-        with self.budget.alone(self.context.lease), on_all_cores((*self.context.baselines.values(), self.runner)):
+        with self.run.budget.waiting():
+            self.run.found["unavailable"] = dict(self.run.context.await_baselines())
+        with (
+            self.run.budget.alone(self.run.context.lease),
+            on_all_cores((*self.run.context.baselines.values(), self.run.runner)),
+        ):
             stages.mark("waiting")
-            settled = self._rounds(ahead)
+            decided = self.timing.run_timed_rounds(ahead)
             stages.mark("timing")
-            if settled:
+            if decided:
                 return
-            if self.context.device == "cpu":
-                self._cover(stages)
-                self._time_without_it()
-        self.found["conditions"] = self.context.device_control.conditions()
-        if self.context.device != "cpu":
-            with self.budget.sharing(self.context.lease):
-                self._cover(stages)
+            if self.run.context.device == "cpu":
+                self._measure_coverage(stages)
+                self.timing.time_without_candidate()
+        self.run.found["conditions"] = self.run.context.device_control.conditions()
+        if self.run.context.device != "cpu":
+            with self.run.budget.sharing(self.run.context.lease):
+                self._measure_coverage(stages)
 
-    def _cover(self, stages: StageTimes) -> None:
-        self.found["coverage"] = self._coverage().to_json()
-        if self.context.device != "cpu" and self.context.profile.large:
-            self._write_memory()
+    def _measure_coverage(self, stages: StageTimes) -> None:
+        self.run.found["coverage"] = measure_coverage(self.run).to_json()
+        if self.run.context.device != "cpu" and self.run.context.profile.large:
+            self._record_memory()
         stages.mark("coverage")
 
-    def _write_memory(self) -> None:
-        """Who took how much of the device; of the two runners by their own word."""
-        context, end = self.context, self.budget.end
-        arenas = {id(arena): arena.capacity for runner in (*context.baselines.values(), self.runner) for arena in runner.arenas}
-        self.found["memory"] = {
+    def _record_memory(self) -> None:
+        """Peak device memory by process; of candidate and baselines as their workers claim."""
+        context, end = self.run.context, self.run.budget.end
+        arenas = {
+            id(arena): arena.capacity for runner in (*context.baselines.values(), self.run.runner) for arena in runner.arenas
+        }
+        self.run.found["memory"] = {
             "arenas": sum(arenas.values()),
-            "controller": torch.cuda.max_memory_reserved(),
-            **{name: runner.trim(end) for name, runner in (*context.baselines.items(), ("candidate", self.runner))},
+            "referee": torch.cuda.max_memory_reserved(),
+            **{name: runner.trim(end) for name, runner in (*context.baselines.items(), ("candidate", self.run.runner))},
         }
 
     def _build(self) -> bool:
-        """Import and build the candidate and give it the reference's parameters; True when that settles the verdict."""
-        context, end = self.context, self.budget.end
-        archive = archive_path(context.cache, self.source) if context.cache and wants_cache(self.source) else None
+        """Import and build the candidate and give it the reference's parameters; True when that decides the verdict."""
+        context, end = self.run.context, self.run.budget.end
+        archive = archive_path(context.cache, self.run.source) if context.cache and wants_cache(self.run.source) else None
         if archive is not None and archive.exists():
             self._restore(archive, end)
-        reply = context.load(self.runner, self.source, "candidate", "ModelNew", end)
+        reply = context.load(self.run.runner, self.run.source, "candidate", "ModelNew", end)
         if archive is not None and not archive.exists():
             self._harvest(archive, end)
         mismatch = printable(words_of(reply.get("mismatch") or "", 500))
         if mismatch and context.reference.guessable:
             names = ", ".join(sorted(context.reference.guessable)[:4])
             told = f"{mismatch}; {names} begin with values that anybody knows, so the reference's must be taken"
-            self.found["violations"].append(["parameters_not_taken", told])
+            self.run.found["violations"].append(["parameters_not_taken", told])
             return True
         context.use_state("seeded" if mismatch else "loaded", end)
-        self.found["parameters"], self.found["mismatch"] = context.state, mismatch
-        self.runner.attach(*context.buffers(), end)
-        self.runner.extent = context.profile.watched_room
-        self.runner.reads_memory = context.profile.reads_memory and context.device == "cpu"
+        self.run.found["parameters"], self.run.found["mismatch"] = context.state, mismatch
+        self.run.runner.attach(*context.buffers(), end)
+        self.run.runner.extent = context.profile.watched_room
+        self.run.runner.reads_memory = context.profile.reads_memory and context.device == "cpu"
         return False
 
     def _trials(self) -> bool:
-        """The correctness trials; True when one of them settles the verdict."""
-        context, found = self.context, self.found
-        options = self._options(timed=False)
-        for variant in self.settings.variants:
+        """The correctness trials; True when one of them decides the verdict."""
+        context, found = self.run.context, self.run.found
+        options = self.run.options(timed=False)
+        for variant in self.run.settings.variants:
             trial = run_trial(
-                context.draw, context.oracle, context.baselines["eager"], self.runner, variant, options, profile=context.profile
+                context.draw,
+                context.oracle,
+                context.baselines["eager"],
+                self.run.runner,
+                variant,
+                options,
+                profile=context.profile,
             )
             found["trials"].append(trial.to_json())
             found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
@@ -186,174 +144,10 @@ class Evaluation:
                 return True
         return False
 
-    def _draw_ahead(self) -> list[InputSet]:
-        """Contents for the warm-up and the fewest rounds there will be, while others may have the GPU: as far as there is room.
-        They are the controller's secret like all others, and each is used for one round."""
-        drawn: list[InputSet] = []
-        if self.context.device == "cpu":
-            return drawn
-        room = min(DRAWN_AHEAD_BYTES, torch.cuda.mem_get_info()[0] // 8)
-        for number in range(self._warm_up + self.settings.rounds[0]):
-            room -= self.context.profile.input_room
-            if room < 0:
-                break
-            self._yield_to_timer()
-            # The last are used first: warm-up rounds, on plain inputs.
-            drawn.append(self.context.reference.draw("plain" if number < self._warm_up else secrets.choice(self._accepted())))
-        return drawn[::-1]
-
-    @property
-    def _warm_up(self) -> int:
-        return QUICK_WARM_UP_ROUNDS if self.settings.quick and self.context.device != "cpu" else WARM_UP_ROUNDS
-
-    def _accepted(self) -> list[str]:
-        return [trial["variant"] for trial in self.found["trials"] if not trial["skipped"]]
-
-    def _rounds(self, ahead: list[InputSet]) -> bool:
-        """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
-        context, found = self.context, self.found
-        options = self._options()
-        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
-        for _ in range(self._warm_up):
-            drawn = ahead.pop() if ahead else context.draw()
-            for runner in (*context.baselines.values(), self.runner):
-                timed_call(runner, drawn, options)
-        chosen = {name: context.baselines[name] for name in self.settings.measured if name in context.baselines}
-        chosen = chosen or dict(list(context.baselines.items())[:1])  # eager, which always plays
-        doubted: dict[str, list[TimedPair]] = {}
-        for last in (False, True):
-            rounds = run_rounds(
-                context.draw,
-                context.oracle,
-                chosen,
-                self.runner,
-                accepted,
-                settings=self.settings,
-                options=options,
-                ahead=ahead,
-                profile=context.profile,
-            )
-            seen = [list(violation) for violation in rounds.violations]
-            found["violations"].extend(violation for violation in seen if violation not in found["violations"])
-            if rounds.problem:
-                found["problem"] = rounds.problem
-                found["violations"].append(
-                    ["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"]
-                )
-                return True
-            if not all(rounds.pairs.values()):
-                return True  # a rule was broken before anything was timed
-            disturbed = self._disturbances(rounds)
-            rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
-            forged = any(combine(pairs, self.settings.floor).forged for pairs in rounds.pairs.values())
-            if last or not (disturbed or forged):
-                break  # what is seen once may be a neighbour's on the device; a kernel that does it does it again
-            if forged:
-                doubted = rounds.pairs  # they count: nobody shall get rid of rounds by lying in them
-        self._write_timing(rounds)
-        found["violations"].extend(disturbed)
-        return False
-
-    def _write_timing(self, rounds: Rounds) -> None:
-        found = self.found
-        found["timing"] = {}
-        for name, pairs in rounds.pairs.items():
-            timing = combine(pairs, self.settings.floor)
-            found["timing"][name] = {
-                "speedup": [timing.speedup.point, timing.speedup.low, timing.speedup.high],
-                "baseline_ms": timing.baseline_ms,
-                "candidate_ms": timing.candidate_ms,
-                "clock": timing.clock,
-                "waited": timing.waited,
-                "shared": timing.shared,
-                "stolen": timing.stolen,
-                "pairs": [list(astuple(pair)) for pair in pairs],
-            }
-            if timing.forged:
-                found["violations"].append(["clock_forged", timing.forged])
-
-    def _time_without_it(self) -> None:
-        """Before a candidate is called faster on a CPU: does the baseline take as long when the candidate is gone? Nobody knows every way
-        to have the kernel work in others' turns, and whatever it is ends with the processes."""
-        doubted = {name: row for name, row in self.found["timing"].items() if self._is_doubtful(name, row)}
-        if not doubted:
-            return
-        self.runner.control.kill()
-        with suppress(RunnerFailed):
-            self.runner.listen(time.monotonic() + ENDING_SECONDS)  # until its end of the channel is closed
-        options = self._options()
-        for name, row in doubted.items():
-            runner = self.context.baselines[name]
-            calls = [
-                timed_call(runner, self.context.draw(secrets.choice(self._accepted())), options)
-                for _ in range(CALLS_WITHOUT_IT)
-            ]
-            slowed(row, median(call.inner_ns for call in calls) / 1e6)
-
-    def _is_doubtful(self, name: str, row: dict[str, Any]) -> bool:
-        alone_ms = self.context.profile.alone_ms if name == "eager" else 0.0
-        return bool(row["speedup"][1] > 1 and row["baseline_ms"] > DISTURBED * alone_ms + DISTURBED_MS)
-
-    def _disturbances(self, rounds: Rounds) -> list[list[str]]:
-        """Signs that the candidate works on the device outside of its turns."""
-        if self.context.device == "cpu":
-            return []  # a runner that is frozen cannot leave work behind on a CPU
-        if any(map(is_shared, rounds.pairs.values())):
-            return []  # others are on the device too, and nobody gains by it
-        busy = left_behind(rounds)
-        found = [["work_after_return", busy]] if busy else []
-        pairs, alone_ms = rounds.pairs.get("eager"), self.context.profile.alone_ms
-        eager_ms = combine(pairs, self.settings.floor).baseline_ms if pairs else 0.0
-        if alone_ms and eager_ms > DISTURBED * alone_ms + DISTURBED_MS:
-            text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
-            found.append(["baseline_disturbed", text])
-        return found
-
-    def _coverage(self) -> Coverage:
-        claimed = claimed_kernels(self.source, self.language)
-        options = self._options(timed=self.context.device == "cpu")
-        if self.context.device != "cpu":
-            self.runner.run_call(self.context.draw(), options)
-            reply = self.runner.ask({"do": "profile", "calls": PROFILED_CALLS}, self.budget.end)
-            return gpu_coverage(reply.get("kernels"), self.source, claimed)
-        samples: dict[str, Any] = {"by_file": {}}
-        coverage = cpu_coverage(samples, claimed)
-        for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):
-            merge_samples(samples, self._sample(options))
-            coverage = cpu_coverage(samples, claimed)
-            if (coverage.sure if claimed else coverage.share is not None) or "unavailable" in samples:
-                break
-        return coverage
-
-    def _sample(self, options: CallOptions) -> dict[str, Any]:
-        """Have the operating system sample the candidate's processes over some calls."""
-        self.runner.control.sample_start()
-        self.runner.control.sample_pause()  # only what happens inside a call counts
-        begun = time.monotonic()
-        for played in range(400):
-            if played >= 3 and time.monotonic() - begun > SAMPLING_SECONDS:
-                break
-            self.runner.run_call(self.context.draw(), options, sampled=True)
-        return self.runner.control.sample_stop()
-
-    def _options(self, *, timed: bool = True) -> CallOptions:
-        return self.context.profile.call_options(
-            precision=self.settings.precision,
-            state=self.context.state,
-            deadline=self.budget.deadline,
-            device_control=self.context.device_control,
-            timed=timed,
-            yield_to_timer=no_op if timed or self.context.device == "cpu" else self._yield_to_timer,
-            released=nullcontext if timed else lambda: self.budget.released(self.context.lease),
-        )
-
-    def _yield_to_timer(self) -> None:
-        self.budget.yield_to_timer(self.context.lease)
-
     def _restore(self, archive: Path, deadline: float) -> None:
         descriptor = os.open(archive, os.O_RDONLY)
         try:
-            self.runner.ask({"do": "restore"}, deadline, (descriptor,))
+            self.run.runner.ask({"do": "restore"}, deadline, (descriptor,))
         except RunnerFailed as failure:
             if failure.kind != "failure":
                 raise
@@ -364,21 +158,10 @@ class Evaluation:
     def _harvest(self, archive: Path, deadline: float) -> None:
         room = Arena.create("cpu", LARGEST_ARCHIVE)
         try:
-            reply = self.runner.ask({"do": "harvest", "room": room.capacity}, deadline, (room.descriptor,))
+            reply = self.run.runner.ask({"do": "harvest", "capacity": room.capacity}, deadline, (room.descriptor,))
             count = reply.get("bytes")
             data = room.read(count) if isinstance(count, int) else b""
         finally:
             room.close()
         if data:
             keep(archive, data)
-
-
-def slowed(row: dict[str, Any], alone_ms: float) -> None:
-    """Take off what a baseline's time was longer by beside the candidate than without it, where that is much."""
-    beside_ms = row["baseline_ms"]
-    if beside_ms <= DISTURBED * alone_ms + DISTURBED_MS:
-        return
-    point, low, high = row["speedup"]
-    low *= alone_ms / beside_ms
-    row["speedup"] = [max(low, min(point, 1.0)), low, high]
-    row["beside"] = f"{beside_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms without it"

@@ -1,4 +1,4 @@
-"""Can a task be judged fairly? What a candidate could get away with on it, found by running the reference on bent inputs."""
+"""Fitness of a task: which shortcuts a candidate could take on it, found by running the reference on changed inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AVERAGED = 2e-2
 NEAR_ZERO = 1e-4
 LAUNCH_BOUND_MS = {"cpu": 0.1, "cuda": 0.05}
 REPEATED_MS = 0.05
-"""On a CPU the first call after a while finds caches that others have filled, and on a busy machine every turn is such a call. One call
+"""On a CPU the first call after a while finds caches that others have filled, and on a busy machine every call is such a call. One call
 right after the other, the quickest of many, shows what is left when nothing gets in the way."""
 REPEATED_CALLS, REPEATED_SECONDS = 64, 0.2
 WORTH_REPEATING_MS = 100.0
@@ -41,7 +41,7 @@ def inspect_task(reference: Reference, facts: dict[str, Any]) -> dict[str, Any]:
 
 
 class FitnessProbe:
-    """Runs the reference on inputs that are bent one at a time. Of large outputs random places are kept: two whole ones would not fit."""
+    """Runs the reference on inputs that are changed one at a time. Of large outputs random places are kept: two whole ones would not fit."""
 
     def __init__(self, reference: Reference, changes_inputs: bool):
         self.reference = reference

@@ -1,4 +1,4 @@
-"""Fresh secret inputs for every call: drawn by the task's own `get_inputs`, and bent into shapes that expose shortcuts.
+"""Fresh secret inputs for every call: drawn by the task's own `get_inputs`, and varied so that shortcuts show.
 
 A variant changes values, never structure: zeros stay zero, symmetric stays symmetric, probabilities and one-hot
 tensors are left alone, integers, booleans, complex and eight-bit numbers too. Each tensor gets memory of its own: that two inputs
@@ -27,7 +27,7 @@ PIECE = 1 << 24
 
 @dataclass
 class InputSet:
-    """One set of inputs: in the controller's own memory, or in that of the trusted runner that took them in (`Side.take_in`)."""
+    """One set of inputs, in the controller's own memory or in that of a trusted runner (`Runner.take_in`)."""
 
     skeleton: Any
     """Of a pair: positional arguments, and keywords."""
@@ -58,7 +58,7 @@ class InputSource:
         self.kinds: list[str] | None = None
 
     def draw(self, variant: str = "plain", take_in: Callable[[InputSet], None] | None = None) -> InputSet:
-        """Fresh contents. Whoever wants to `take_in` what was drawn does so before it is bent, so that nothing large exists twice."""
+        """Fresh inputs. `take_in` moves them to another memory before the variant is applied, so that nothing large exists twice."""
         torch.manual_seed(secrets.randbits(62))
         try:
             skeleton, tensors = flatten(tuple(read_arguments(self._call(), self.forward)))
@@ -78,7 +78,7 @@ class InputSource:
                 if kind != "fixed":
                     if drawn.home is None:  # the task may keep what it hands out
                         drawn.tensors[place] = drawn.tensors[place].clone()
-                    bend(drawn.tensors[place], kind, variant)
+                    apply_variant(drawn.tensors[place], kind, variant)
         return drawn
 
     def _call(self) -> Any:
@@ -136,23 +136,23 @@ def structure(tensor: torch.Tensor) -> str:
     return "sparse" if float((head == 0).float().mean()) > 0.05 else "free"
 
 
-def bend(tensor: torch.Tensor, kind: str, variant: str) -> None:
-    """Turn the values of `tensor` into a variant, in place and in pieces."""
+def apply_variant(tensor: torch.Tensor, kind: str, variant: str) -> None:
+    """Change the values of `tensor` into a variant, in place and in pieces."""
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     if kind == "symmetric":
-        _bend_symmetric(tensor, "mixed" if variant == "offset" else variant, wide)
+        _vary_symmetric(tensor, "mixed" if variant == "offset" else variant, wide)
         return
     values = flat(tensor)
     spread = float(values[: 1 << 20].to(wide).std()) or 1.0
     for piece in values.split(PIECE):
         if variant == "offset":
-            bent = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
+            varied = piece.to(wide) * 3 if kind == "sparse" else piece.to(wide) + 4 * spread
         else:
-            bent = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant)
-        piece.copy_(_fitting(bent, piece.dtype))
+            varied = piece.to(wide) * _factor(torch.empty_like(piece, dtype=wide), variant)
+        piece.copy_(_fitting(varied, piece.dtype))
 
 
-def _bend_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype) -> None:
+def _vary_symmetric(tensor: torch.Tensor, variant: str, wide: torch.dtype) -> None:
     """Some rows from the diagonal on, and with the same factors the columns that mirror them."""
     size = tensor.shape[-1]
     step = max(1, PIECE // (tensor.numel() // size))

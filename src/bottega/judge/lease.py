@@ -1,7 +1,7 @@
-"""One device, one timer: a fair readers-writer lock over files, held by whoever uses the device.
+"""The lock on a device: a fair readers-writer lock over files, shared by all processes of a user.
 
-Timing takes it alone; running without timing shares it. It is made of flock, so a killed process lets go of it at
-once, and of two files, so that a stream of sharers cannot starve a timer. Others are doors, for processes that come and go.
+Timing takes it exclusively; running without timing shares it. It uses flock, so that a killed process releases it at once, and two files (an
+entry lock and the device lock), so that a stream of sharers cannot starve a timer. More files bound how many processes start or end at a time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pathlib import Path
 
 from bottega.core.errors import JudgeError
 
-DOORS = 3
-"""How many processes may come or go at the same time."""
+STARTS = 3
+"""How many processes may start or end at the same time."""
 LONG_SECONDS = 0.03
-"""As long as a timer may well wait for one who shares."""
+"""As long as a timer may wait for a process that shares the device."""
 WORD_SECONDS = 60.0
-"""Whoever has waited for so long says for whom, and again after as long."""
+"""A process that has waited for so long prints a warning, and again after as long."""
 
 
 def lease_folder() -> Path:
-    """Where the files of a device's lease and of its memory's ledger lie: ours alone, or else anybody could hold up what we do."""
+    """The folder of the lock files and of the memory ledger: owned by this user alone, or else anybody could block the judge."""
     folder = Path(tempfile.gettempdir()) / f"bottega-leases-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -44,16 +44,16 @@ def device_name(device: str) -> str:
 
 
 def open_lease(device: str) -> list[int]:
-    """Descriptors of the gate, the room and a door for a device; pass them to `Lease`, in this process or another."""
+    """Descriptors of a device's lock files; pass them to `Lease`, in this process or another."""
     folder, name = lease_folder(), device_name(device)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    door = f"door{random.randrange(DOORS)}"
-    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("gate", "room", door)]
+    start = f"start{random.randrange(STARTS)}"
+    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("entry", "device", start)]
 
 
 class Lease:
     def __init__(self, descriptors: list[int]):
-        self.gate, self.room, self.door = descriptors
+        self._entry_lock, self._device_lock, self._start_lock = descriptors
         self._entered = 0.0
 
     @contextmanager
@@ -62,18 +62,18 @@ class Lease:
         try:
             yield
         finally:
-            fcntl.flock(self.room, fcntl.LOCK_UN)
+            fcntl.flock(self._device_lock, fcntl.LOCK_UN)
 
     @contextmanager
     def starting_or_stopping(self) -> Iterator[None]:
         """Shared, by a few at a time. A GPU's driver makes and ends the contexts of processes one after the other, and slows down what
-        runs beside; many at once would keep a timer waiting for all of them. Not for whoever shares the lease already."""
-        _lock(self.door, fcntl.LOCK_EX)
+        runs beside; many at once would keep a timer waiting for all of them. Not for a process that already shares the lease."""
+        _lock(self._start_lock, fcntl.LOCK_EX)
         try:
             with self.shared():
                 yield
         finally:
-            fcntl.flock(self.door, fcntl.LOCK_UN)
+            fcntl.flock(self._start_lock, fcntl.LOCK_UN)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -81,45 +81,45 @@ class Lease:
         try:
             yield
         finally:
-            fcntl.flock(self.room, fcntl.LOCK_UN)
+            fcntl.flock(self._device_lock, fcntl.LOCK_UN)
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        """For whoever shares it: let go for a while, and share it again afterwards."""
-        fcntl.flock(self.room, fcntl.LOCK_UN)
+        """Release a shared lease for a while, and share it again afterwards."""
+        fcntl.flock(self._device_lock, fcntl.LOCK_UN)
         try:
             yield
         finally:
             self._enter(fcntl.LOCK_SH)
 
     def enter(self) -> None:
-        """Share it until `leave`: for whoever cannot put its work into one block."""
+        """Share it until `leave`, for work that does not fit into one `with` block."""
         self._enter(fcntl.LOCK_SH)
 
     def leave(self) -> None:
-        fcntl.flock(self.room, fcntl.LOCK_UN)
+        fcntl.flock(self._device_lock, fcntl.LOCK_UN)
 
     def wanted(self) -> bool:
-        """Whether somebody waits at the gate, as a timer does while others share."""
+        """Whether another process waits for the lease, as a timer does while others share it."""
         try:
-            fcntl.flock(self.gate, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(self._entry_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        fcntl.flock(self.gate, fcntl.LOCK_UN)
+        fcntl.flock(self._entry_lock, fcntl.LOCK_UN)
         return False
 
     def yield_to_timer(self) -> None:
-        """For whoever shares it: let a timer in that waits, if it was shared for long."""
+        """Let a waiting timer have a shared lease, if it was shared for long."""
         if time.monotonic() - self._entered > LONG_SECONDS:
             with self.released():
                 pass
 
     def _enter(self, how: int) -> None:
-        _lock(self.gate, fcntl.LOCK_EX)
+        _lock(self._entry_lock, fcntl.LOCK_EX)
         try:
-            _lock(self.room, how)
+            _lock(self._device_lock, how)
         finally:
-            fcntl.flock(self.gate, fcntl.LOCK_UN)
+            fcntl.flock(self._entry_lock, fcntl.LOCK_UN)
         self._entered = time.monotonic()
 
 
@@ -130,7 +130,7 @@ def _lock(descriptor: int, how: int) -> None:
     except BlockingIOError:
         pass
     done = threading.Event()
-    watch = threading.Thread(target=_complain, args=(descriptor, done), daemon=True)
+    watch = threading.Thread(target=_warn_while_waiting, args=(descriptor, done), daemon=True)
     watch.start()
     try:
         fcntl.flock(descriptor, how)
@@ -139,7 +139,7 @@ def _lock(descriptor: int, how: int) -> None:
         watch.join()
 
 
-def _complain(descriptor: int, done: threading.Event) -> None:
+def _warn_while_waiting(descriptor: int, done: threading.Event) -> None:
     waited = 0.0
     while not done.wait(WORD_SECONDS):
         waited += WORD_SECONDS
@@ -152,7 +152,7 @@ def _complain(descriptor: int, done: threading.Event) -> None:
 
 
 def holders(descriptor: int) -> list[str]:
-    """Which processes hold a lock on this file, as far as the kernel tells us."""
+    """The processes that hold a lock on this file, as far as the kernel shows them."""
     inode, found = f":{os.fstat(descriptor).st_ino}", []
     try:
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()

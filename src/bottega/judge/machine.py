@@ -13,11 +13,10 @@ from typing import Literal
 from bottega.core.errors import UsageError
 from bottega.judge.estimator import Estimator
 from bottega.judge.lease import Lease, open_lease
+from bottega.judge.preload import COMPILES, PRELOADED, PREPARE, REQUIRED, WORKER_MODULES
 from bottega.judge.settings import Settings
 from bottega.languages import every_language
-from bottega.sandbox.compilers import COMPILES
-from bottega.sandbox.fork_server import PRELOAD, ForkServer, Sandbox
-from bottega.sandbox.free_cores import KEPT
+from bottega.sandbox.fork_server import ForkServer, Sandbox
 from bottega.sandbox.limits import Limits
 
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
@@ -27,22 +26,27 @@ to make and 52 to end, with one 46 and 19, by one process at a time: more than a
 kernels on several streams at once may gain less by it; a full verdict shows what it gains."""
 
 Workers = int | Literal["auto"]
-"""Verdicts runner by runner: a number, or as many as cores and memory carry."""
+"""Verdicts in parallel: a number, or as many as cores and memory carry."""
 MOST_WORKERS = 16
 """More wait for the driver, which makes contexts one after the other."""
 CORES_A_WORKER = 4
 """Of a CPU that kernels are timed on: below that a verdict that is being built takes the cores of the one that is tried."""
 MOST_WORKERS_ON_CPU = 4
+RESERVED_CORES = 4
+"""Beside a GPU: for the controller, the runner that is being timed and its supervisor, which all spin meanwhile, and one for threads of the
+driver. Tasks are opened and kernels are compiled on the other cores."""
+FEWEST_CORES = 12
+"""A machine with fewer has none to reserve."""
 
 
 def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: int | None = None) -> int:
     """How many each of `devices` of a kind gets. On a GPU memory sets a bound of its own as tasks are admitted, so `auto` goes by the cores
-    alone, less those that are kept free for timing."""
+    alone, less those that are reserved for timing."""
     if workers == "auto":
         cores = (cores or len(os.sched_getaffinity(0))) // devices
         if device.partition(":")[0] == "cpu":
             return max(1, min(MOST_WORKERS_ON_CPU, cores // CORES_A_WORKER))
-        return max(1, min(MOST_WORKERS, cores - KEPT))
+        return max(1, min(MOST_WORKERS, cores - RESERVED_CORES))
     try:
         count = int(workers)
     except ValueError:
@@ -50,9 +54,6 @@ def worker_count(workers: Workers | str, device: str, devices: int = 1, cores: i
     if count < 1:
         raise UsageError(f"workers={count}: at least one worker is needed; give a number, or auto")
     return count
-
-
-WORKER_MODULES = ("bottega.judge.worker", "bottega.judge.controller")
 
 
 @dataclass
@@ -97,8 +98,10 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         require_sandbox=require_sandbox,
         environment=server_environment,
         extra_readonly=[folder for language in languages for folder in language.folders],
-        preload=(*PRELOAD, *(name for language in languages for name in language.modules), *WORKER_MODULES),
-        warm="bottega.languages.registry:warm_compilers",
+        preload=(*PRELOADED, *(name for language in languages for name in language.modules), *WORKER_MODULES),
+        required=REQUIRED,
+        prepare=PREPARE,
+        reserved_cores=_reserved_cores(kind),
         variables=[name for language in languages for name in language.variables],
     )
     server.start()
@@ -107,12 +110,17 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
     return Machine(server, kind, f"{kind}:{index or 0}" if kind != "cpu" else "cpu", limits, environment, _cache_folder())
 
 
+def _reserved_cores(kind: str) -> int:
+    """On a CPU every core is the kernel's, and none is reserved."""
+    return RESERVED_CORES if kind != "cpu" and len(os.sched_getaffinity(0)) >= FEWEST_CORES else 0
+
+
 def _three_quarters_of_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
 def _cache_folder() -> str:
-    """Compiled baselines are kept between runs; whoever runs the task may write there, candidates never see it."""
+    """The folder of compiled baselines, kept between runs; trusted processes write there, candidates never see it."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega"
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -138,7 +146,7 @@ def holding_lease(machine: Machine, how: str) -> Iterator[None]:
 
 
 def end_sandboxes(machine: Machine, sandboxes: Sequence[Sandbox], at_once: bool = False) -> None:
-    """Ending a process that has a GPU's context disturbs whoever is timed there, as making one does: unless `at_once`, it waits."""
+    """Ending a process that has a GPU's context disturbs a process that is being timed there, as making one does: unless `at_once`, it waits."""
     if not sandboxes:
         return
     with nullcontext() if at_once or machine.device == "cpu" else holding_lease(machine, "starting_or_stopping"):

@@ -1,8 +1,8 @@
 """The ledger of a device's memory, across processes: who has claimed how much, and who waits for it.
 
-It is one file of slots. Whoever has a slot holds a lock on a byte of its own through a descriptor of its own (an open file description
-lock), so the claim of a killed process is gone with it, wherever it was killed; what such a process wrote is not believed. Nobody waits
-for a claim while it holds another one or the device's lease: that is all that keeps waiting free of deadlocks.
+It is one file of slots. The owner of a slot holds a lock on a byte of its own through a descriptor of its own (an open file description lock),
+so the claim of a killed process ends with it; what such a process wrote is ignored. No process waits for a claim while it holds another one or
+the device's lease: that keeps waiting free of deadlocks.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from bottega.core.errors import JudgeError
 from bottega.judge.lease import device_name, lease_folder
 from bottega.judge.memory_need import gigabytes
 from bottega.judge.memory_rules import (
-    GIVE_WAY_SECONDS,
     RESERVE_BYTES,
+    WHOLE_WAIT_SECONDS,
     LedgerEntry,
     LedgerState,
-    is_hindered,
-    is_passed_over,
-    may_have,
+    bytes_to_free,
+    can_grant,
+    is_blocked,
+    must_yield,
     shortage,
-    wanted_of_others,
 )
 from bottega.judge.nvml import gpu_memory, gpu_processes
 
 SLOTS = 256
 POLL_SECONDS = 0.03
-WORD_SECONDS = 10.0
-"""After so long in a strangers' way a word is said about it."""
-STRANGER_SECONDS = 120.0
+WARN_SECONDS = 10.0
+"""After so long of waiting for other processes a warning is given."""
+FOREIGN_WAIT_SECONDS = 120.0
 """After so long no verdict is given."""
 REMEMBERED_SECONDS = 20.0
-"""How long strangers are believed to hold what they held when nobody had a claim. A claim that is not used yet hides them."""
+"""How long other processes are believed to hold what they held when nobody had a claim. A claim that is not used yet hides them."""
 
 _HEAD = struct.Struct("<QQd")
-"""The next ticket, bytes of strangers when they could last be seen alone, and when that was."""
+"""The next ticket, bytes of other processes when they could last be seen alone, and when that was."""
 _SLOT = struct.Struct("<BBBxIQQd48s")
 _FLOCK = struct.Struct("hhqqi4x")
 _MUTEX = 1 << 40
@@ -54,11 +54,11 @@ class GpuProbe(Protocol):
     """What the ledger asks of a device."""
 
     def memory(self) -> tuple[int, int] | None:
-        """Bytes that it has, and those that are not free; None where nobody can tell."""
+        """Bytes that it has, and those that are not free; None where it is unknown."""
         ...
 
     def holders(self) -> str:
-        """Who holds the most, in words; empty where nobody can tell."""
+        """Who holds the most, in words; empty where it is unknown."""
         ...
 
 
@@ -123,16 +123,16 @@ class LedgerClaim:
 
 
 class MemoryLedger:
-    def __init__(self, device: str, card: GpuProbe | None = None):
+    def __init__(self, device: str, gpu: GpuProbe | None = None):
         """`device` is `cuda` or `cuda:N`. May be used from any thread and process."""
         self.device = device
-        self.card: GpuProbe = card or NvmlProbe(int(device.partition(":")[2] or 0))
+        self.gpu: GpuProbe = gpu or NvmlProbe(int(device.partition(":")[2] or 0))
         self.path = lease_folder() / f"{device_name(device)}.memory"
 
     @property
     def total(self) -> int:
-        """Bytes that the card has; 0 where nobody can tell, and then everything is granted."""
-        return (self.card.memory() or (0, 0))[0]
+        """Bytes that the GPU has; 0 where it is unknown, and then everything is granted."""
+        return (self.gpu.memory() or (0, 0))[0]
 
     def claim(
         self,
@@ -140,48 +140,48 @@ class MemoryLedger:
         name: str,
         *,
         whole: bool = False,
-        lasting: bool = False,
-        give_way: Callable[[int], None] = lambda size: None,
-        say: Callable[[str], None] = lambda line: None,
-        given_up: Callable[[], bool] = lambda: False,
-        patience: float = STRANGER_SECONDS,
+        persistent: bool = False,
+        free_memory: Callable[[int], None] = lambda size: None,
+        warn: Callable[[str], None] = lambda line: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        patience: float = FOREIGN_WAIT_SECONDS,
     ) -> LedgerClaim:
-        """Wait until there is room, then have it. `give_way` is asked while there is none, with the bytes that are missing: let it close
-        what the caller itself can do without. `whole` waits until all claims but lasting ones are gone, and takes what is there.
+        """Wait until there is room, then have it. `free_memory` is asked while there is none, with the bytes that are missing: let it close
+        what the caller itself can do without. `whole` waits until all claims but persistent ones are gone, and takes what is there.
 
-        Raises `JudgeError` when strangers do not make room for `patience` seconds, and when `given_up` says so.
+        Raises `JudgeError` when other processes do not make room for `patience` seconds, and when `cancelled` says so.
         """
         begun, total = time.monotonic(), self.total
         if total and not whole and size > total - RESERVE_BYTES:
             raise JudgeError(f"{name}: needs about {gigabytes(size)} GB on {self.device}, which has {gigabytes(total)}")
-        claim = self._queued(total if whole else size, name, whole, lasting)
-        hindered_since: float | None = None
+        claim = self._queued(total if whole else size, name, whole, persistent)
+        blocked_since: float | None = None
         told = False
         try:
             while True:
                 with self._locked() as table:
                     state = table.state()
                     me = claim.entry
-                    hindered = is_hindered(state, me)
+                    blocked = is_blocked(state, me)
                     missing = shortage(state, me)
-                    hindered_since = (hindered_since or state.now) if hindered else None
-                    long = state.now - (hindered_since or state.now)
-                    settled = whole and not missing and long > GIVE_WAY_SECONDS and not is_passed_over(state, me)
-                    if not state.total or may_have(state, me) or settled:
+                    blocked_since = (blocked_since or state.now) if blocked else None
+                    long = state.now - (blocked_since or state.now)
+                    settled = whole and not missing and long > WHOLE_WAIT_SECONDS and not must_yield(state, me)
+                    if not state.total or can_grant(state, me) or settled:
                         claim.room = state.best_room(me) if whole else state.room(me)
                         claim._set(table, replace(me, state="held"))
                         claim.waited = time.monotonic() - begun
                         return claim
-                if given_up():
+                if cancelled():
                     raise JudgeError("this judge was closed")
-                if hindered and not whole:
-                    words = self._in_the_way(state, me)
+                if blocked and not whole:
+                    words = self._blockers(state, me)
                     if long > patience:
                         raise JudgeError(f"{name}: {words}; end them, or use another device")
-                    if long > WORD_SECONDS and not told:
+                    if long > WARN_SECONDS and not told:
                         told = True
-                        say(f"{name} waits: {words}")
-                give_way(missing)
+                        warn(f"{name} waits: {words}")
+                free_memory(missing)
                 time.sleep(POLL_SECONDS)
         except BaseException:
             claim.release()
@@ -197,24 +197,24 @@ class MemoryLedger:
             return self._taken(table, replace(me, state="held"))
 
     def waiting(self, seconds: float = 0.0) -> int:
-        """Bytes that the oldest one wants who has waited for so long; 0 where nobody has."""
+        """Bytes of the oldest request that has waited for so long; 0 where there is none."""
         state = self.state()
         return next((entry.size for entry in state.waiting if state.now - entry.since >= seconds), 0)
 
     def missing(self) -> int:
         """Bytes that have to be given back before the first of the queue is served; 0 where nobody waits for that."""
-        return wanted_of_others(self.state())
+        return bytes_to_free(self.state())
 
     def state(self) -> LedgerState:
         with self._locked() as table:
             return table.state()
 
-    def _queued(self, size: int, name: str, whole: bool, lasting: bool) -> LedgerClaim:
+    def _queued(self, size: int, name: str, whole: bool, persistent: bool) -> LedgerClaim:
         with self._locked() as table:
             me = table.next_entry(size, name)
             if me is None:
                 raise JudgeError(f"{self.device}: {SLOTS} claims of memory are open; end some of the processes that judge here")
-            return self._taken(table, replace(me, whole=whole, lasting=lasting))
+            return self._taken(table, replace(me, whole=whole, persistent=persistent))
 
     def _taken(self, table: _Table, entry: LedgerEntry) -> LedgerClaim:
         descriptor = self._open()
@@ -227,23 +227,25 @@ class MemoryLedger:
             raise
         return LedgerClaim(self, descriptor, entry)
 
-    def _in_the_way(self, state: LedgerState, me: LedgerEntry) -> str:
+    def _blockers(self, state: LedgerState, me: LedgerEntry) -> str:
         """Who holds what `me` needs."""
-        lasting = [
-            f"{entry.name} {gigabytes(entry.size)} GB" for entry in state.held if entry.lasting and entry.slot != me.slot
+        persistent = [
+            f"{entry.name} {gigabytes(entry.size)} GB" for entry in state.held if entry.persistent and entry.slot != me.slot
         ]
-        if state.strangers > RESERVE_BYTES:
-            who = self.card.holders()
-            lasting.append(f"programs that claim nothing {gigabytes(state.strangers)} GB{f' ({who})' if who else ''}")
-        card = gigabytes(state.total)
-        return f"needs about {gigabytes(me.size)} GB of the {card} GB on {self.device}, and others hold: {', '.join(lasting)}"
+        if state.foreign_bytes > RESERVE_BYTES:
+            who = self.gpu.holders()
+            persistent.append(f"programs that claim nothing {gigabytes(state.foreign_bytes)} GB{f' ({who})' if who else ''}")
+        size = gigabytes(state.total)
+        return (
+            f"needs about {gigabytes(me.size)} GB of the {size} GB on {self.device}, and others hold: {', '.join(persistent)}"
+        )
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[_Table]:
         descriptor = self._open()
         try:
             _lock(descriptor, fcntl.F_OFD_SETLKW, _MUTEX)
-            yield _Table(descriptor, self.card)
+            yield _Table(descriptor, self.gpu)
         finally:
             _unlock(descriptor, _MUTEX)
             os.close(descriptor)
@@ -255,40 +257,40 @@ class MemoryLedger:
 class _Table:
     """The file, while its mutex is held."""
 
-    def __init__(self, descriptor: int, card: GpuProbe):
+    def __init__(self, descriptor: int, gpu: GpuProbe):
         self.descriptor = descriptor
-        self.card = card
+        self.gpu = gpu
 
     def state(self) -> LedgerState:
         entries = tuple(self.entries())
-        total, used = self.card.memory() or (0, 0)
-        return LedgerState(entries, total, self._strangers(entries, used), time.monotonic())
+        total, used = self.gpu.memory() or (0, 0)
+        return LedgerState(entries, total, self._foreign_bytes(entries, used), time.monotonic())
 
     def entries(self) -> Iterator[LedgerEntry]:
         """Those whose owner lives."""
         written = os.pread(self.descriptor, SLOTS * _SLOT.size, _HEAD.size)
         for slot in range(len(written) // _SLOT.size):
-            state, whole, lasting, process, size, ticket, since, name = _SLOT.unpack_from(written, slot * _SLOT.size)
+            state, whole, persistent, process, size, ticket, since, name = _SLOT.unpack_from(written, slot * _SLOT.size)
             if state in _STATES and self._is_owned(slot):
                 text = name.rstrip(b"\0").decode(errors="replace")
-                yield LedgerEntry(slot, _STATES[state], size, ticket, since, bool(whole), bool(lasting), text, process)  # type: ignore[arg-type]
+                yield LedgerEntry(slot, _STATES[state], size, ticket, since, bool(whole), bool(persistent), text, process)  # type: ignore[arg-type]
 
     def next_entry(self, size: int, name: str) -> LedgerEntry | None:
         """A free slot and the next ticket, not written yet."""
         slot = next((number for number in range(SLOTS) if not self._is_owned(number)), None)
         if slot is None:
             return None
-        ticket, strangers, seen = self._head()
-        os.pwrite(self.descriptor, _HEAD.pack(ticket + 1, strangers, seen), 0)
+        ticket, foreign_bytes, seen = self._head()
+        os.pwrite(self.descriptor, _HEAD.pack(ticket + 1, foreign_bytes, seen), 0)
         return LedgerEntry(slot, "waiting", max(0, size), ticket, time.monotonic(), name=name, process=os.getpid())
 
     def write(self, entry: LedgerEntry) -> None:
         state = {"waiting": 1, "held": 2}[entry.state]
         name = entry.name.encode()[:48]
-        packed = _SLOT.pack(state, entry.whole, entry.lasting, entry.process, entry.size, entry.ticket, entry.since, name)
+        packed = _SLOT.pack(state, entry.whole, entry.persistent, entry.process, entry.size, entry.ticket, entry.since, name)
         os.pwrite(self.descriptor, packed, _HEAD.size + entry.slot * _SLOT.size)
 
-    def _strangers(self, entries: tuple[LedgerEntry, ...], used: int) -> int:
+    def _foreign_bytes(self, entries: tuple[LedgerEntry, ...], used: int) -> int:
         """What is taken and not claimed. Claims that are not used yet hide some of it, so what was seen last without any claim is believed
         for a while: long enough for a task to be opened."""
         held = sum(entry.size for entry in entries if entry.state == "held")
@@ -322,14 +324,9 @@ def _unlock(descriptor: int, place: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, place, 1, 0))
 
 
-def claim(device: str, size: int, name: str, *, lasting: bool = True) -> LedgerClaim:
-    """For whoever shares a device with the judge, such as a model in memory: a context manager whose `resize` follows what is held.
+def claim(device: str, size: int, name: str, *, persistent: bool = True) -> LedgerClaim:
+    """For processes that share a device with the judge, such as a model in memory: a context manager whose `resize` follows what is held.
 
     Not while the device's lease is held, and not beside another claim.
     """
-    return MemoryLedger(device).claim(size, name, lasting=lasting)
-
-
-def waiting(device: str) -> int:
-    """Bytes that the oldest one in the queue wants, or 0: whoever can hand memory back does so then."""
-    return MemoryLedger(device).waiting()
+    return MemoryLedger(device).claim(size, name, persistent=persistent)

@@ -61,7 +61,7 @@ def corrected_bytes(estimate: MemoryEstimate, peak: int) -> int:
 
 
 def gigabytes(size: float) -> str:
-    """As cards are sold: `6.4`, `24`."""
+    """As GPUs are sold: `6.4`, `24`."""
     value = size / 1e9
     return f"{value:.0f}" if value >= 9.95 else f"{value:.1f}"
 

@@ -34,7 +34,7 @@ def _handle(library: ctypes.CDLL, index: int) -> ctypes.c_void_p | None:
 
 
 def gpu_memory(index: int = 0) -> tuple[int, int] | None:
-    """Bytes that the card has, and those that are not free, whoever holds them."""
+    """Bytes that the GPU has, and those that are not free, whoever holds them."""
     library = _library()
     handle = None if library is None else _handle(library, index)
     memory = _Memory()
@@ -44,7 +44,7 @@ def gpu_memory(index: int = 0) -> tuple[int, int] | None:
 
 
 def gpu_processes(index: int = 0) -> list[tuple[int, int]]:
-    """Process ids on the card with their bytes, largest first, as far as it is told: containers often hide them."""
+    """Process ids on the GPU with their bytes, largest first, as far as it is told: containers often hide them."""
     library = _library()
     handle = None if library is None else _handle(library, index)
     if library is None or handle is None or not hasattr(library, "nvmlDeviceGetComputeRunningProcesses_v3"):

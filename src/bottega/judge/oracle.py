@@ -52,42 +52,42 @@ class Oracle:
         self._model: torch.nn.Module | None = None
         self._where = ""
 
-    def truth(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> Iterator[OracleSlice]:
-        """The right outputs for `drawn`, piece by piece; `reference` is what the baseline made of the same inputs."""
-        if self.rows is None and self.kind == "fp64" and self._too_large(drawn, reference):
-            parts = self._parts(drawn, reference)
-            if parts > 1 and self._may_slice(drawn, state, reference):
-                self.rows = max(1, drawn.tensors[self.sliced[0]].shape[0] // parts)
-        done = 0  # batch entries that were answered: nobody gets one twice
+    def truth(self, inputs: InputSet, state: str, reference: list[torch.Tensor]) -> Iterator[OracleSlice]:
+        """The right outputs for `inputs`, piece by piece; `reference` is what the baseline made of the same inputs."""
+        if self.rows is None and self.kind == "fp64" and self._too_large(inputs, reference):
+            parts = self._parts(inputs, reference)
+            if parts > 1 and self._may_slice(inputs, state, reference):
+                self.rows = max(1, inputs.tensors[self.sliced[0]].shape[0] // parts)
+        done = 0  # batch entries that were answered: none is computed twice
         while self.kind != "reference":
             try:
-                for piece in self._pieces(drawn, state, reference, done):
+                for piece in self._pieces(inputs, state, reference, done):
                     yield piece
                     done = piece.rows.stop or 0
                 return
             except torch.OutOfMemoryError:
-                self._shrink(drawn, state, reference)
+                self._shrink(inputs, state, reference)
             except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
                 self.kind = "reference"  # the model insists on its data type, or has no fp64 form
             self.forget()
         rest = slice(done, None) if done else slice(None)
-        yield OracleSlice(rest, [each[rest] if done else each for each in reference], drawn.tensors)
+        yield OracleSlice(rest, [each[rest] if done else each for each in reference], inputs.tensors)
 
     def forget(self) -> None:
         """Give back the fp64 model and its memory."""
         self._model = None
         release(self.device)
 
-    def _pieces(self, drawn: InputSet, state: str, reference: list[torch.Tensor], done: int) -> Iterator[OracleSlice]:
+    def _pieces(self, inputs: InputSet, state: str, reference: list[torch.Tensor], done: int) -> Iterator[OracleSlice]:
         where = "cpu" if self.kind == "fp64 on the host" else self.device
         model = self._prepared(state, where)
-        batch = drawn.tensors[self.sliced[0]].shape[0] if self.rows else 1
-        whole = {i: _wide(t, where) for i, t in enumerate(drawn.tensors) if self.rows and i not in self.sliced}
+        batch = inputs.tensors[self.sliced[0]].shape[0] if self.rows else 1
+        whole = {i: _wide(t, where) for i, t in enumerate(inputs.tensors) if self.rows and i not in self.sliced}
         for start in range(done, batch, self.rows or 1):
             rows = slice(start, min(start + self.rows, batch)) if self.rows else slice(None)
-            mine = [whole[i] if i in whole else _wide(t[rows] if self.rows else t, where) for i, t in enumerate(drawn.tensors)]
+            mine = [whole[i] if i in whole else _wide(t[rows] if self.rows else t, where) for i, t in enumerate(inputs.tensors)]
             with torch.no_grad():
-                result = drawn.call(model, mine)
+                result = inputs.call(model, mine)
             outputs = flatten(result, torch.float64)[1]
             for output, expected in zip(outputs, reference):
                 if output.dtype != widest(expected.dtype):
@@ -97,19 +97,19 @@ class Oracle:
                 rows, [o.detach().to(self.device) for o in outputs], [t.to(self.device) for t in mine] if self.mutates else []
             )
 
-    def _needed(self, drawn: InputSet, reference: list[torch.Tensor]) -> int:
+    def _needed(self, inputs: InputSet, reference: list[torch.Tensor]) -> int:
         """Bytes of an fp64 pass over everything at once."""
-        wide = sum(t.numel() * 8 if t.is_floating_point() else t.nbytes for t in [*drawn.tensors, *reference])
+        wide = sum(t.numel() * 8 if t.is_floating_point() else t.nbytes for t in [*inputs.tensors, *reference])
         return wide + 2 * self.workspace
 
-    def _too_large(self, drawn: InputSet, reference: list[torch.Tensor]) -> bool:
-        return self.device != "cpu" and self._needed(drawn, reference) > max(self._limit(), WHOLE_BYTES)
+    def _too_large(self, inputs: InputSet, reference: list[torch.Tensor]) -> bool:
+        return self.device != "cpu" and self._needed(inputs, reference) > max(self._limit(), WHOLE_BYTES)
 
     def _limit(self) -> int:
         return torch.cuda.mem_get_info()[0] // 2 if self.room is None else self.room
 
-    def _parts(self, drawn: InputSet, reference: list[torch.Tensor]) -> int:
-        return max(2, -(-self._needed(drawn, reference) // max(self._limit() // 4, PIECE_BYTES)))
+    def _parts(self, inputs: InputSet, reference: list[torch.Tensor]) -> int:
+        return max(2, -(-self._needed(inputs, reference) // max(self._limit() // 4, PIECE_BYTES)))
 
     def _prepared(self, state: str, where: str) -> torch.nn.Module:
         if self._model is None or self._where != where:
@@ -119,24 +119,24 @@ class Oracle:
         self._model.load_state_dict(self.reference.state(state), strict=True)
         return self._model
 
-    def _shrink(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> None:
+    def _shrink(self, inputs: InputSet, state: str, reference: list[torch.Tensor]) -> None:
         """The last attempt did not fit: try smaller pieces, then the host, then do without."""
         self.forget()
-        if self.kind == "fp64" and self.rows is None and self._may_slice(drawn, state, reference):
-            self.rows = max(1, drawn.tensors[self.sliced[0]].shape[0] // 4)
+        if self.kind == "fp64" and self.rows is None and self._may_slice(inputs, state, reference):
+            self.rows = max(1, inputs.tensors[self.sliced[0]].shape[0] // 4)
             return
         if self.kind == "fp64" and self.rows is not None and self.rows > 1:
             self.rows = max(1, self.rows // 4)
             return
-        size = sum(t.nbytes for t in drawn.tensors)
+        size = sum(t.nbytes for t in inputs.tensors)
         small = self.device != "cpu" and self.kind == "fp64" and self.rows is None and size <= HOST_ORACLE_BYTES
         self.rows, self.sliced = None, ()
         self.kind = "fp64 on the host" if small else "reference"
 
-    def _may_slice(self, drawn: InputSet, state: str, reference: list[torch.Tensor]) -> bool:
+    def _may_slice(self, inputs: InputSet, state: str, reference: list[torch.Tensor]) -> bool:
         """Whether the outputs have one batch, and the model answers one entry of it alone as it does among the others. Inputs without
         that batch (the second factor of a product) are given whole."""
-        tensors = drawn.tensors
+        tensors = inputs.tensors
         if self.mutates or not tensors or not reference or any(not t.dim() for t in reference):
             return False
         batch = reference[0].shape[0]
@@ -150,7 +150,7 @@ class Oracle:
             mine = [t[row : row + 1].clone() if i in chosen else t for i, t in enumerate(tensors)]
             try:
                 with torch.no_grad():
-                    alone = flatten(drawn.call(model, mine), torch.float64)[1]
+                    alone = flatten(inputs.call(model, mine), torch.float64)[1]
             except (RuntimeError, ValueError, IndexError):
                 continue
             if all(_alike(got, want[row : row + 1]) for got, want in zip(alone, reference)):

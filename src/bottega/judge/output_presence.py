@@ -1,8 +1,8 @@
-"""Outputs as they lie in a runner's own memory when it says that its call has returned, on a CPU.
+"""Checks that outputs exist in a worker's own memory when it reports that its call has returned, on a CPU.
 
-Where they must go is told only after that word, and whoever says it before its outputs exist writes them there in the first place and saves
-the copy. So now and then a runner is stopped at that word, and elements at random places are read where it says that its outputs lie.
-They must be those that it hands over. A turn with such a stop is not timed.
+The worker learns where its outputs must go only after that report. One that reports before its outputs exist could compute them there in the
+first place and save the copy. So now and then the worker is stopped at that report, and random elements are read at the addresses that it
+claims. They must equal what it delivers. Such a call is not timed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from bottega.judge.secret import secret_indices
 from bottega.sandbox.control import ProcessControl
 
 ELEMENTS = 32
-"""Read of each output anywhere, and as many where it says something: most of a mask is zero, and so is memory that was never written."""
+"""Read of each output anywhere, and as many where it differs from its first element: most of a mask is zero, and so is memory never written."""
 MOST_OUTPUTS = 64
 OVERWRITTEN = 4096
 """Elements in all."""
 SEARCHED = 1 << 22
-"""Elements of an output among which those are looked for."""
+"""Elements of an output that are searched for those."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class OutputPresence:
 
     @classmethod
     def read(cls, where: Any, expected: Sequence[torch.Tensor], control: ProcessControl) -> OutputPresence:
-        """`where` is the runner's word: address and strides of each output. `expected` is what the reference returned for the same inputs."""
+        """`where` is the worker's claim: address and strides of each output. `expected` is what the reference returned for the same inputs."""
         presence = cls()
         regions: list[tuple[int, int]] = []
         chosen = list(range(len(expected)))
@@ -48,7 +48,7 @@ class OutputPresence:
                 tensor = expected[number]
                 address, strides = int(where[number][0]), [int(stride) for stride in where[number][1]]
                 if len(strides) != tensor.dim():
-                    continue  # of another shape, which will be seen
+                    continue  # of another shape, which is reported elsewhere
                 width = tensor.dtype.itemsize
                 for index in _indices(tensor):
                     place = address + width * sum(i * stride for i, stride in zip(index, strides))
@@ -62,7 +62,7 @@ class OutputPresence:
         presence.missing = presence.missing or len(presence.found) != len(presence.places)
         return presence
 
-    def is_what_came(self, outputs: Sequence[torch.Tensor]) -> bool:
+    def matches(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether these elements are those of the outputs that were handed over."""
         return not self.missing and all(
             number < len(outputs)
@@ -73,7 +73,7 @@ class OutputPresence:
 
 
 def scattered_regions(where: Any, outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Address and length of elements all over the outputs, of which `OutputPresence` has seen that `where` is true."""
+    """Address and length of random elements of the outputs, whose addresses `OutputPresence` has verified."""
     regions = []
     for number, tensor in list(enumerate(outputs))[:MOST_OUTPUTS]:
         address, strides, width = where[number][0], where[number][1], tensor.dtype.itemsize

@@ -109,12 +109,12 @@ def randomised(model: torch.nn.Module, known: frozenset[str]) -> dict[str, torch
             continue
         mine = value.detach().clone()
         if name in known:
-            _bend(name, mine)
+            _randomise_values(name, mine)
         state[name] = done[key] = mine
     return state
 
 
-def _bend(name: str, value: torch.Tensor) -> None:
+def _randomise_values(name: str, value: torch.Tensor) -> None:
     if name.endswith("running_var"):
         value.copy_(torch.rand_like(value) + 0.5)
     elif name.endswith("running_mean"):

@@ -1,9 +1,9 @@
-"""Outputs of an earlier call that a runner still holds: what it has handed out may not change by itself.
+"""Retained outputs: what an earlier call returned must not change by itself.
 
-A module that returns one buffer for ever saves what a fresh output costs, and spoils the results that its callers still use. So now
-and then a runner is told to keep what a call returned, and it is looked at again after later calls. On a CPU the supervisor reads it in
-the runner's own memory while it is stopped, so that nobody can put it right in time, and where the latest outputs differ from the kept
-ones: there a buffer that is used again cannot hide. On a GPU the runner is asked to hand the outputs over once more.
+A module that always returns the same buffer saves the cost of fresh outputs, and corrupts results that its callers still use. So now and then a
+worker is told to keep the outputs of a call, and they are checked after later calls. On a CPU the supervisor reads them in the memory of the
+stopped worker, so that they cannot be repaired in time, and preferably where the latest outputs differ from them: a reused buffer shows there.
+On a GPU the worker is asked to deliver the outputs again.
 """
 
 from __future__ import annotations

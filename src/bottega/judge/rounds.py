@@ -1,4 +1,4 @@
-"""Timed rounds: every runner once per round on the same fresh contents, in alternating order, every output checked."""
+"""Timed rounds: every runner once per round on the same fresh inputs, in alternating order, every output checked."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from statistics import median
 import torch
 
 from bottega.judge.call_options import CallOptions
+from bottega.judge.call_record import CallRecord
 from bottega.judge.clocks import TimedPair, combine, floor_width
 from bottega.judge.inputs import InputSet, flat
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import index_text
-from bottega.judge.runner import CallRecord, Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.secret import secret_indices
 from bottega.judge.settings import Settings
 from bottega.judge.statistics import decided, narrow
@@ -31,10 +32,11 @@ from bottega.judge.trials import (
     may_overwrite,
     pair_outputs,
 )
+from bottega.judge.worker_link import RunnerFailed
 
 KEEP_ONE_IN, LET_GO_ONE_IN = 4, 8
 """Rounds: so often a runner is told to keep what it returned, and so often it may let it go. No module knows before it has returned, nor for
-how long: whoever hands out a few buffers in turn would need one for every call."""
+how long: a module that rotates a few buffers would need one for every call."""
 OVERWRITE_ONE_IN = 3
 """Rounds: so often the judge writes into what the candidate returned, and was not told to keep."""
 LOOK_ONE_IN = 5
@@ -53,7 +55,7 @@ class Rounds:
     """A timed output that was wrong, in words."""
     violations: list[tuple[str, str]] = field(default_factory=list)
     settles: dict[str, list[int]] = field(default_factory=dict)
-    """How long the controller's own work took, by who had played just before."""
+    """How long the controller's own preparation took, by the runner that was called just before."""
 
 
 def run_rounds(
@@ -68,7 +70,7 @@ def run_rounds(
     ahead: list[InputSet],
     profile: TaskProfile,
 ) -> Rounds:
-    """Play rounds until the interval is decided, the time is used up, or an output is wrong.
+    """Run rounds until the interval is decided, the time is used up, or an output is wrong.
 
     Each takes one of the `accepted` variants at random, so that a timed call cannot be told from a test call; with each comes
     what the reference itself is off by on it. Contents that were drawn `ahead` are used up first.
@@ -84,22 +86,22 @@ def run_rounds(
     sure = secrets.randbelow(fewest)
     for number in range(most):
         order.reverse()  # A B, B A, A B, …: drift falls on both alike
-        drawn = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
+        inputs = ahead.pop() if ahead else draw(secrets.choice(list(accepted)))
         keep = may_keep(profile) and not profile.large and candidate.retained is None and secrets.randbelow(KEEP_ONE_IN) == 0
         looked = candidate.reads_memory and (number == sure or secrets.randbelow(LOOK_ONE_IN) == 0)
-        turns: dict[str, CallRecord] = {}
+        records: dict[str, CallRecord] = {}
         for name in order if not looked else runners:  # the candidate last, where its outputs are looked for
-            expected = _expected(baselines, turns) if looked and name == "candidate" else []
-            turns[name] = timed_call(runners[name], drawn, options, keep=keep, look=expected)
+            expected = _expected(baselines, records) if looked and name == "candidate" else []
+            records[name] = timed_call(runners[name], inputs, options, keep=keep, look=expected)
             if previous:
-                result.settles.setdefault(previous, []).append(turns[name].settle_ns)
+                result.settles.setdefault(previous, []).append(records[name].settle_ns)
             previous = name
         sampled = min(SAMPLED_ABOVE[candidate.device], QUICKLY_SAMPLED if settings.quick else 1 << 62)
-        problem = _inspect(oracle, result, baselines, candidate, turns, drawn, accepted[drawn.variant], options, sampled)
+        problem = _inspect(oracle, result, baselines, candidate, records, inputs, accepted[inputs.variant], options, sampled)
         if problem:
             result.problem = f"in timed call {number + 1}: {problem}"
             return result
-        mine = turns["candidate"]
+        mine = records["candidate"]
         written = not keep and may_overwrite(candidate, profile) and secrets.randbelow(OVERWRITE_ONE_IN) == 0
         if written and (why := candidate.overwrite(mine)):
             result.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
@@ -111,7 +113,7 @@ def run_rounds(
             if secrets.randbelow(LET_GO_ONE_IN) == 0:
                 candidate.retained = None  # another one next time
         for name in baselines if not looked else ():
-            theirs = turns[name]
+            theirs = records[name]
             pair = TimedPair(
                 baseline_outer=theirs.outer_ns,
                 baseline_inner=theirs.inner_ns,
@@ -134,18 +136,19 @@ def run_rounds(
             break
         if looked or counted < next_look:
             continue
-        next_look *= 2  # few looks, few chances to stop on luck
+        next_look *= 2  # few looks, few chances to stop by luck
         if all(_enough(pairs, settings) for pairs in result.pairs.values()):
             break
     return result
 
 
 def timed_call(
-    runner: Runner, drawn: InputSet, options: CallOptions, keep: bool = False, look: Sequence[torch.Tensor] = ()
+    runner: Runner, inputs: InputSet, options: CallOptions, keep: bool = False, look: Sequence[torch.Tensor] = ()
 ) -> CallRecord:
-    """A baseline whose process is lost, or does not rest, is no fault of the candidate's: a fresh one is to play instead."""
+    """Raises `InvalidTask` for a baseline whose process is lost or does not stay stopped: not the candidate's fault, so the judge opens the task
+    again."""
     try:
-        return runner.run_call(drawn, options, keep=keep, look=look)
+        return runner.run_call(inputs, options, keep=keep, look=look)
     except RunnerFailed as failure:
         if runner.name == "candidate" or failure.kind not in ("died", "forged"):
             raise
@@ -157,13 +160,13 @@ def _enough(pairs: list[TimedPair], settings: Settings) -> bool:
     return decided(speedup) or (settings.quick and narrow(speedup, floor_width(pairs, settings.floor)))
 
 
-def _expected(baselines: dict[str, Runner], turns: dict[str, CallRecord]) -> list[torch.Tensor]:
+def _expected(baselines: dict[str, Runner], records: dict[str, CallRecord]) -> list[torch.Tensor]:
     name, baseline = next(iter(baselines.items()))
-    return baseline.output_views(turns[name].specs)
+    return baseline.output_views(records[name].specs)
 
 
 def left_behind(rounds: Rounds) -> str:
-    """Whether the candidate leaves work on the device after its turn: the controller's own work right after it is slower."""
+    """Whether the candidate leaves work on the device after its call: then the controller's own work right after it is slower."""
     after_candidate = rounds.settles.get("candidate", [])
     after_others = [time for name, times in rounds.settles.items() if name != "candidate" for time in times]
     if len(after_candidate) < 4 or len(after_others) < 4:
@@ -184,15 +187,15 @@ def _sampled(held: OutputPair, most: int) -> OutputPair:
 
 
 def _wrong_by_the_oracle(
-    oracle: Oracle, each: OutputPair, held: list[OutputPair], drawn: InputSet, options: CallOptions
+    oracle: Oracle, each: OutputPair, held: list[OutputPair], inputs: InputSet, options: CallOptions
 ) -> bool:
-    """Where a few integers differ from the baseline's, the truth decides whose fault it is."""
+    """Where a few integers differ from the baseline's, the oracle decides which is wrong."""
     place = held.index(each)
     outputs = [other.want for other in held[: len(held) - len(options.mutates)]]
     if place >= len(outputs):
         return True
     comparison = each.comparison(options.precision)
-    for piece in oracle.truth(drawn, options.state, outputs):
+    for piece in oracle.truth(inputs, options.state, outputs):
         got, want = (each.got[piece.rows], each.want[piece.rows]) if each.got.dim() else (each.got, each.want)
         comparison.feed_all(got, want, piece.outputs[place])
     return bool(comparison.problem)
@@ -203,16 +206,16 @@ def _inspect(
     result: Rounds,
     baselines: dict[str, Runner],
     candidate: Runner,
-    turns: dict[str, CallRecord],
-    drawn: InputSet,
+    records: dict[str, CallRecord],
+    inputs: InputSet,
     rounding: list[tuple[float, float]],
     options: CallOptions,
     sampled: int,
 ) -> str:
-    """Hold the timed outputs of the candidate against those of a baseline on the same contents."""
+    """Compare the timed outputs of the candidate with those of a baseline on the same inputs."""
     name, baseline = next(iter(baselines.items()))
-    mine, theirs = turns["candidate"], turns[name]
-    result.violations += [v for v in call_violations(candidate, mine, drawn, options) if v not in result.violations]
+    mine, theirs = records["candidate"], records[name]
+    result.violations += [v for v in call_violations(candidate, mine, inputs, options) if v not in result.violations]
     outputs, problem = matched_outputs(candidate, mine, theirs, options.precision)
     if problem:
         return problem
@@ -225,7 +228,7 @@ def _inspect(
         comparison.feed(looked_at.got, looked_at.want, looked_at.want)
         comparison.settle()
         if comparison.exact and 0 < comparison.unequal <= max(4, comparison.elements // 1000):
-            if not _wrong_by_the_oracle(oracle, each, held, drawn, options):
+            if not _wrong_by_the_oracle(oracle, each, held, inputs, options):
                 continue  # a tie that rounding may break either way
         elif not comparison.exact and not comparison.problem:
             continue

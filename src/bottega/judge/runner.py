@@ -1,9 +1,8 @@
-"""One runner of a comparison as the controller holds it: the channel to a worker, its control, and the memory between them.
+"""One of the two compared programs, candidate or baseline, as the controller drives it: fresh inputs in, outputs out, two clocks.
 
-A runner is frozen whenever it is not its turn, so that it can neither disturb the other nor work ahead. A turn has two times:
-from before the runner is thawed until its call has returned and its inputs are spoiled, and from there until its outputs
-were read from the controller's own memory. No moment lies outside both. That a call has returned is said by a message on a CPU,
-and by the device itself on a GPU (`barrier`).
+A runner is frozen between its calls, so that it can neither disturb the other nor work ahead. A call has two times: from before the worker is
+thawed until its call has returned and its inputs are poisoned, and from there until its outputs were read from the controller's own memory. No
+moment lies outside both. On a CPU the worker's message says that a call has returned; on a GPU the device itself does (`barrier`).
 """
 
 from __future__ import annotations
@@ -12,127 +11,47 @@ import contextlib
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import SandboxError
 from bottega.judge.arena import Arena
 from bottega.judge.barrier import Barrier, BarrierTimeout, flag_value
 from bottega.judge.call_options import CallOptions
+from bottega.judge.call_record import CallRecord
 from bottega.judge.canary import Canary
 from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
+from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned, dtype_name, lay_out
-from bottega.judge.output_presence import OutputPresence, scattered_regions
+from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.poison import Poison
-from bottega.judge.retained_outputs import RetainedOutputs
-from bottega.sandbox import free_cores
-from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, Message, ProtocolError
+from bottega.judge.worker_link import RunnerFailed
+from bottega.sandbox import reserved_cores
+from bottega.sandbox.channel import Channel, Message
 from bottega.sandbox.control import ProcessControl
 from bottega.sandbox.core_time import CoreTime, thread_times
 
-SHIFTS = 16
-"""Addresses at which inputs may begin: a call never sees the pointer it saw before, except by chance."""
 WATCHED_SECONDS = 0.01
-"""For how long the fence is tried again and again. Each try behind a kernel that outlasts the driver's time slice interrupts it; of
-a call that takes longer than this, what a message and a launch take is no part that counts."""
+"""For how long the barrier is tried again and again. Each try behind a kernel that outlasts the driver's time slice interrupts it; for a call
+that takes longer than this, the cost of a message and a launch does not matter."""
 GAP_SECONDS, MOST_GAPS = 0.001, 3
-"""A try that comes back sooner than a time slice met a gap: the runner's device waits for its host. It costs such a call a change to
-and fro, a few tenths of a millisecond, so after a few of them (the first ends with the hold) the runner's message is waited for."""
-MOST_RUNS_WHILE_STOPPED = 2
-"""On a busy machine a stopped thread was once seen to have run for some microseconds more. Whoever works in the other runner's turns does so
-in most of them."""
+"""A try that comes back sooner than a time slice met a gap: the worker's device waits for its host. It costs such a call two context switches,
+a few tenths of a millisecond, so after a few of them (the first ends with the hold) the worker's message is waited for."""
 LARGE_BYTES = 256 << 20
 """What is larger is given back to the device as soon as it is not needed."""
 LONGEST_CALL_NS = 10**15
 MOST_COMPILATIONS = 256
 """In one call; a kernel with many variants is compiled for each."""
 MOST_TENSORS_WITH_GO = 8
-"""Views of so few inputs are made well within the time for which a GPU is held as a call begins. Of more they are made beforehand, as
-on a CPU, so that nobody gains by making them quicker."""
+"""Views of so few inputs are made well within the time for which a GPU is held as a call begins. For more they are made beforehand, as
+on a CPU, so that making them faster gains nothing."""
 
 
-class RunnerFailed(Exception):
-    """The worker did not do its turn. `kind` is `failure` (it raised), `timeout`, `died` or `forged`."""
-
-    def __init__(self, kind: str, detail: Message | None = None, text: str = ""):
-        super().__init__(kind)
-        self.kind = kind
-        self.detail = detail or {}
-        self.text = text
-
-
-@dataclass
-class CallRecord:
-    outer_ns: int
-    """By the controller's clock: from before the thaw until the call had returned, and on a GPU the device was the controller's again."""
-    delivery_ns: int
-    """By the same clock, from there on: until the outputs were seen where they belong. And before it: until the runner had made the views of
-    its inputs, for what needs no inputs could be done then too."""
-    inner_ns: int
-    """By the worker's own clock: precise, and only as honest as the worker."""
-    skeleton: Any
-    specs: list[TensorSpec]
-    aliases: bool
-    restrided: bool
-    """Whether an output had another layout than the reference's, by the worker's own word."""
-    settle_ns: int
-    """How long the controller's own preparation took: it grows when a runner left work behind on the device."""
-    late_write: bool
-    absent: bool = False
-    """The outputs did not lie where the runner had them, by its own word, when it said that the call had returned."""
-    where: Any = None
-    """Addresses and strides of the outputs in the runner's own memory, by its own word; on a CPU."""
-    waited_ns: int = 0
-    """How long whoever had to act was ready and had no core: the runner's first thread, its supervisor or the controller."""
-    waited_delivery_ns: int = 0
-    """The same with whichever thread waited longest: torch may copy outputs with several."""
-    waited_preparing_ns: int = 0
-    """The same while it made the views of its inputs."""
-    ran_ns: int = 0
-    """How long the runner's first thread was on a core in the turn, by the operating system's count; 0 on a GPU, whose device does the work."""
-    worked_ns: int = 0
-    """The part of it inside the call, by the worker's own word."""
-    held_ns: int = 0
-    """For how long the controller held a GPU as the turn began."""
-    input_specs: list[TensorSpec] = field(default_factory=list)
-
-
-class Runner:
+class Runner(InspectedWorker):
     def __init__(self, name: str, channel: Channel, control: ProcessControl, device: str):
-        self.name = name
-        self.channel = channel
-        self.control = control
-        self.device = device
-        self.inputs: Arena | None = None
-        self.outputs: Arena | None = None
+        super().__init__(name, channel, control, device)
         self.barrier: Barrier | None = None
-        self.extent = ALIGNMENT
-        """Bytes of the output arena that a right answer fills."""
-        self.spent = CoreTime()
-        """From the last time it was stopped but one to the last."""
-        self.ran_while_stopped = 0
-        """How often something of it was seen to have run while it was stopped."""
-        self.retained: RetainedOutputs | None = None
-        self.reads_memory = device == "cpu"
-        """Whether the supervisor can look at what the runner holds; cleared for good when it cannot for a trusted runner."""
-
-    def ask(self, message: Message, deadline: float, descriptors: tuple[int, ...] = ()) -> Message:
-        """Send a request while the worker runs freely, and return its answer."""
-        self.thaw()
-        self._send(message, deadline, descriptors)
-        reply = self.listen(deadline)
-        self.freeze(deadline)
-        if "failure" in reply:
-            raise RunnerFailed("failure", bounded(reply["failure"]))
-        return reply
-
-    def tell(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
-        """Send a request to a worker that was never frozen; `listen` for its answer."""
-        self._send(message, None, descriptors)
 
     def attach(self, inputs: Arena, outputs: Arena, deadline: float) -> None:
         self.inputs, self.outputs = inputs, outputs
@@ -148,84 +67,61 @@ class Runner:
     def arenas(self) -> tuple[Arena, ...]:
         return tuple(arena for arena in (self.inputs, self.outputs) if arena is not None)
 
-    def take_in(self, drawn: InputSet) -> None:
-        """Keep contents in this trusted runner's own inputs: the original for all runners. Not where its module changes its inputs."""
+    def close(self) -> None:
+        self.channel.close()
+        self.control.close()
+        if self.barrier is not None:
+            self.barrier.close()
+            self.barrier = None
+
+    def take_in(self, inputs: InputSet) -> None:
+        """Move contents into this trusted runner's arena, from which all runners copy them. Not where its module changes its inputs."""
         assert self.inputs is not None
-        drawn.specs = self._placed(drawn)
-        homes = [spec.view(self.inputs.base) for spec in drawn.specs]
+        inputs.specs = self._placed(inputs)
+        homes = [spec.view(self.inputs.base) for spec in inputs.specs]
         for place, home in enumerate(homes):
-            home.copy_(drawn.tensors[place])
-        drawn.tensors, drawn.home = homes, self
-        if sum(spec.extent for spec in drawn.specs) > LARGE_BYTES:
+            home.copy_(inputs.tensors[place])
+        inputs.tensors, inputs.home = homes, self
+        if sum(spec.extent for spec in inputs.specs) > LARGE_BYTES:
             torch.cuda.empty_cache()
 
-    def place(self, drawn: InputSet) -> tuple[list[TensorSpec], Message]:
-        """Where the next inputs will lie, somewhere else than the last, and how the worker is told."""
-        specs = drawn.specs if drawn.home is self else self._placed(drawn)
-        return specs, {"skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}
-
-    def _placed(self, drawn: InputSet) -> list[TensorSpec]:
-        specs, end = lay_out(drawn.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
-        if self.inputs is None or end > self.inputs.capacity:
-            raise InvalidTask("get_inputs() draws another shape every time; a task has one shape")
-        return specs
-
-    def _fill(self, specs: list[TensorSpec], drawn: InputSet) -> None:
-        assert self.inputs is not None
-        for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self else ():
-            spec.view(self.inputs.base).copy_(tensor)
-
-    def _prepare(self, told: Message, deadline: float) -> int:
-        """Have the runner make the views of its next inputs. How many nanoseconds it took to say that it has."""
-        begun = time.perf_counter_ns()
-        self.thaw()
-        self._send({"do": "prepare", **told}, deadline)
-        reply = self.listen(deadline)
-        taken = time.perf_counter_ns() - begun
-        self.freeze(deadline)
-        if "failure" in reply:
-            raise RunnerFailed("failure", bounded(reply["failure"]))
-        return taken
-
-    def survey(self, drawn: InputSet, deadline: float) -> Message:
-        """How much room the outputs need, found by a call whose outputs nobody looks at."""
-        assert self.inputs is not None
-        specs, told = self.place(drawn)
-        self.ask({"do": "prepare", **told}, deadline)
-        self._fill(specs, drawn)
+    def survey(self, inputs: InputSet, deadline: float) -> Message:
+        """How much room the outputs need, found by a call whose outputs are not read."""
+        specs, message = self._place(inputs)
+        self.ask({"do": "prepare", **message}, deadline)
+        self._fill(specs, inputs)
         if self.device != "cpu":
             torch.cuda.synchronize()
         return self.ask({"do": "survey"}, deadline)
 
     def run_call(
         self,
-        drawn: InputSet,
+        inputs: InputSet,
         options: CallOptions,
         sampled: bool = False,
         keep: bool = False,
         look: Sequence[torch.Tensor] = (),
     ) -> CallRecord:
-        """One turn on fresh contents at a fresh address. Returns frozen; with `keep`, the runner goes on to hold what it returned. With
-        what the reference returned to `look` for, it is seen whether they are there when the call has returned; such a turn is not timed.
+        """One call on fresh contents at a fresh address. Returns with the worker frozen. With `keep`, the worker retains its outputs. `look` holds
+        the reference's outputs: with it, the worker's memory is checked for its outputs as the call returns, and such a call is not timed.
 
-        Where the outputs must go is told only when the call has returned: whoever could write them there in the first place
-        would save the copy that the other runner has to make. And whoever says early that the call has returned, to learn the
-        place, finds the inputs spoiled.
+        Where the outputs must go is told only when the call has returned: a worker that wrote them there in the first place would save the
+        copy that the other has to make. A worker that says too early that the call has returned, to learn the place, finds its inputs poisoned.
         """
-        assert self.inputs is not None and self.outputs is not None
+        assert self.inputs is not None
         options.yield_to_timer()
         deadline = options.deadline()
-        self._check_stayed_stopped()  # also while the others played
-        specs, told = self.place(drawn)
+        self._check_stayed_stopped()  # also while the others ran
+        specs, message = self._place(inputs)
         preparing_ns, self.spent = 0, CoreTime()
         if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
-            preparing_ns = self._prepare(told, deadline)
-            told = {}
+            preparing_ns = self._prepare(message, deadline)
+            message = {}
         waited_preparing = max(self.spent.waited, self.spent.longest_wait)
         settling = time.perf_counter_ns()
-        self._fill(specs, drawn)
+        self._fill(specs, inputs)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
-        self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)  # NaN in every floating type
+        self._clear_outputs()
         canary = self._canary([specs[i] for i in sorted(options.mutates)], shift)
         poison = Poison(self.inputs, specs, read_only=bool(options.mutates) or options.reference_aliases)
         if self.device != "cpu":
@@ -239,21 +135,21 @@ class Runner:
         if sampled:
             self.control.sample_resume()
 
-        waited = self._waited()
+        waited = self._own_wait()
         begun = time.perf_counter_ns()
         options.hold_call()
         self.thaw()
-        self._send({"go": nonce, **told}, deadline)
-        returned = self._over(poison, "returned", nonce, options.delivery_hold_ns, options)
-        struck = time.perf_counter_ns()
-        presence = self._look(returned, look, options) if look and self.reads_memory else None
+        self._send({"go": nonce, **message}, deadline)
+        returned = self._wait_for("returned", nonce, poison, options.delivery_hold_ns, options)
+        poisoned = time.perf_counter_ns()
+        presence = self._read_presence(returned, look, options) if look and self.reads_memory else None
         self._send({"deliver": shift, "strides": options.strides, "keep": keep}, options.deadline())
         if returned is None:
-            self._hear("returned", nonce, options)
-        done = self._over(canary, "done", nonce, 0, options)
+            self._receive_event("returned", nonce, options)
+        done = self._wait_for("done", nonce, canary, 0, options)
         ended = time.perf_counter_ns()
-        done = done or self._hear("done", nonce, options)
-        waited = self._waited() - waited
+        done = done or self._receive_event("done", nonce, options)
+        waited = self._own_wait() - waited
 
         self.freeze(options.deadline())
         if sampled:
@@ -268,15 +164,15 @@ class Runner:
             skeleton = done["outputs"]
             restrided = any(list(own) != list(spec.stride) for own, spec in zip(done["own"], output_specs))
             if keep:
-                self._remember(output_specs, [int(address) for address in done["addresses"]])
+                self._retain(output_specs, [int(address) for address in done["addresses"]])
         except (KeyError, TypeError, ValueError, OverflowError, Unsupported):
             raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
-        self._must_lie_in_order(output_specs, shift)
+        self._check_positions(output_specs, shift)
         alike = [(spec.dtype, spec.shape) for spec in output_specs] == [(dtype_name(t.dtype), tuple(t.shape)) for t in look]
-        absent = presence is not None and alike and not presence.is_what_came(self.output_views(output_specs))
+        absent = presence is not None and alike and not presence.matches(self.output_views(output_specs))
         return CallRecord(
-            outer_ns=struck - begun,
-            delivery_ns=preparing_ns + ended - struck,
+            outer_ns=poisoned - begun,
+            delivery_ns=preparing_ns + ended - poisoned,
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
@@ -295,8 +191,45 @@ class Runner:
             input_specs=specs,
         )
 
-    def _hear(self, what: str, nonce: int, options: CallOptions) -> Message:
-        """The message that a runner's call has returned, or its delivery is done, or either has failed."""
+    def input_views(self, record: CallRecord) -> list[torch.Tensor]:
+        assert self.inputs is not None
+        return [spec.view(self.inputs.base) for spec in record.input_specs]
+
+    def mutated(self, record: CallRecord, inputs: InputSet) -> list[int]:
+        """Which input tensors the call has changed."""
+        pairs = enumerate(zip(self.input_views(record), inputs.tensors))
+        return [number for number, (view, tensor) in pairs if not same_bytes(view, _laid_out_like(tensor, view))]
+
+    def _place(self, inputs: InputSet) -> tuple[list[TensorSpec], Message]:
+        """Where the next inputs will lie, at another address than the last, and the message that tells the worker."""
+        specs = inputs.specs if inputs.home is self else self._placed(inputs)
+        return specs, {"skeleton": inputs.skeleton, "specs": [spec.to_json() for spec in specs]}
+
+    def _placed(self, inputs: InputSet) -> list[TensorSpec]:
+        specs, end = lay_out(inputs.tensors, ALIGNMENT * secrets.randbelow(SHIFTS))
+        if self.inputs is None or end > self.inputs.capacity:
+            raise InvalidTask("get_inputs() draws another shape every time; a task has one shape")
+        return specs
+
+    def _fill(self, specs: list[TensorSpec], inputs: InputSet) -> None:
+        assert self.inputs is not None
+        for spec, tensor in zip(specs, inputs.tensors) if inputs.home is not self else ():
+            spec.view(self.inputs.base).copy_(tensor)
+
+    def _prepare(self, message: Message, deadline: float) -> int:
+        """Have the worker make the views of its next inputs. Returns how many nanoseconds passed until it said so."""
+        begun = time.perf_counter_ns()
+        self.thaw()
+        self._send({"do": "prepare", **message}, deadline)
+        reply = self.listen(deadline)
+        taken = time.perf_counter_ns() - begun
+        self.freeze(deadline)
+        if "failure" in reply:
+            raise RunnerFailed("failure", bounded(reply["failure"]))
+        return taken
+
+    def _receive_event(self, event: str, nonce: int, options: CallOptions) -> Message:
+        """The message that a call has `returned`, or its delivery is `done`. Raises `RunnerFailed` if either has failed."""
         message = self.listen(options.deadline())
         for _ in range(MOST_COMPILATIONS):
             if message.get("compiling") != nonce:
@@ -307,236 +240,68 @@ class Runner:
                 raise RunnerFailed("forged", text="the candidate's process spoke while it was compiling")
             self._send({"on": nonce}, options.deadline())
             message = self.listen(options.deadline())
-        if message.get(what) != nonce:
+        if message.get(event) != nonce:
             raise RunnerFailed("forged", text="the candidate's process answered a call that was not made")
         if "failure" in message:
             self.freeze(options.deadline())
             raise RunnerFailed("failure", bounded(message["failure"]))
         return message
 
-    def _over(self, target: Poison | Canary, what: str, nonce: int, hold_ns: int, options: CallOptions) -> Message | None:
-        """Wait until a call has returned, or a delivery is done, and strike. Returns the runner's message, if it came before that.
+    def _wait_for(self, event: str, nonce: int, target: Poison | Canary, hold_ns: int, options: CallOptions) -> Message | None:
+        """Wait until a call has `returned`, or its delivery is `done`, and apply the target. Returns the worker's message, if it came first.
 
-        On a GPU the runner's device writes a word, and what counts is that the word is there and the device free. A message without
-        the word tells of a failure, or is a lie: honest runners wait for the device before they send it.
+        On a GPU the worker's device writes a flag, and what counts is that the flag is there and the device free. A message without the flag
+        reports a failure, or is forged: an honest worker waits for the device before it sends one.
         """
         if self.barrier is None:
-            message: Message | None = self._hear(what, nonce, options)
+            message: Message | None = self._receive_event(event, nonce, options)
             target.apply()
             return message
         message, gaps, begun = None, 0, time.monotonic()
         launched = begun
         try:
-            while not self.barrier.apply(target, flag_value(what, nonce), hold_ns, options.deadline()):
+            while not self.barrier.apply(target, flag_value(event, nonce), hold_ns, options.deadline()):
                 if message is not None:
                     raise RunnerFailed("forged", text="the candidate's process says that something is over that is not")
                 now = time.monotonic()
                 gaps += now - launched < GAP_SECONDS
                 if self.channel.has_unread() or gaps >= MOST_GAPS or now - begun > WATCHED_SECONDS:
-                    message = self._hear(what, nonce, options)
+                    message = self._receive_event(event, nonce, options)
                 launched = time.monotonic()
         except BarrierTimeout:
             raise RunnerFailed("timeout") from None
         return message
-
-    def _look(self, returned: Message | None, expected: Sequence[torch.Tensor], options: CallOptions) -> OutputPresence:
-        """Stop the runner where it is, and read its outputs in its own memory."""
-        self.freeze(options.deadline())
-        try:
-            presence = OutputPresence.read((returned or {}).get("where"), expected, self.control)
-        except JudgeError:
-            raise RunnerFailed("died") from None
-        self.thaw()
-        return presence
 
     def _canary(self, changed: list[TensorSpec], shift: int) -> Canary:
         assert self.inputs is not None and self.outputs is not None
         regions = [self.outputs.base[shift : shift + self.extent]]
         return Canary(regions + [self.inputs.base[spec.offset : spec.offset + spec.extent] for spec in changed])
 
-    def _must_lie_in_order(self, specs: list[TensorSpec], shift: int) -> None:
-        """Outputs are read only where they were watched: one after the other from the address that was told."""
-        place = shift
-        for spec in specs:
-            if spec.offset != place:
-                raise RunnerFailed("forged", text="the outputs do not lie where they should")
-            try:
-                place = aligned(spec.offset + spec.extent)
-            except Unsupported:
-                raise RunnerFailed("forged", text="an output of a data type that does not exist") from None
-
-    def output_views(self, specs: list[TensorSpec]) -> list[torch.Tensor]:
-        """The outputs as they lie in the controller's memory, read by specs that the controller trusts."""
-        assert self.outputs is not None
-        base = self.outputs.base
-        try:
-            return [spec.view(base) for spec in specs]
-        except (RuntimeError, TypeError, ValueError, Unsupported) as error:
-            raise RunnerFailed("forged", text=f"the outputs do not lie where they should: {error}") from None
-
-    def input_views(self, turn: CallRecord) -> list[torch.Tensor]:
-        assert self.inputs is not None
-        return [spec.view(self.inputs.base) for spec in turn.input_specs]
-
-    def mutated(self, turn: CallRecord, drawn: InputSet) -> list[int]:
-        """Which input tensors are no longer what was put there."""
-        views = self.input_views(turn)
-        return [
-            i
-            for i, (view, tensor) in enumerate(zip(views, drawn.tensors))
-            if not same_bytes(view, _laid_out_like(tensor, view))
-        ]
-
-    def _remember(self, specs: list[TensorSpec], addresses: list[int]) -> None:
-        """Look at what was just returned, to know it again. The addresses are the runner's word: the same must stand there now."""
-        assert self.outputs is not None
-        if any(spec.offset + spec.extent > self.outputs.capacity for spec in specs):
-            return  # more than the reference returns: the shapes or data types will tell
-        self.output_views(specs)
-        kept = RetainedOutputs.of(
-            self.outputs.base, specs, addresses if self.reads_memory and len(addresses) == len(specs) else []
-        )
-        if kept.addresses and not self._holds(kept, specs):
-            raise RunnerFailed("forged", text="the outputs do not lie where the candidate's process says")
-        self.retained = kept
-
-    def _holds(self, kept: RetainedOutputs, latest: list[TensorSpec]) -> bool:
-        assert self.outputs is not None
-        places = kept.places_to_read(self.outputs.base, latest)
-        try:
-            found = self.control.read_memory(kept.regions(places))
-        except JudgeError:
-            raise RunnerFailed("died") from None
-        return found is not None and kept.are(places, found)
-
-    def retained_was_altered(self, latest: list[TensorSpec], strides: tuple[tuple[int, ...], ...], deadline: float) -> bool:
-        """Whether what was kept is something else by now, after a call whose outputs lie at `latest`. On a GPU the runner hands it over again
-        for that, and lets it go."""
-        kept = self.retained
-        if kept is None:
-            return False
-        if kept.addresses:
-            return not self._holds(kept, latest)
-        assert self.outputs is not None
-        self.retained, shift = None, ALIGNMENT * secrets.randbelow(SHIFTS)
-        self.outputs.base[: self.extent + ALIGNMENT * SHIFTS].fill_(255)
-        if self.device != "cpu":
-            torch.cuda.synchronize()  # or else what the runner hands over could be overwritten
-        try:
-            reply = self.ask({"do": "again", "shift": shift, "strides": strides}, deadline)
-        except RunnerFailed as failure:
-            if failure.kind != "failure":
-                raise
-            return True  # it no longer has what it was told to keep
-        try:
-            specs = [TensorSpec.from_json(spec) for spec in reply["specs"]]
-            self._must_lie_in_order(specs, shift)
-            self.output_views(specs)
-            return not kept.equals(self.outputs.base, specs)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError, Unsupported):
-            raise RunnerFailed("forged", text="the candidate's process sent a malformed report") from None
-
-    def overwrite(self, turn: CallRecord) -> str:
-        """Write into what the turn's call returned, as a caller may. Returns why that could not be done: then it is no memory of its own."""
-        views = self.output_views(turn.specs)
-        try:
-            presence = OutputPresence.read(turn.where, views, self.control)
-            if not presence.is_what_came(views):
-                return "the outputs do not lie where the candidate's process says"
-            return "" if self.control.overwrite_memory(scattered_regions(turn.where, views)) else self.control.memory_unreadable
-        except JudgeError:
-            raise RunnerFailed("died") from None
-
-    def trim(self, deadline: float) -> int:
-        """Have the worker give back what it holds for the next call. Returns the most it has had of the device, by its own word."""
-        self.retained = None
-        peak = self.ask({"do": "trim"}, deadline).get("peak")
-        return peak if isinstance(peak, int) and 0 <= peak < 1 << 50 else 0
-
-    def _check_stayed_stopped(self) -> None:
-        """On a CPU, by the operating system's own count, nothing of the runner ran since it was stopped."""
-        try:
-            if self.device == "cpu" and not self.control.still():
-                self.ran_while_stopped += 1
-        except JudgeError:
-            raise RunnerFailed("died") from None
-        if self.ran_while_stopped > MOST_RUNS_WHILE_STOPPED:
-            raise RunnerFailed("forged", text="the candidate's processes ran while they were stopped")
-
-    def _waited(self) -> int:
-        """The controller, so far; on a GPU nobody's waiting is counted."""
+    def _own_wait(self) -> int:
+        """How long the controller has waited for a core so far; not counted on a GPU."""
         return thread_times()[1] if self.device == "cpu" else 0
-
-    def freeze(self, deadline: float) -> None:
-        """Stop it, and see that it rests. On a GPU a thread may sit in the driver for a while, where it does no harm."""
-        self.spent = CoreTime()
-        try:
-            while True:
-                resting = self.control.freeze()
-                self.spent += self.control.spent
-                if resting or self.device != "cpu":
-                    return
-                if time.monotonic() > deadline:
-                    raise RunnerFailed("forged", text="the candidate's processes cannot be stopped")
-        except JudgeError:
-            raise RunnerFailed("died") from None
-
-    def thaw(self) -> None:
-        try:
-            self.control.thaw()
-        except JudgeError:
-            raise RunnerFailed("died") from None
-
-    def close(self) -> None:
-        self.channel.close()
-        self.control.close()
-        if self.barrier is not None:
-            self.barrier.close()
-            self.barrier = None
-
-    def listen(self, deadline: float) -> Message:
-        """The next message of the worker; what keeps it from coming raises `RunnerFailed`."""
-        try:
-            return self.channel.receive(deadline)
-        except ChannelClosed:
-            raise RunnerFailed("died") from None
-        except DeadlinePassed:
-            raise RunnerFailed("timeout") from None
-        except ProtocolError as error:
-            raise RunnerFailed("forged", text=f"the candidate's process sent {error}") from None
-
-    def _send(self, message: Message, deadline: float | None, descriptors: tuple[int, ...] = ()) -> None:
-        """Without a deadline only to a trusted worker, which reads what it is told."""
-        try:
-            self.channel.send(message, descriptors, deadline)
-        except ChannelClosed:
-            raise RunnerFailed("died") from None
-        except DeadlinePassed:
-            raise RunnerFailed("timeout") from None
 
 
 def _laid_out_like(tensor: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
-    return (
-        tensor
-        if tensor.stride() == view.stride()
-        else torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device).copy_(tensor)
-    )
+    if tensor.stride() == view.stride():
+        return tensor
+    return torch.empty_strided(view.shape, view.stride(), dtype=view.dtype, device=view.device).copy_(tensor)
 
 
 @contextlib.contextmanager
 def on_all_cores(runners: Iterable[Runner]) -> Iterator[None]:
-    """While they are timed, these runners and the controller also use the cores that are kept free for that."""
-    held = list(runners)
-    _use_cores(held, everywhere=True)
+    """While they are timed, these runners and the controller also use the reserved cores."""
+    granted = list(runners)
+    _use_cores(granted, everywhere=True)
     try:
         yield
     finally:
-        _use_cores(held, everywhere=False)
+        _use_cores(granted, everywhere=False)
 
 
 def _use_cores(runners: Iterable[Runner], everywhere: bool) -> None:
-    free_cores.allow([0], everywhere)
+    reserved_cores.allow([0], everywhere)
     for runner in runners:
         if runner.device != "cpu":
-            with contextlib.suppress(JudgeError):  # a runner that is gone is found so when it plays
+            with contextlib.suppress(SandboxError):  # a lost worker is noticed at its next call
                 runner.control.use_cores(everywhere)

@@ -1,4 +1,4 @@
-"""Places that nobody can foretell: what is looked at, spoiled or compared in a candidate's memory.
+"""Secret random indices: what is read, poisoned or compared in a candidate's memory.
 
 They come from the operating system's generator, never from the one that draws the inputs: a candidate sees its inputs, and
 20,000 of them give the whole state of a Mersenne Twister, with every number that it will draw next.

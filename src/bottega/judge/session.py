@@ -1,7 +1,6 @@
-"""A task that is up and running: its controller and its baselines, ready to examine one candidate after another.
+"""A session: an opened task with its controller and baseline processes, ready to evaluate one candidate after another.
 
-Bringing a task up costs more than judging a candidate on it, so sessions are kept and used again; nothing in one
-depends on the candidates it has seen.
+Opening a task costs more than judging a candidate on it, so sessions are kept and reused; nothing in one depends on earlier candidates.
 """
 
 from __future__ import annotations
@@ -10,99 +9,27 @@ import os
 import pickle
 import socket
 import time
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from bottega.core.errors import JudgeError, SandboxError, TaskError
+from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
 from bottega.judge.admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.lease import open_lease
-from bottega.judge.machine import Machine, end_sandboxes, holding_lease
+from bottega.judge.machine import Machine, end_sandboxes
 from bottega.judge.memory_need import MemoryEstimate
 from bottega.judge.settings import Settings
+from bottega.judge.worker_process import WorkerProcess
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair, payload_descriptor
 from bottega.sandbox.fork_server import Sandbox, SandboxExit
 from bottega.sandbox.limits import Limits
 
-ENDING_SECONDS = 0.2
-"""From a process's last word to its end, when it ends by itself."""
 GRACE_SECONDS = 3.0
 OPENING_SECONDS = 60.0
-"""What waiting for the device may add to a task's own time when it is brought up."""
-START_SECONDS = 60.0
+"""What waiting for the device may add to a task's own time limit when it is opened."""
 TASK_SHARE_SECONDS = 240.0
 """What the controller's own work on one candidate (oracle, waiting for the device) may take beyond the candidate's time."""
-
-
-@dataclass
-class WorkerProcess:
-    """A fresh process for a candidate, and the ends by which it is driven."""
-
-    machine: Machine
-    sandbox: Sandbox
-    end: socket.socket
-
-    @classmethod
-    def start(cls, machine: Machine) -> WorkerProcess:
-        """Start one and wait until it is ready. On a CPU a process that comes up takes the timer's cores, on a GPU its context disturbs
-        the timer: so it does not do so beside one."""
-        if machine.device != "cpu":
-            worker = cls._start(machine)
-            with holding_lease(machine, "starting_or_stopping"):
-                worker._wake()
-            return worker
-        with holding_lease(machine, "shared"):
-            worker = cls._start(machine)
-            worker._wake()
-            return worker
-
-    @classmethod
-    def _start(cls, machine: Machine) -> WorkerProcess:
-        ours, theirs = channel_pair()
-        try:
-            sandbox = machine.server.spawn(
-                "bottega.judge.worker:main",
-                fds=[theirs.fileno()],
-                arguments={"device": machine.device},
-                limits=machine.limits,
-                environment=machine.environment,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        worker = cls(machine, sandbox, ours)
-        worker._hear()
-        return worker
-
-    def _wake(self) -> None:
-        with suppress(ChannelClosed):  # then nothing is heard either
-            Channel(self.end).send({"do": "wake"})
-        self._hear()
-
-    def _hear(self) -> None:
-        try:
-            Channel(self.end).receive(time.monotonic() + START_SECONDS)
-        except (ChannelClosed, DeadlinePassed, ProtocolError):
-            self.end.close()
-            ended = self.sandbox.wait(ENDING_SECONDS)
-            self.sandbox.kill()
-            self.sandbox.control.close()
-            last = (ended.output if ended else "").strip().splitlines()[-1:]
-            raise SandboxError(f"a process for a candidate did not come up: {' '.join(last) or 'no word from it'}") from None
-
-    def stop(self, patience: float = 0.0, *, at_once: bool = False) -> SandboxExit | None:
-        """How it ended, if it ended by itself, for which there is some patience; whatever is left of it is killed."""
-        ended = self.sandbox.wait(patience)
-        if ended is None:
-            end_sandboxes(self.machine, [self.sandbox], at_once)
-        self.end.close()
-        self.sandbox.control.close()
-        return ended
 
 
 class Session:
@@ -127,11 +54,11 @@ class Session:
             self.close()
             raise
 
-    def examine(self, worker: WorkerProcess, source: str, language: str, settings: Settings) -> dict[str, Any]:
+    def evaluate(self, worker: WorkerProcess, source: str, claimed: tuple[str, ...], settings: Settings) -> dict[str, Any]:
         """The controller's report about one candidate. Raises `JudgeError` when the controller itself is lost."""
-        payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
+        payload = payload_descriptor(pickle.dumps({"source": source, "claimed": claimed, "settings": settings}))
         try:
-            self._tell({"do": "examine"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
+            self._tell({"do": "evaluate"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
             compiling = settings.task_timeout if settings.compiled else 0.0
             reply = self._answer(settings.timeout + TASK_SHARE_SECONDS + compiling)
         finally:
@@ -139,12 +66,12 @@ class Session:
             self.last_used = time.monotonic()
         if "invalid" in reply:
             raise TaskError(f"{self.task.label}: {reply['invalid']}")
-        examination = reply.get("examination")
-        if not isinstance(examination, dict):
+        evaluation = reply.get("evaluation")
+        if not isinstance(evaluation, dict):
             raise JudgeError(
                 f"{self.task.label}: the controller failed: {reply.get('broken', 'no report')}\n{reply.get('trace', '')}".strip()
             )
-        return examination
+        return evaluation
 
     def fitness(self) -> dict[str, Any]:
         self._tell({"do": "fitness"}, [])
@@ -201,7 +128,7 @@ class Session:
             self.admission.opened(self.admitted, self.facts)
 
     def _claim(self, baselines: int) -> None:
-        """Have memory for the task before anything of it is on the device. The wait counts against nobody's time."""
+        """Claim memory for the task before anything of it is on the device. The wait counts against no time limit."""
         if self.admission is not None:
             self.admitted = self.admission.admit(self.task.label, self.key, self._estimate, baselines, self.alone)
 

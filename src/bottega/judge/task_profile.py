@@ -1,4 +1,5 @@
-"""The first calls of a reference: what it returns, whether it repeats itself, what it does to its inputs, how long it takes."""
+"""The task profile: what the first calls of the reference show. What it returns, whether it is deterministic, what it does to its inputs, how
+long it takes."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.call_options import CallOptions, no_op
+from bottega.judge.call_record import CallRecord
 from bottega.judge.device import DELIVERY_HOLD_NS, DeviceControl
 from bottega.judge.inputs import InputSet, same_bytes
+from bottega.judge.inspected_worker import SHIFTS
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
 from bottega.judge.lease import Lease
@@ -22,7 +25,8 @@ from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import OutputComparison, root_mean_square
 from bottega.judge.reference import Reference, release
-from bottega.judge.runner import LARGE_BYTES, SHIFTS, CallRecord, Runner, RunnerFailed, on_all_cores
+from bottega.judge.runner import LARGE_BYTES, Runner, on_all_cores
+from bottega.judge.worker_link import RunnerFailed
 
 T = TypeVar("T")
 ROOMY_OUTPUT = 256 << 20
@@ -33,7 +37,7 @@ TIMED_CALLS = 4
 
 @dataclass
 class TaskProfile:
-    """What is known about a task before any candidate is seen."""
+    """What is known about a task before any candidate is judged."""
 
     input_room: int = 0
     output_room: int = 0
@@ -48,11 +52,11 @@ class TaskProfile:
     strides: tuple[tuple[int, ...], ...] = ()
     """How each output lies in memory."""
     reuses_outputs: bool = False
-    """The reference itself returns memory that it goes on to use, and may change: then a candidate may too."""
+    """The reference itself returns memory that it goes on to use and may change: then a candidate may too."""
     reads_memory: bool = True
-    """Whether the supervisor can look at what a runner holds, on a CPU."""
+    """Whether the supervisor can read a worker's memory, on a CPU."""
     writes_memory: bool = False
-    """Whether it can write into what a runner returned, as a caller may, and the reference bears it."""
+    """Whether it can write into a worker's outputs, as a caller may, and the reference stays correct."""
     notes: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -85,12 +89,12 @@ class TaskProfile:
 
     @property
     def large(self) -> bool:
-        """Whether memory is worth handing back between calls: never within timed ones."""
+        """Whether memory is released between calls; never between timed ones."""
         return self.input_room + self.output_room > LARGE_BYTES
 
     @property
     def watched_room(self) -> int:
-        """Bytes in which a right answer may lie: where a lower precision is allowed, it may be wider than the baseline's."""
+        """Bytes that a correct output may take: where a lower precision is allowed, it may be wider than the baseline's."""
         return self.output_room * (2 if self.lower_precision else 1)
 
     def arenas(self, device: str) -> tuple[Arena, Arena]:
@@ -105,9 +109,9 @@ class Unrepeatable(InvalidTask):
     """The reference answers differently to the same inputs."""
 
 
-def fresh(profile: TaskProfile, reference: Reference, eager: Runner, variant: str = "plain") -> InputSet:
-    """Contents for the next call. On a GPU the trusted runner holds the original; on a CPU every runner gets its copy right before its turn, so that
-    it lies in the caches for all of them alike."""
+def draw_inputs(profile: TaskProfile, reference: Reference, eager: Runner, variant: str = "plain") -> InputSet:
+    """Inputs for the next call. On a GPU the trusted runner holds the original; on a CPU every runner gets its copy right before its call, so
+    that the caches are in the same state for all of them."""
     at_home = reference.device != "cpu" and not profile.mutates
     return reference.draw(variant, eager.take_in if at_home else None)
 
@@ -122,7 +126,7 @@ def profile_task(
     deadline: float,
 ) -> TaskProfile:
     """Give every baseline its arenas and its first calls. Raises `InvalidTask` for what cannot be judged."""
-    profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first turn tells
+    profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)  # until the first call shows it
     eager = baselines["eager"]
     with lease.shared():
         inputs, first = _first_calls(profile, reference, baselines, device_control, lease, precision, deadline)
@@ -139,15 +143,15 @@ def profile_task(
     oracle.workspace, oracle.mutates = profile.workspace, bool(profile.mutates)
     oracle.room = profile.input_room + profile.output_room
     with lease.shared():
-        # Which truth there is shows now, before a candidate can have a part in it.
+        # The kind of oracle is fixed now, before a candidate can influence it.
         options = profile.call_options(
             precision=precision, state="loaded", deadline=lambda: deadline, device_control=device_control
         )
-        drawn = fresh(profile, reference, eager)
-        turn = _turn(eager, drawn, options)
+        drawn = draw_inputs(profile, reference, eager)
+        record = _reference_call(eager, drawn, options)
         if profile.large:
             eager.trim(deadline)
-        for _ in oracle.truth(drawn, "loaded", eager.output_views(turn.specs)):
+        for _ in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
             pass
         if profile.large:
             oracle.forget()
@@ -203,14 +207,16 @@ def _first_calls(
     eager.attach(shared, profile.output_arena(device), deadline)
     eager.extent = profile.watched_room
     survey_room.close()
-    first = _turn(eager, drawn, terms())
+    first = _reference_call(eager, drawn, terms())
     profile.mutates = frozenset(eager.mutated(first, drawn))
     profile.aliases = first.aliases
     profile.strides = tuple(spec.stride for spec in first.specs)
     outputs = [view.clone() for view in eager.output_views(first.specs)]
-    must_repeat(outputs, eager.output_views(_turn(eager, drawn, terms()).specs))
+    must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, terms()).specs))
     del outputs
-    _turn(eager, drawn, terms(timed=True))  # what the first such turn takes longer is over when the device is had alone
+    _reference_call(
+        eager, drawn, terms(timed=True)
+    )  # the extra cost of the first such call is paid before the device is held exclusively
     return inputs, first
 
 
@@ -222,7 +228,7 @@ def _peak(profile: TaskProfile, reference: Reference) -> int:
 
 
 def of_reference(runner: Runner, call: Callable[[], T]) -> T:
-    """Whatever goes wrong in a call of the reference is the task's fault: say so in its words."""
+    """Turn any failure of the reference into `InvalidTask`."""
     try:
         return call()
     except RunnerFailed as failure:
@@ -238,43 +244,43 @@ def of_reference(runner: Runner, call: Callable[[], T]) -> T:
         raise InvalidTask(f"{runner.name} baseline: the reference {' '.join(told.split())[:400]}") from None
 
 
-def _turn(runner: Runner, drawn: InputSet, options: CallOptions) -> CallRecord:
+def _reference_call(runner: Runner, drawn: InputSet, options: CallOptions) -> CallRecord:
     return of_reference(runner, lambda: runner.run_call(drawn, options))
 
 
 def _first_times(
     profile: TaskProfile, reference: Reference, eager: Runner, options: CallOptions
 ) -> tuple[list[int], tuple[float, ...]]:
-    """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them; and whether what the first of them returned
-    is still the same after the second."""
+    """Nanoseconds of a few calls on fresh inputs, and the size of each small output over them. Also finds out whether the outputs of the first
+    call are unchanged after the second."""
     times: list[int] = []
     sizes: list[list[float]] = []
     for number in range(TIMED_CALLS):
         keep = number == 0 and not profile.aliases
         try:
-            turn = of_reference(eager, lambda: eager.run_call(fresh(profile, reference, eager), options, keep=keep))  # noqa: B023
+            record = of_reference(eager, lambda: eager.run_call(draw_inputs(profile, reference, eager), options, keep=keep))  # noqa: B023
         except InvalidTask:
             if not (keep and eager.reads_memory):
                 raise
             profile.reads_memory = eager.reads_memory = False
-            turn = _turn(eager, fresh(profile, reference, eager), options)
-        times.append(turn.inner_ns)
-        views = eager.output_views(turn.specs)
+            record = _reference_call(eager, draw_inputs(profile, reference, eager), options)
+        times.append(record.inner_ns)
+        views = eager.output_views(record.specs)
         sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
         if number == 0:
-            first = turn
+            first = record
         if number == 1:
             held = eager.retained is not None and eager.reads_memory
-            same_place = held and any(one == two for one, two in zip(first.where, turn.where) if one[0])
-            profile.reuses_outputs = eager.retained_was_altered(turn.specs, options.strides, options.deadline()) or same_place
-            profile.writes_memory = held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(turn)
+            same_place = held and any(one == two for one, two in zip(first.where, record.where) if one[0])
+            profile.reuses_outputs = eager.retained_was_altered(record.specs, options.strides, options.deadline()) or same_place
+            profile.writes_memory = held and not (profile.mutates or profile.reuses_outputs) and not eager.overwrite(record)
             if profile.large:
                 eager.trim(options.deadline())
     return times, tuple(max(column) for column in zip(*sizes))
 
 
 def must_vary(one: InputSet, reference: Reference) -> None:
-    """Inputs that never change could be recognised, and their answers kept."""
+    """Refuse a task whose inputs never change: a candidate could recognise them and cache the answers."""
     two = reference.draw()
     if all(a.shape == b.shape and same_bytes(a, b) for a, b in zip(one.tensors, two.tensors)):
         raise InvalidTask(

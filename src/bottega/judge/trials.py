@@ -1,4 +1,4 @@
-"""Correctness: the candidate and the reference on the same fresh inputs, both held against the oracle."""
+"""Correctness trials: the candidate and the reference on the same fresh inputs, both compared with the oracle."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import torch
 
 from bottega.core.foreign_text import shown, words_of
 from bottega.judge.call_options import CallOptions
+from bottega.judge.call_record import CallRecord
 from bottega.judge.dtypes import widest
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is_dense, items_of, plain_values, same_shape
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
-from bottega.judge.runner import CallRecord, Runner, RunnerFailed
+from bottega.judge.runner import Runner
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.worker_link import RunnerFailed
 
 ILL_CONDITIONED = 1e-3
 """A variant on which the reference itself errs by more than this says nothing about a candidate."""
@@ -31,7 +33,7 @@ REFERENCE_OUT_OF_MEMORY = {
 OUTPUT_NOT_OWNED = "output_reused", "an output does not lie in memory of its own: "
 OUTPUT_REUSED = ("output_reused", "what an earlier call had returned was changed by a later one")
 ROUNDED_TRUTH = (2e-5, 0.2)
-"""The error that the reference's own output may carry where it has to serve as the truth."""
+"""The error of the reference's own output where it has to serve as the oracle."""
 
 
 @dataclass
@@ -54,7 +56,7 @@ class CorrectnessTrial:
 
 @dataclass(frozen=True)
 class OutputPair:
-    """A tensor of the candidate's beside the reference's."""
+    """An output of the candidate and the reference's for the same inputs."""
 
     place: str
     got: torch.Tensor
@@ -78,9 +80,9 @@ def run_trial(
     profile: TaskProfile,
 ) -> CorrectnessTrial:
     trial = CorrectnessTrial(variant)
-    drawn = draw(variant)
+    inputs = draw(variant)
     try:
-        expected = eager.run_call(drawn, options)
+        expected = eager.run_call(inputs, options)
         if profile.large:
             eager.trim(options.deadline())
     except RunnerFailed as failure:
@@ -93,11 +95,11 @@ def run_trial(
     before = candidate.retained is not None
     room_to_keep = not profile.large or oracle.rows is not None
     wanted = eager.output_views(expected.specs)
-    got = candidate.run_call(drawn, options, keep=not before and room_to_keep and may_keep(profile), look=wanted)
+    got = candidate.run_call(inputs, options, keep=not before and room_to_keep and may_keep(profile), look=wanted)
     if profile.large and candidate.retained is None:
         candidate.trim(options.deadline())
     trial.restrided = got.restrided
-    trial.violations = call_violations(candidate, got, drawn, options)
+    trial.violations = call_violations(candidate, got, inputs, options)
     outputs, problem = matched_outputs(candidate, got, expected, options.precision)
     if problem:
         trial.problem = problem
@@ -106,7 +108,7 @@ def run_trial(
     mutated = sorted(options.mutates)
     mine, theirs = candidate.input_views(got), eager.input_views(expected)
     held += [OutputPair(f"input {i} (changed in place)", mine[i], theirs[i]) for i in mutated]
-    _against_truth(trial, held, oracle, drawn, options)
+    _against_truth(trial, held, oracle, inputs, options)
     if before and may_overwrite(candidate, profile) and (why := candidate.overwrite(got)):
         trial.violations.append((OUTPUT_NOT_OWNED[0], OUTPUT_NOT_OWNED[1] + why))
     if before and candidate.retained_was_altered(got.specs, options.strides, options.deadline()):
@@ -117,17 +119,17 @@ def run_trial(
 
 
 def may_overwrite(candidate: Runner, profile: TaskProfile) -> bool:
-    """Whether the judge may write into what a candidate returned, as a caller may: a buffer that is only repaired does not bear it."""
+    """Whether the judge may write into a candidate's outputs, as a caller may: a buffer that is reused and only patched then becomes wrong."""
     return candidate.reads_memory and profile.writes_memory
 
 
 def may_keep(profile: TaskProfile) -> bool:
-    """Whether a candidate can be held to what it returned: not where the reference itself returns its inputs or what it changes later."""
+    """Whether a candidate's outputs must stay unchanged: not where the reference itself returns its inputs or changes its outputs later."""
     return not (profile.aliases or profile.mutates or profile.reuses_outputs)
 
 
 def roundings(errors: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    """What each output of the reference may be off by, as a trial showed it."""
+    """The reference's own error for each output, as a trial showed it."""
     return [(float(error.get("reference_relative") or 0.0), float(error.get("reference_worst") or 0.0)) for error in errors]
 
 
@@ -141,17 +143,17 @@ def pair_outputs(outputs: list[torch.Tensor], wanted: list[torch.Tensor], option
     ]
 
 
-def call_violations(runner: Runner, turn: CallRecord, drawn: InputSet, options: CallOptions) -> list[tuple[str, str]]:
+def call_violations(runner: Runner, record: CallRecord, inputs: InputSet, options: CallOptions) -> list[tuple[str, str]]:
     """Rules about a call that have nothing to do with the values it returned."""
     found: list[tuple[str, str]] = []
-    if turn.late_write:
+    if record.late_write:
         found.append(("late_write", "the output changed after the call had returned"))
-    elif turn.absent:
+    elif record.absent:
         found.append(("late_write", "the output was not there yet when the call was said to have returned"))
-    touched = [i for i in runner.mutated(turn, drawn) if i not in options.mutates]
+    touched = [i for i in runner.mutated(record, inputs) if i not in options.mutates]
     if touched:
         found.append(("input_mutated", f"the call changed input {touched[0]}, which the reference leaves alone"))
-    if turn.aliases and not options.reference_aliases and not options.mutates:
+    if record.aliases and not options.reference_aliases and not options.mutates:
         found.append(
             ("output_aliases_input", "an output lies in the memory of an input; the reference returns memory of its own")
         )
@@ -185,14 +187,14 @@ def matched_outputs(candidate: Runner, got: CallRecord, expected: CallRecord, pr
 
 
 def _against_truth(
-    trial: CorrectnessTrial, held: list[OutputPair], oracle: Oracle, drawn: InputSet, options: CallOptions
+    trial: CorrectnessTrial, held: list[OutputPair], oracle: Oracle, inputs: InputSet, options: CallOptions
 ) -> None:
     """Compare everything with the oracle, piece by piece, and write what was found into the trial."""
     outputs = [each.want for each in held[: len(held) - len(options.mutates)]]
     comparisons: list[OutputComparison] = []
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
-    for piece in oracle.truth(drawn, options.state, outputs):
+    for piece in oracle.truth(inputs, options.state, outputs):
         truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(options.mutates))]
         if not comparisons:
             rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None
@@ -240,7 +242,7 @@ def plain_equal(left: Any, right: Any) -> bool:
 
 
 def skeleton_text(skeleton: Any, depth: int = 0) -> str:
-    """A skeleton as a person would write it, bounded."""
+    """A skeleton as readable text of bounded length."""
     if depth > 4:
         return "…"
     try:

@@ -1,7 +1,6 @@
-"""The same text on the same task has one verdict: whoever asks again gets it, and whoever asks while it is under way waits for it.
+"""A cache of verdicts: the same text on the same task is judged once, and a request while that is under way waits for it.
 
-A model that is sure of itself answers alike more often than not. Judging such answers again would take most of a run's time, and would tell them
-apart by nothing but the noise of timing.
+A trained model often gives the same answer again. Judging it again would take most of a run's time, and would add nothing but timing noise.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from bottega.core.verdict import Outcome, Verdict
 @dataclass
 class VerdictCache:
     verdicts: dict[tuple[str, str], Verdict] = field(default_factory=dict)
-    """By task and candidate. They took no time here, and say so."""
+    """By task and candidate, with a total time of zero."""
     _under_way: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
 
     def keep(self, task: str, candidate: str, verdict: Verdict) -> None:
-        """A word that the task could not be judged says nothing of the kernel, and is not kept."""
+        """`invalid_task` says nothing about the candidate, and is not stored."""
         if verdict.outcome is not Outcome.INVALID_TASK:
             self.verdicts[task, candidate] = replace(verdict, stages_s={"total": 0.0})
 

@@ -1,6 +1,6 @@
-"""The handle on a sandbox's control, for a trusted process that stops and continues the sandbox inside its timed loop.
+"""Control of a running sandbox for a trusted process: freeze, thaw, sample, read and overwrite memory.
 
-Whatever the supervisor says or does not say, the answer is a value or a `JudgeError`.
+Whatever the supervisor answers or does not answer, a method returns a value or raises `SandboxError`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from bottega.core.errors import JudgeError
+from bottega.core.errors import SandboxError
 from bottega.sandbox import inspection, messages
 from bottega.sandbox.core_time import CoreTime
 from bottega.sandbox.inspection import Region
 
 
 class ProcessControl:
-    """Owns the channel. One control at a time: replies are not told apart."""
+    """Owns the channel. One object at a time: replies carry no identity."""
 
     def __init__(self, control: socket.socket | int, *, timeout_s: float = 10.0) -> None:
         self._channel = control if isinstance(control, socket.socket) else socket.socket(fileno=control)
         self._inbox = messages.Inbox()
         self._timeout_s = timeout_s
         self.spent = CoreTime()
-        """How long the sandbox ran and waited for a core, between the last two freezes."""
+        """How long the sandbox ran and waited for a core between the last two freezes."""
         self.memory_unreadable = ""
         """Why the last `read_memory` returned None."""
 
@@ -35,26 +35,26 @@ class ProcessControl:
         try:
             self.spent = CoreTime.from_bytes(spent)
         except ValueError:
-            raise JudgeError("the supervisor of the sandbox answered freeze with something else; kill the sandbox") from None
+            raise SandboxError("the supervisor of the sandbox answered freeze with something else; kill the sandbox") from None
         return said == b"ok"
 
     def thaw(self) -> None:
-        """Let it run on. No reply: the next thing that happens is being timed."""
+        """Continue every process. No reply, so that the caller can go on at once."""
         self._send(b"thaw")
 
     def still(self) -> bool:
-        """Whether it is stopped and, by the kernel's own count, nobody in it ran since it was last seen at rest. On a GPU nothing is
-        counted, and a sandbox that was seen at rest is taken for still."""
+        """Whether it is stopped and, by the kernel's own count, no thread ran since it was last seen at rest. With a GPU nothing is
+        counted, and a sandbox that was seen at rest counts as still."""
         self._send(b"still")
         return self._receive() == b"still"
 
     def read_memory(self, regions: Sequence[Region]) -> list[bytes] | None:
-        """What its first process holds at these addresses, while it is stopped: at most 1 MiB in 4096 regions. None: one of them could
+        """The memory of its first process at these addresses, while it is stopped: at most 1 MiB in 4096 regions. None: one of them could
         not be read, and `memory_unreadable` says why."""
         try:
             self._send(b"read-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the sandbox was not read: {error}") from None
+            raise SandboxError(f"the memory of the sandbox was not read: {error}") from None
         said, _, content = self._receive().partition(b" ")
         if said != b"ok" or len(content) != sum(length for _, length in regions):
             self.memory_unreadable = content.decode("utf-8", "replace") if said == b"unreadable" else "the answer is malformed"
@@ -71,7 +71,7 @@ class ProcessControl:
         try:
             self._send(b"overwrite-memory " + inspection.pack(regions))
         except ValueError as error:
-            raise JudgeError(f"the memory of the sandbox was not written: {error}") from None
+            raise SandboxError(f"the memory of the sandbox was not written: {error}") from None
         said, _, why = self._receive().partition(b" ")
         self.memory_unreadable = why.decode("utf-8", "replace")
         return said == b"ok"
@@ -81,7 +81,7 @@ class ProcessControl:
         self._send(b"arm")
 
     def use_cores(self, everywhere: bool) -> None:
-        """Let the sandbox use all cores, or all but those that are kept free for timing. No reply: it comes before the next command."""
+        """Let the sandbox use all cores, or all but the reserved ones. No reply: it is done before the next command."""
         self._send(b"all-cores" if everywhere else b"few-cores")
 
     def kill(self) -> None:
@@ -94,7 +94,7 @@ class ProcessControl:
         self._send(b"sample-start")
 
     def sample_resume(self) -> None:
-        """Count from here. No reply, like thaw."""
+        """Start counting. No reply, like thaw."""
         self._send(b"sample-resume")
 
     def sample_pause(self) -> None:
@@ -113,25 +113,25 @@ class ProcessControl:
             messages.send(self._channel, command, self._timeout_s)
         except OSError as error:
             name = command[:20].partition(b" ")[0].decode()
-            raise JudgeError(f"the sandbox is gone: {name} could not be sent ({error.strerror or error})") from None
+            raise SandboxError(f"the sandbox is gone: {name} could not be sent ({error.strerror or error})") from None
 
     def _receive(self) -> bytes:
         try:
             return messages.receive(self._channel, self._inbox, self._timeout_s)
         except TimeoutError:
-            raise JudgeError(
+            raise SandboxError(
                 f"the supervisor of the sandbox did not answer within {self._timeout_s:g} s; kill the sandbox"
             ) from None
         except (OSError, messages.MalformedMessage):
-            raise JudgeError("the sandbox is gone: its supervisor closed the channel") from None
+            raise SandboxError("the sandbox is gone: its supervisor closed the channel") from None
 
 
 def samples_in(reply: bytes) -> dict[str, Any]:
-    """JudgeError for what is no answer to sample-stop."""
+    """Raises SandboxError for what is no answer to sample-stop."""
     try:
         found = json.loads(reply)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise JudgeError("the supervisor of the sandbox answered sample-stop with something else; kill the sandbox")
+        raise SandboxError("the supervisor of the sandbox answered sample-stop with something else; kill the sandbox")
     return found

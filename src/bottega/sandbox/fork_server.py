@@ -1,6 +1,6 @@
-"""The judge's side of the fork server: start it, spawn sandboxes, wait for them, kill them. Imports no torch; safe to use from threads.
+"""The client of the fork server: start it, spawn sandboxes, wait for them, kill them. Safe to use from threads.
 
-The server is a fresh interpreter with a scrubbed environment, so nothing of the judge's memory is ever in a sandbox.
+The server is a fresh interpreter with a scrubbed environment, so that no sandbox holds anything of the caller's memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from bottega.sandbox.request import MODES, Mode, SpawnRequest
 
 __all__ = ["ForkServer", "Limits", "Sandbox", "SandboxExit", "SandboxReport"]
 
-PRELOAD = ("numpy", "torch")
 _START_TIMEOUT_S = 120.0
 _MOST_FDS = 240
 _LARGEST_HELLO = 1 << 18
@@ -44,13 +43,16 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         modes: Sequence[Mode] = MODES,
         freezer: bool = True,
-        preload: Sequence[str] = PRELOAD,
-        warm: str = "",
+        preload: Sequence[str] = (),
+        required: Sequence[str] = (),
+        prepare: str = "",
+        reserved_cores: int = 0,
         variables: Sequence[str] = (),
     ) -> None:
         """`environment` is added to what is passed on of our own, which includes names that begin with one of `variables`. `modes` are
         tried in this order; the first complete one is used. Without `freezer`, sandboxes are stopped by signals as on a machine that has
-        none. `preload`: modules that every child finds imported. `warm`: `module:function`, called once on a machine with a GPU."""
+        none. `preload`: modules that every child finds imported; those in `required` must be importable. `prepare`: `module:function`, called
+        once after the imports. `reserved_cores`: how many cores sandboxes do not use until they are granted them."""
         self.device = device
         self.require_sandbox = require_sandbox
         self.report = SandboxReport({})
@@ -58,8 +60,9 @@ class ForkServer:
         self._extra_readonly = tuple(extra_readonly)
         self._environment = scrubbed(os.environ, environment or {}, tuple(variables))
         self._modes = tuple(modes)
-        self._preload, self._warm = tuple(preload), warm
         self._freezer = freezer
+        self._preload, self._required, self._prepare = tuple(preload), tuple(required), prepare
+        self._reserved_cores = reserved_cores
         self._mode: Mode = "bare"
         self._refused = ""
         self._readable: tuple[str, ...] = ()
@@ -99,8 +102,8 @@ class ForkServer:
     ) -> Sandbox:
         """Run `entry` ("package.module:function") as `function(fds, arguments)` in a sandbox of its own.
 
-        `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the sandboxes' user.
-        `trusted`: a role of ours, which may hand descriptors to others, close its memory to them, and set alarms.
+        `writable`: folders of the host that it may write to, for trusted code only; a folder of root's is given to the sandboxes' user.
+        `trusted`: code of our own, which may pass descriptors to other processes, close its memory to them, and set timers.
         """
         if len(fds) > _MOST_FDS:
             raise UsageError(f"{len(fds)} descriptors for one sandbox; at most {_MOST_FDS} can be passed")
@@ -122,9 +125,10 @@ class ForkServer:
             require_sandbox=self.require_sandbox,
             trusted=trusted,
             freezer=self._freezer,
+            reserved_cores=self._reserved_cores,
             refused=self._refused,
         )
-        return self._fill(request, fds)
+        return self._spawn(request, fds)
 
     def close(self) -> None:
         with self._lock:
@@ -144,13 +148,13 @@ class ForkServer:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the server)
         with theirs:
-            arguments = (str(theirs.fileno()), str(os.getpid()), json.dumps(self._preload), self._warm)
+            arguments = [theirs.fileno(), os.getpid(), self._preload, self._prepare]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", *arguments],
+                [sys.executable, "-P", "-m", "bottega.sandbox.fork_server", json.dumps(arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # OpenBLAS would start threads when it is imported; libraries look for home then, and must find the child's.
+                # OpenBLAS would start threads when it is imported; libraries look for the home folder then, and must find the child's.
                 env={**self._environment, "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp/home", "TMPDIR": "/tmp"},
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
@@ -161,17 +165,18 @@ class ForkServer:
         poll.register(ours, select.POLLIN)
         hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
         if not hello:
-            said = self._last_words()
+            said = self._last_output()
             self._stop_process()
             raise SandboxError(f"the fork server did not start: {said}")
         told = json.loads(hello)
         self._readable = readable_paths(told["path"], self._environment, self._extra_readonly)
-        if "torch" in told["absent"]:
+        absent = [name for name in self._required if name in told["absent"]]
+        if absent:
             self._stop_process()
-            raise SandboxError(f"the fork server cannot import torch with {sys.executable}; install torch there")
+            raise SandboxError(f"the fork server cannot import {absent[0]} with {sys.executable}; install {absent[0]} there")
 
     def _choose_mode(self) -> None:
-        """Try a sandbox in each mode, best first; the last one always works, with what it lacks in its report."""
+        """Try a sandbox in each mode, best first; the last one always works, and its report names what it lacks."""
         refused: list[str] = []
         for mode in self._modes:
             if mode == "root" and os.geteuid() != 0:
@@ -192,7 +197,7 @@ class ForkServer:
                 refused=self._refused,
             )
             try:
-                sandbox = self._fill(trial, ())
+                sandbox = self._spawn(trial, ())
             except SandboxError as error:
                 refused.append(str(error))
                 continue
@@ -207,7 +212,7 @@ class ForkServer:
             return
         raise SandboxError(f"no sandbox could be started on this machine: {'; '.join(refused)}")
 
-    def _fill(self, request: SpawnRequest, fds: Sequence[int]) -> Sandbox:
+    def _spawn(self, request: SpawnRequest, fds: Sequence[int]) -> Sandbox:
         ours, owner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control, supervisor_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sandbox = Sandbox(ours, control)
@@ -222,8 +227,8 @@ class ForkServer:
                         raise SandboxError("the fork server was closed while a sandbox was being requested; make a new one")
                     socket.send_fds(self._requests, [b"spawn"], passed, socket.MSG_NOSIGNAL)
             except OSError as error:
-                raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_words()}; spawn again") from None
-        told = sandbox.introduction()
+                raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_output()}; spawn again") from None
+        told = sandbox.startup_report()
         missing = told.get("missing", {})
         if "ready" not in told:
             sandbox.kill()
@@ -233,12 +238,12 @@ class ForkServer:
         self._sandboxes.add(sandbox)
         return sandbox
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         if self._log is None or self._log.closed:
             return "it is closed"
         self._log.seek(0)
         lines = [line for line in self._log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it wrote nothing"
 
     def _stop_process(self) -> None:
         if self._requests is not None:
@@ -256,7 +261,8 @@ class ForkServer:
 def main() -> None:
     from bottega.sandbox.server import serve
 
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4])
+    descriptor, parent, preload, prepare = json.loads(sys.argv[1])
+    serve(socket.socket(fileno=descriptor), parent, preload, prepare)
 
 
 if __name__ == "__main__":

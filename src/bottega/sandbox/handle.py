@@ -1,4 +1,7 @@
-"""The judge's handle on one sandbox: stop it, sample it, kill it, learn how it ended. Safe to use from several threads."""
+"""The handle on one sandbox for the process that started it: kill it, wait for its end. Safe to use from several threads.
+
+Freezing, sampling and reading memory go through `ProcessControl`, in whichever trusted process holds the `control` socket.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,15 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.core.errors import JudgeError, SandboxError
+from bottega.core.errors import SandboxError
 from bottega.sandbox import messages
-from bottega.sandbox.control import samples_in
 from bottega.sandbox.report import SandboxReport
 
 SPAWN_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
 _GONE_S = 60.0
-"""From the supervisor's last word until the kernel has taken down everyone in the sandbox: a thousand processes with sixty thousand mappings
-each take half a minute, on cores that the next candidate is to be timed on."""
+"""From the supervisor's last message until the kernel has removed every process: a thousand processes with sixty thousand mappings each take
+half a minute, and use cores that the caller needs."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,9 @@ class SandboxExit:
     code: int | None
     signal: int | None
     reason: str
-    """`exited`, `signalled`, `killed` (by us), `memory` (over its limit), `lost` (the supervisor vanished)."""
+    """`exited`, `signalled`, `killed` (by us), `memory` (over its limit), `lost` (the supervisor is gone)."""
     output: str
-    """The end of what it wrote to standard output and standard error, 8 KiB at most. Never to be trusted."""
+    """The last 8 KiB of standard output and standard error. Untrusted text."""
 
 
 _LOST = SandboxExit(None, None, "lost", "")
@@ -45,16 +47,15 @@ class Sandbox:
     def __init__(self, owner: socket.socket, control: socket.socket) -> None:
         self.report = SandboxReport({})
         self.control = control
-        """Hand it to a trusted process, which wraps it in a `Keeper`."""
+        """For a trusted process, which wraps it in a `ProcessControl`."""
         self._owner = owner
         self._lock = threading.Lock()
         self._inbox = messages.Inbox()
-        self._replies: list[bytes] = []
         self._exit: SandboxExit | None = None
         self._supervisor = -1
 
     def kill(self) -> None:
-        """End the whole tree. Returns when it is gone, or when waiting any longer is of no use."""
+        """Kill the process tree. Returns when it is gone, or after a time limit."""
         if self._exit is None:
             with contextlib.suppress(OSError):
                 messages.send(self._owner, b"kill", _END_TIMEOUT_S)
@@ -74,40 +75,8 @@ class Sandbox:
                 return None
         return self._exit
 
-    def freeze(self) -> bool:
-        """Stop every process of the sandbox. True: every thread was seen at rest."""
-        return self._ask(b"freeze").startswith(b"ok")
-
-    def thaw(self) -> None:
-        self._send(b"thaw")
-
-    def sample_start(self) -> None:
-        self._send(b"sample-start")
-
-    def sample_stop(self) -> dict[str, Any]:
-        """Where the tree's CPU time went: `{"samples", "lost", "by_file"}`, or `{"unavailable": why}`."""
-        return samples_in(self._ask(b"sample-stop"))
-
-    def _send(self, command: bytes) -> None:
-        try:
-            messages.send(self._owner, command, _END_TIMEOUT_S)
-        except OSError:
-            raise JudgeError(f"the sandbox is gone: {command.decode()} could not be sent") from None
-
-    def _ask(self, command: bytes) -> bytes:
-        deadline = time.monotonic() + _END_TIMEOUT_S
-        self._send(command)
-        while time.monotonic() < deadline:
-            self._pump(0.01)  # short: another thread in wait() may take the reply from the channel
-            with self._lock:
-                if self._replies:
-                    return self._replies.pop(0)
-            if self._exit is not None:
-                raise JudgeError(f"the sandbox ended ({self._exit.reason}) before it answered {command.decode()}")
-        raise JudgeError(f"the supervisor of the sandbox did not answer {command.decode()}; kill the sandbox")
-
     def _pump(self, timeout: float | None) -> bool:
-        """Take in one packet. False: none came in time."""
+        """Read one packet. False: none came in time."""
         poll = select.poll()
         with self._lock:
             if self._exit is not None:
@@ -127,14 +96,11 @@ class Sandbox:
                 message = b""
             if message is None:
                 return True
-            self._exit = _exit_in(message) if message else _LOST
-            if self._exit is None:
-                self._replies.append(message)
-                return True
+            self._exit = _exit_in(message)
             self._await_supervisor()
         return True
 
-    def introduction(self) -> dict[str, Any]:
+    def startup_report(self) -> dict[str, Any]:
         """The supervisor's first message, with its pidfd. Raises SandboxError when it never comes."""
         poll = select.poll()
         poll.register(self._owner, select.POLLIN)
@@ -150,7 +116,7 @@ class Sandbox:
                 message = messages.receive(self._owner, self._inbox, SPAWN_TIMEOUT_S)
         except (OSError, messages.MalformedMessage):
             message = b""
-        return dict(json.loads(message)) if message else {"error": "it ended before it said anything"}
+        return dict(json.loads(message)) if message else {"error": "it ended before it reported anything"}
 
     def _await_supervisor(self) -> None:
         """The first process of a name space is gone only after everyone else in it."""
@@ -167,11 +133,9 @@ class Sandbox:
                 signal.pidfd_send_signal(self._supervisor, signal.SIGKILL)
 
 
-def _exit_in(message: bytes) -> SandboxExit | None:
-    """None: it is a reply to something else."""
-    if not message.startswith(b'{"exit"'):
-        return None
+def _exit_in(message: bytes) -> SandboxExit:
+    """What the supervisor reported last; `lost` for anything else."""
     try:
         return SandboxExit(**json.loads(message)["exit"])
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return _LOST

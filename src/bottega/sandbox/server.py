@@ -1,4 +1,4 @@
-"""The fork server's own process: imports what every child needs, then forks one sandbox for each request and keeps nothing of it.
+"""The fork server's own process: imports what every child needs, then forks one sandbox per request and keeps nothing of it.
 
 It stays single-threaded, initialises no device, runs no parallel operator and never unpickles a request: so a fork of it is sound,
 and no sandbox can find another sandbox's request in memory.
@@ -19,9 +19,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from bottega.sandbox import free_cores, linux, messages, tree
+from bottega.sandbox import linux, messages, reserved_cores, tree
 from bottega.sandbox.child import close_all_but
-from bottega.sandbox.compilers import COMPILES, load_torch_compiler
 from bottega.sandbox.freezer import Freezer, remove_leftovers
 from bottega.sandbox.request import SpawnRequest
 from bottega.sandbox.supervisor import run_supervisor
@@ -32,11 +31,10 @@ MOST_DESCRIPTORS = 250
 _NAMESPACES = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
 
 
-def serve(requests: socket.socket, judge: int, preload: Sequence[str], warm: str) -> None:
-    """Fork sandboxes until the judge closes its end or dies. `preload`: modules to import first. `warm`: `module:function` to call then, on
-    a machine with a GPU.
+def serve(requests: socket.socket, parent: int, preload: Sequence[str], prepare: str) -> None:
+    """Import the modules in `preload`, call `prepare` ("module:function", or empty), then fork sandboxes until the parent closes its end or dies.
 
-    The judge's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
+    The parent's death is seen through a pidfd and not by PR_SET_PDEATHSIG, which would fire when the *thread* that started us ends.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
@@ -44,17 +42,13 @@ def serve(requests: socket.socket, judge: int, preload: Sequence[str], warm: str
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     with contextlib.suppress(OSError):
-        poll.register(os.pidfd_open(judge), select.POLLIN)
-    if os.getppid() != judge:
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    if os.getppid() != parent:
         return
     absent = [name for name in preload if not _importable(name)]
-    if os.environ.get(COMPILES) and not os.path.exists(
-        "/dev/nvidiactl"
-    ):  # there it asks for devices: no fork could use them then
-        load_torch_compiler()
-    if warm and os.path.exists("/dev/nvidiactl"):
-        module, _, function = warm.partition(":")
-        getattr(importlib.import_module(module), function)()
+    if prepare:
+        module, _, name = prepare.partition(":")
+        getattr(importlib.import_module(module), name)()
     remove_leftovers()
     gc.collect()
     gc.freeze()
@@ -92,8 +86,8 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
         os.setsid()
         with os.fdopen(request_file, "rb") as file:
             request: SpawnRequest = pickle.load(file)
-        if request.device != "cpu":
-            free_cores.keep_off()
+        if request.reserved_cores:
+            reserved_cores.reserve(request.reserved_cores)
         freezer = _freezer_for(request)
         _enter_namespaces(request)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of credentials would have cleared it
@@ -119,7 +113,7 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
 
 
 def _freezer_for(request: SpawnRequest) -> Freezer | str:
-    """Or why there is none. Without name spaces the child may be our own user, who can leave a group."""
+    """A freezer, or why there is none. Without name spaces the child may be our own user, who can leave a group."""
     if request.mode == "bare" or not request.freezer:
         return "no name spaces" if request.mode == "bare" else "no freezer was wanted"
     try:

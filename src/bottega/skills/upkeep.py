@@ -14,9 +14,9 @@ import numpy as np
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.library import Library
-from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness
 from bottega.skills.query import Query, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
+from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, likeness
 
 LEAST_COMPARED = 12
 """Episodes that must have compared a card with its absence before it can retire."""

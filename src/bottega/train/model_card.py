@@ -15,7 +15,7 @@ from typing import Any
 
 import bottega
 from bottega.backbone.delta import Header, kept, read_header
-from bottega.backbone.loading import difference_of, is_embedded
+from bottega.backbone.loading import delta_of, is_embedded
 from bottega.core.errors import BottegaError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.journal import read_events
@@ -89,7 +89,7 @@ def _stages(run: Path) -> list[dict[str, Any]]:
 
 def _packed_stages(name: str) -> list[dict[str, Any]]:
     """What made the difference that a run began with; nothing where it began with the base, or with a model that says nothing."""
-    difference = difference_of(name) if is_embedded(name) else None
+    difference = delta_of(name) if is_embedded(name) else None
     return list(read_header(difference)[0].card.get("stages") or ()) if difference is not None and difference.is_file() else []
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.delta import Written, apply_difference, read_header, state_of, step_for, write_difference
+from bottega.backbone.delta import DeltaFile, apply_delta, read_header, state_of, step_for, write_delta
 from bottega.backbone.embedded import NAME, read_embedded, require_embedded_file
-from bottega.backbone.loading import BASE, Loaded, difference_of, is_embedded, load
+from bottega.backbone.loading import BASE, LoadedModel, delta_of, is_embedded, load
 from bottega.backbone.merged import file_sha256, read_merged
 from bottega.core.errors import BackboneError, UsageError
-from bottega.train.conversations import Lesson, read_lessons
+from bottega.train.conversations import SftSample, read_samples
 from bottega.train.export import export_model
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CONFIG, MODEL, runs_before
@@ -75,7 +75,7 @@ def trained_state(folder: Path) -> dict[str, Tensor]:
 def pack(
     place: Path, out: Path, card: dict[str, Any], *, step: float | None = None, most: int | None = None,
     hear: Callable[[str], None] = lambda told: None,
-) -> Written:  # fmt: skip
+) -> DeltaFile:  # fmt: skip
     """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1. A run that began with a difference keeps its levels, unless
     another step is asked for or the file would be too large."""
     base_file = require_embedded_file()
@@ -92,16 +92,16 @@ def pack(
     if start is not None:
         before = read_header(start)[0]
         if step in (None, before.step) and before.base_sha256 == facts["base_sha256"]:
-            written = write_difference(base, trained, out, step=before.step, start=start, **facts)
+            written = write_delta(base, trained, out, step=before.step, start=start, **facts)
             if most is None or written.size <= most:
                 return written
         hear("rounded on other levels than the difference that it began with: small changes since then are lost")
     if step is None:
         step = step_for(base, trained, most) if most is not None else 1.0
-    written = write_difference(base, trained, out, step=step, **facts)
+    written = write_delta(base, trained, out, step=step, **facts)
     while most is not None and written.size > most:  # the sample told a little too little
         step = round(step * 1.02, 4)
-        written = write_difference(base, trained, out, step=step, **facts)
+        written = write_delta(base, trained, out, step=step, **facts)
     return written
 
 
@@ -109,7 +109,7 @@ def began_with(place: Path) -> Path | None:
     """The difference that a run's model began with, in this run or in one before it; none where it began with the base or with another model."""
     run = place.parent if place.name == MODEL and (place.parent / CONFIG).is_file() else place
     names = [str(content["began_with"]) for _, content in runs_before(run)]
-    difference = difference_of(names[-1]) if names and is_embedded(names[-1]) else None
+    difference = delta_of(names[-1]) if names and is_embedded(names[-1]) else None
     return difference if difference is not None and difference.is_file() else None
 
 
@@ -127,7 +127,7 @@ def agreement(
 ) -> Agreement:  # fmt: skip
     """On held-out rows where the data has any, else on its first ones. All models compute alike, in fp32."""
     loaded = load(BASE, device=device, dtype="float32")
-    lessons = read_lessons(data, loaded.tokenizer, longest, 0.0, 0)
+    lessons = read_samples(data, loaded.tokenizer, longest, 0.0, 0)
     chosen = (lessons.held_out or lessons.train)[:rows]
     found: dict[str, np.ndarray] = {}
     base = {name: value.clone() for name, value in state_of(loaded.model).items()}
@@ -165,7 +165,7 @@ def _comparable(trained: dict[str, Tensor], base: dict[str, Tensor]) -> dict[str
     return {embedding: tied, **found}
 
 
-def _set(loaded: Loaded, state: dict[str, Tensor]) -> None:
+def _set(loaded: LoadedModel, state: dict[str, Tensor]) -> None:
     wrong = loaded.model.load_state_dict(state, strict=False)
     missing = [name for name in wrong.missing_keys if name != "lm_head.weight"]
     if missing or wrong.unexpected_keys:
@@ -174,11 +174,11 @@ def _set(loaded: Loaded, state: dict[str, Tensor]) -> None:
         )
 
 
-def _set_packed(loaded: Loaded, base: dict[str, Tensor], difference: Path) -> None:
+def _set_packed(loaded: LoadedModel, base: dict[str, Tensor], difference: Path) -> None:
     _set(loaded, base)
-    apply_difference(loaded.model, difference)
+    apply_delta(loaded.model, difference)
 
 
-def _logprobs(loaded: Loaded, lessons: Sequence[Lesson], longest: int) -> np.ndarray:
+def _logprobs(loaded: LoadedModel, lessons: Sequence[SftSample], longest: int) -> np.ndarray:
     policy = Policy(loaded.model, dtype=torch.float32, compiled=False)
     return np.concatenate(policy.row_logprobs([lesson.row() for lesson in lessons], longest)).astype(np.float64)

@@ -10,7 +10,7 @@ from pathlib import Path
 FILE, CARD = "bottega.difference", "CARD.md"
 
 
-def shipped_difference() -> Path | None:
+def shipped_delta() -> Path | None:
     """Where the difference lies, if this copy of Bottega has one."""
     path = Path(__file__).parent / FILE
     return path if path.is_file() else None

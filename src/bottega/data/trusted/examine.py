@@ -28,8 +28,8 @@ from bottega.judge.cupti import ProfilerMissing, kernel_times
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet
 from bottega.judge.loading import import_source, load_state, read_initial, set_precision
-from bottega.judge.runner import RunnerFailed
 from bottega.judge.trials import run_trial
+from bottega.judge.worker_link import RunnerFailed
 
 PROFILED_CALLS = 4
 

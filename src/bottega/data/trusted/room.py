@@ -16,6 +16,7 @@ from bottega.data.trusted.apart import Apart
 from bottega.data.trusted.side import Crowded, OwnSide
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.call_options import CallOptions, no_op
+from bottega.judge.call_record import CallRecord
 from bottega.judge.device import DeviceControl
 from bottega.judge.inputs import InputSet, flat_bytes
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
@@ -24,9 +25,9 @@ from bottega.judge.loading import autocast, set_precision
 from bottega.judge.oracle import Oracle, OracleSlice
 from bottega.judge.output_comparison import root_mean_square
 from bottega.judge.reference import Reference
-from bottega.judge.runner import CallRecord, RunnerFailed
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import SMALL_OUTPUT, TIMED_CALLS, TaskProfile, must_repeat, must_vary
+from bottega.judge.worker_link import RunnerFailed
 
 DRAWS = ("plain", "spiked", "plain")
 """The judge's quick variants, and a fresh draw of the first: a kernel that keeps something of an earlier call shows."""

@@ -14,11 +14,12 @@ import torch
 
 from bottega.data.trusted.unwritten import Unwritten
 from bottega.judge.call_options import CallOptions
+from bottega.judge.call_record import CallRecord
 from bottega.judge.dtypes import NUMBERS
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.layout import TensorSpec, flatten, lay_out
-from bottega.judge.runner import CallRecord, RunnerFailed
+from bottega.judge.worker_link import RunnerFailed
 
 
 class Crowded(Exception):

@@ -25,8 +25,8 @@ from bottega.judge.device import CALL_HOLD_SECONDS, NOMINAL_CYCLES, DeviceContro
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet
 from bottega.judge.layout import unflatten
-from bottega.judge.runner import RunnerFailed
 from bottega.judge.statistics import decided, interval, narrow
+from bottega.judge.worker_link import RunnerFailed
 
 FEWEST, MOST = 8, 64
 SECONDS_EACH = 0.05

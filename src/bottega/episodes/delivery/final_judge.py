@@ -34,7 +34,7 @@ class FinalJudge(RunJudge):
 
     def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
         """What `inside` finds, in a process of its own. `TaskError` when it finds nothing: the module's own code has failed there."""
-        machine, settings = self._start(), self.settings
+        machine, settings = self._pool.machine(), self.settings
         ours, theirs = channel_pair()
         try:
             sandbox = machine.server.spawn(

@@ -20,11 +20,11 @@ protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the f
 """
 
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
-from bottega.tasks.synth.plan import Plan, Series, parse_shard
-from bottega.tasks.synth.run import Examiner, Finding, run
+from bottega.tasks.synth.plan import Series, SynthPlan, parse_shard
+from bottega.tasks.synth.run import Examiner, ExaminerReport, run
 from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise
 from bottega.tasks.synth.similarity import Benchmark, similarity
-from bottega.tasks.synth.summary import Summary, Tally
+from bottega.tasks.synth.summary import SynthSummary, SynthTally
 
 __all__ = [
     "CATALOGUE",
@@ -32,12 +32,12 @@ __all__ = [
     "LEVELS",
     "Benchmark",
     "Examiner",
-    "Finding",
-    "Plan",
+    "ExaminerReport",
     "Series",
-    "Summary",
+    "SynthPlan",
+    "SynthSummary",
+    "SynthTally",
     "Synthesised",
-    "Tally",
     "parse_shard",
     "run",
     "similarity",

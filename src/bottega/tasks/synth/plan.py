@@ -20,7 +20,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Plan:
+class SynthPlan:
     count: int
     """Accepted tasks that are wanted, of this shard."""
     seed: int = 0
@@ -40,7 +40,7 @@ class Plan:
     like: str = ""
     """Digest of the tasks that are varied, where none are composed."""
 
-    def checked(self) -> Plan:
+    def checked(self) -> SynthPlan:
         """The same with its window filled in; `UsageError` for what makes no sense."""
         target = target_of(self.device)
         if not 1 <= self.count <= 10_000_000:
@@ -92,7 +92,7 @@ class Series:
     variation of one of them, in turn, and none is an original again.
     """
 
-    def __init__(self, plan: Plan, originals: Sequence[Task] = ()):
+    def __init__(self, plan: SynthPlan, originals: Sequence[Task] = ()):
         self.plan = plan
         self.originals = sorted(originals, key=lambda task: (task.id, task.name))
         self._seen: set[str] = {tree_key(task.source) for task in originals}

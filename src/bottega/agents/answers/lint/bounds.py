@@ -16,7 +16,7 @@ import numpy as np
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.lint.forward_values import KnownTensor, fills_storage, value_of
-from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, PointerValue, Unknown
+from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, PointerValue, UnknownValue
 from bottega.agents.answers.lint.kernels import is_kernel, is_launch, only_method
 from bottega.agents.answers.lint.programs import ProgramRun, Reached, programs_of
 from bottega.compiler.callgraph import CallGraph, Shape, is_result
@@ -108,7 +108,9 @@ def _evaluate(
             value = value_of(statement.value, known)
             if isinstance(value, KnownTensor):
                 known[name] = replace(value, name=name)
-            elif isinstance(value, Unknown) and is_result(name) and name in shapes and fills_storage(statement.value, known):
+            elif (
+                isinstance(value, UnknownValue) and is_result(name) and name in shapes and fills_storage(statement.value, known)
+            ):
                 known[name] = KnownTensor(name, shapes[name], in_order=False)
             else:
                 known[name] = value

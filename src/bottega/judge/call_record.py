@@ -1,0 +1,44 @@
+"""What one call of a runner returned and how long it took, by the controller's clock and by the worker's claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bottega.judge.layout import TensorSpec
+
+
+@dataclass
+class CallRecord:
+    outer_ns: int
+    """By the controller's clock: from before the thaw until the call had returned, and on a GPU the device was the controller's again."""
+    delivery_ns: int
+    """By the same clock, from there on: until the outputs were seen in place. It includes the time before the call in which the worker made the
+    views of its inputs, because work that needs no inputs could be done then too."""
+    inner_ns: int
+    """By the worker's own clock: precise, and forgeable."""
+    skeleton: Any
+    specs: list[TensorSpec]
+    aliases: bool
+    restrided: bool
+    """Whether an output had another layout than the reference's, as the worker claims."""
+    settle_ns: int
+    """How long the controller's own preparation took: it grows when a worker left work behind on the device."""
+    late_write: bool
+    absent: bool = False
+    """The outputs were not at the claimed addresses when the worker said that the call had returned."""
+    where: Any = None
+    """Addresses and strides of the outputs in the worker's own memory, as it claims; on a CPU."""
+    waited_ns: int = 0
+    """How long a thread on the critical path was ready and had no core: the worker's first, its supervisor's or the controller's."""
+    waited_delivery_ns: int = 0
+    """The same with whichever thread of the worker waited longest: torch may copy outputs with several."""
+    waited_preparing_ns: int = 0
+    """The same while the worker made the views of its inputs."""
+    ran_ns: int = 0
+    """How long the worker's first thread was on a core during the call, by the operating system's count; 0 on a GPU."""
+    worked_ns: int = 0
+    """The part of it inside the module, as the worker claims."""
+    held_ns: int = 0
+    """For how long the controller occupied a GPU as the call began."""
+    input_specs: list[TensorSpec] = field(default_factory=list)

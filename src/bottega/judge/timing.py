@@ -1,0 +1,167 @@
+"""The timing stage of an evaluation: warm-up, paired rounds, and the checks that the candidate disturbed nothing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import astuple
+from statistics import median
+from typing import Any
+
+import torch
+
+from bottega.judge.clocks import TimedPair, combine, is_shared
+from bottega.judge.evaluation_run import EvaluationRun
+from bottega.judge.inputs import InputSet
+from bottega.judge.rounds import Rounds, left_behind, run_rounds, timed_call
+from bottega.judge.trials import roundings
+from bottega.judge.worker_link import RunnerFailed
+
+WARM_UP_ROUNDS = 2
+QUICK_WARM_UP_ROUNDS = 1
+DRAWN_AHEAD_BYTES = 256 << 20
+DISTURBED, DISTURBED_MS = 1.5, 0.05
+"""A baseline that takes longer than so many times its time without the candidate was disturbed."""
+CALLS_WITHOUT_CANDIDATE = 7
+ENDING_SECONDS = 2.0
+
+
+class TimingStage:
+    def __init__(self, run: EvaluationRun):
+        self.run = run
+
+    def draw_ahead(self) -> list[InputSet]:
+        """Inputs for the warm-up and the fewest rounds, drawn while others may use the GPU, as far as there is memory. They are secret
+        like all others, and each is used for one round."""
+        drawn: list[InputSet] = []
+        if self.run.context.device == "cpu":
+            return drawn
+        room = min(DRAWN_AHEAD_BYTES, torch.cuda.mem_get_info()[0] // 8)
+        for number in range(self._warm_up_rounds + self.run.settings.rounds[0]):
+            room -= self.run.context.profile.input_room
+            if room < 0:
+                break
+            self.run.yield_to_timer()
+            # The last are used first: warm-up rounds, on plain inputs.
+            drawn.append(
+                self.run.context.reference.draw(
+                    "plain" if number < self._warm_up_rounds else secrets.choice(self.run.accepted_variants())
+                )
+            )
+        return drawn[::-1]
+
+    @property
+    def _warm_up_rounds(self) -> int:
+        return QUICK_WARM_UP_ROUNDS if self.run.settings.quick and self.run.context.device != "cpu" else WARM_UP_ROUNDS
+
+    def run_timed_rounds(self, ahead: list[InputSet]) -> bool:
+        """The timed rounds; True when an output in them was wrong, or they ended before one counted."""
+        context, found = self.run.context, self.run.found
+        options = self.run.options()
+        accepted = {trial["variant"]: roundings(trial["errors"]) for trial in found["trials"] if not trial["skipped"]}
+        for _ in range(self._warm_up_rounds):
+            drawn = ahead.pop() if ahead else context.draw()
+            for runner in (*context.baselines.values(), self.run.runner):
+                timed_call(runner, drawn, options)
+        chosen = {name: context.baselines[name] for name in self.run.settings.measured if name in context.baselines}
+        chosen = chosen or dict(list(context.baselines.items())[:1])  # eager, which is always there
+        doubted: dict[str, list[TimedPair]] = {}
+        for last in (False, True):
+            rounds = run_rounds(
+                context.draw,
+                context.oracle,
+                chosen,
+                self.run.runner,
+                accepted,
+                settings=self.run.settings,
+                options=options,
+                ahead=ahead,
+                profile=context.profile,
+            )
+            seen = [list(violation) for violation in rounds.violations]
+            found["violations"].extend(violation for violation in seen if violation not in found["violations"])
+            if rounds.problem:
+                found["problem"] = rounds.problem
+                found["violations"].append(
+                    ["inconsistent_output", "outputs were right in the test calls and wrong in a timed one"]
+                )
+                return True
+            if not all(rounds.pairs.values()):
+                return True  # a rule was broken before anything was timed
+            disturbed = self._disturbances(rounds)
+            rounds.pairs = {name: doubted.get(name, []) + pairs for name, pairs in rounds.pairs.items()}
+            forged = any(combine(pairs, self.run.settings.floor).forged for pairs in rounds.pairs.values())
+            if last or not (disturbed or forged):
+                break  # seen once, it may be another process on the device; a kernel that does it does it again
+            if forged:
+                doubted = rounds.pairs  # they count: forging must not discard rounds
+        self._write_timing(rounds)
+        found["violations"].extend(disturbed)
+        return False
+
+    def _write_timing(self, rounds: Rounds) -> None:
+        found = self.run.found
+        found["timing"] = {}
+        for name, pairs in rounds.pairs.items():
+            timing = combine(pairs, self.run.settings.floor)
+            found["timing"][name] = {
+                "speedup": [timing.speedup.point, timing.speedup.low, timing.speedup.high],
+                "baseline_ms": timing.baseline_ms,
+                "candidate_ms": timing.candidate_ms,
+                "clock": timing.clock,
+                "waited": timing.waited,
+                "shared": timing.shared,
+                "stolen": timing.stolen,
+                "pairs": [list(astuple(pair)) for pair in pairs],
+            }
+            if timing.forged:
+                found["violations"].append(["clock_forged", timing.forged])
+
+    def time_without_candidate(self) -> None:
+        """Before a candidate is called faster on a CPU: time the baseline again after the candidate's processes have ended. Whatever a
+        candidate makes the operating system do during the baseline's calls ends with them."""
+        doubted = {name: row for name, row in self.run.found["timing"].items() if self._is_doubtful(name, row)}
+        if not doubted:
+            return
+        self.run.runner.control.kill()
+        with suppress(RunnerFailed):
+            self.run.runner.listen(time.monotonic() + ENDING_SECONDS)  # until its end of the channel is closed
+        options = self.run.options()
+        for name, row in doubted.items():
+            runner = self.run.context.baselines[name]
+            calls = [
+                timed_call(runner, self.run.context.draw(secrets.choice(self.run.accepted_variants())), options)
+                for _ in range(CALLS_WITHOUT_CANDIDATE)
+            ]
+            discount_slowdown(row, median(call.inner_ns for call in calls) / 1e6)
+
+    def _is_doubtful(self, name: str, row: dict[str, Any]) -> bool:
+        alone_ms = self.run.context.profile.alone_ms if name == "eager" else 0.0
+        return bool(row["speedup"][1] > 1 and row["baseline_ms"] > DISTURBED * alone_ms + DISTURBED_MS)
+
+    def _disturbances(self, rounds: Rounds) -> list[list[str]]:
+        """Signs that the candidate works on the device outside of its calls."""
+        if self.run.context.device == "cpu":
+            return []  # a frozen process cannot leave work behind on a CPU
+        if any(map(is_shared, rounds.pairs.values())):
+            return []  # others are on the device too, and the candidate gains nothing by it
+        busy = left_behind(rounds)
+        found = [["work_after_return", busy]] if busy else []
+        pairs, alone_ms = rounds.pairs.get("eager"), self.run.context.profile.alone_ms
+        eager_ms = combine(pairs, self.run.settings.floor).baseline_ms if pairs else 0.0
+        if alone_ms and eager_ms > DISTURBED * alone_ms + DISTURBED_MS:
+            text = f"the baseline takes {eager_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms alone"
+            found.append(["baseline_disturbed", text])
+        return found
+
+
+def discount_slowdown(row: dict[str, Any], alone_ms: float) -> None:
+    """Where a baseline was much slower beside the candidate than without it, scale the speedup down by that factor."""
+    beside_ms = row["baseline_ms"]
+    if beside_ms <= DISTURBED * alone_ms + DISTURBED_MS:
+        return
+    point, low, high = row["speedup"]
+    low *= alone_ms / beside_ms
+    row["speedup"] = [max(low, min(point, 1.0)), low, high]
+    row["beside"] = f"{beside_ms:.4g} ms beside the candidate and {alone_ms:.4g} ms without it"
