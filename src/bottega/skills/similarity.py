@@ -79,7 +79,7 @@ def minhash(of: Shingles) -> Signature:
     return least
 
 
-def likeness(one: Skill, other: Skill) -> float:
+def similarity(one: Skill, other: Skill) -> float:
     """The mean of both likenesses, exactly."""
     return (_jaccard(text_shingles(one), text_shingles(other)) + _jaccard(code_shingles(one), code_shingles(other))) / 2
 
