@@ -49,14 +49,14 @@ def test_the_same_code_under_other_words_is_half_alike() -> None:
 
 
 @pytest.mark.parametrize("example", ["// a comment only", "+", "..........", "読む読む読む読む読む"])
-def test_code_without_words_has_a_likeness_too(example: str) -> None:
+def test_code_without_words_has_a_similarity_too(example: str) -> None:
     odd = card(example=example)
     assert similarity(odd, odd) == 1.0
     assert 0.0 <= similarity(odd, PLAIN) <= 1.0
     assert len(signature(odd)) == 4 * 2 * PERMUTATIONS
 
 
-def test_signatures_estimate_the_likeness() -> None:
+def test_signatures_estimate_the_similarity() -> None:
     chance = random.Random(1)
     words = [f"w{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     errors = []

@@ -46,7 +46,7 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
         if alike >= least and set(first.languages) & set(second.languages):
             keep, drop = sorted((first, second), key=lambda skill: _rank(library, skill))
             found.append(Twins(keep.name, drop.name, alike))
-    return sorted(found, key=lambda twins: (-twins.likeness, twins.keep, twins.drop))
+    return sorted(found, key=lambda twins: (-twins.similarity, twins.keep, twins.drop))
 
 
 def twins_of(library: Library, skill: Skill, least: float = ALIKE) -> list[Twins]:
@@ -55,7 +55,7 @@ def twins_of(library: Library, skill: Skill, least: float = ALIKE) -> list[Twins
     hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
     found = [(hit.skill.name, similarity(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
     return sorted(
-        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.likeness
+        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.similarity
     )
 
 
