@@ -193,7 +193,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
         (["builtin", "--backbone", "scripted:x", "known=nowhere"], "no benchmark run is there"),
         (["builtin", "--backbone", "x", "--samples", "0"], "samples = '0': Input should be greater than or equal to 1"),
-        (["builtin", "--backbone", "x", "strategy=hope"], "'hope' is unknown"),
+        (["builtin", "--backbone", "x", "strategy=hope"], "unknown strategy 'hope'"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
         (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
         (["builtin", "--backbone", "x", "levels=one"], "levels = "),
