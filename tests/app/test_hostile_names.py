@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "skills"))
 
 from skill_cards import PLAIN
 
-from bottega.app import judging, skills_tables
+from bottega.app import judge_command, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
 from bottega.app.bench_figures import print_page
 from bottega.app.display import LineDisplay, PanelDisplay
 from bottega.app.optimize_display import OptimizeProgress
+from bottega.app.report_curves import CurvePanel as Curves
 from bottega.app.report_curves import Line
-from bottega.app.report_curves import Panel as Curves
-from bottega.app.report_page import Page, Rows, html, markdown
+from bottega.app.report_page import ReportPage, ReportTable, html, markdown
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
 from bottega.bench.runner import BenchStarted, SampleFailed
@@ -60,7 +60,7 @@ def test_a_verdict_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None
         diagnosis=HOSTILE,
         sandbox={"missing": {HOSTILE: HOSTILE}},
     )
-    judging.show(verdict, HOSTILE)
+    judge_command.show(verdict, HOSTILE)
     must_be_plain(capsys.readouterr().out, 6)
 
 
@@ -141,11 +141,11 @@ def test_tasks_are_listed_and_checked_as_they_are(tmp_path: Path) -> None:
         assert arguments[0] == "show" or name in done.output
 
 
-PAGE = Page(
+PAGE = ReportPage(
     HOSTILE + "<script>",
     [(HOSTILE, "[x](http://y) <b>")],
     warnings=[HOSTILE],
-    tables=[Rows(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
+    tables=[ReportTable(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
     notes=["# a heading\n## another", HOSTILE],
 )
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from bottega.core.errors import UsageError
-from bottega.core.settings import Layer, Section, overrides_of, read_file, read_settings, split_tables
+from bottega.core.settings import Section, SettingsLayer, overrides_of, read_file, read_settings, split_tables
 
 
 class Inner(Section):
@@ -34,14 +34,19 @@ def test_each_source_overrides_the_one_before_it(tmp_path: Path) -> None:
     shared, tables = split_tables(read_file(file), ("other", "third"))
     assert tables == {"other": {"unread": 1}}
     found = read_settings(
-        Outer, [Layer("preset", {"name": "preset", "sizes": [9]}), Layer("file", shared), Layer("flags", {"name": "flag"})]
+        Outer,
+        [
+            SettingsLayer("preset", {"name": "preset", "sizes": [9]}),
+            SettingsLayer("file", shared),
+            SettingsLayer("flags", {"name": "flag"}),
+        ],
     )
     assert (found.name, found.sizes, found.inner.depth) == ("flag", (1,), 2)
 
 
 def test_words_are_toml_and_a_text_stays_a_text() -> None:
     words = ["name=64", "sizes=[1, 2]", "inner.depth=3", "workers=4"]
-    found = read_settings(Outer, [Layer("arguments", overrides_of(Outer, words))])
+    found = read_settings(Outer, [SettingsLayer("arguments", overrides_of(Outer, words))])
     assert found == Outer(name="64", sizes=(1, 2), inner=Inner(depth=3), workers=4)
     assert overrides_of(Outer, ["name=none", "name=torch.randn(8, 512)"]) == {"name": "torch.randn(8, 512)"}
     with pytest.raises(UsageError, match=r"write section\.key=value"):
@@ -60,12 +65,17 @@ def test_words_are_toml_and_a_text_stays_a_text() -> None:
 )
 def test_a_mistake_is_told_with_source_key_value_and_what_is_allowed(values: dict[str, object], told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        read_settings(Outer, [Layer("mine", values), Layer("last", {"name": "x"})])
+        read_settings(Outer, [SettingsLayer("mine", values), SettingsLayer("last", {"name": "x"})])
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_the_source_of_a_wrong_value_is_the_one_that_said_it_last() -> None:
     with pytest.raises(UsageError, match=r"^second: inner\.depth = -1"):
         read_settings(
-            Outer, [Layer("first", {"inner": {"depth": 0}}), Layer("second", {"inner": {"depth": -1}}), Layer("third", {})]
+            Outer,
+            [
+                SettingsLayer("first", {"inner": {"depth": 0}}),
+                SettingsLayer("second", {"inner": {"depth": -1}}),
+                SettingsLayer("third", {}),
+            ],
         )

@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from bottega import __version__
-from bottega.app.groups import Groups
-from bottega.app.judging import demo_command, judge_command
+from bottega.app.groups import LazyCommands
+from bottega.app.judge_command import demo_command, judge_command
 from bottega.app.terminal import json_line, say, write_source
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
 
 app = typer.Typer(
     name="bottega",
-    cls=Groups,
+    cls=LazyCommands,
     help="A workshop for GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
     no_args_is_help=True,
     add_completion=False,

@@ -20,7 +20,6 @@ from bottega.app.configured import Given, configured
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.data_teachers import builder_for, classroom_for, family_of
 from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, say
@@ -34,6 +33,7 @@ from bottega.data.judge_stage import Progress
 from bottega.data.settings import Caps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_subjects
 from bottega.data.teachers import TEACHERS
+from bottega.data.teachers.chosen import builder_for, classroom_for, family_of
 from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
