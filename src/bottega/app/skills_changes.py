@@ -55,7 +55,9 @@ def add_command(
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
             for twins in known:
-                say(f"  {twins.similarity:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one")
+                say(
+                    f"  {twins.similarity:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
+                )
 
 
 def import_command(
