@@ -12,8 +12,8 @@ SOURCE = Path(bottega.__file__).parent
 TASKS = ("tasks/suite/", "app/demo/")
 """Folders of task files, each of which defines a `Model` because the task format says so."""
 STILL_TWICE = {
-    "Bench", "Call", "Generation", "Groups", "Judged", "Layer", "Outcome", "Page", "Piece", "Rows",
-    "RunAttempt", "Scope", "Setting", "Shelf", "Space", "Store", "Worker",
+    "Bench", "Call", "Groups", "Judged", "Outcome", "Page", "Piece", "Rows", "Scope", "Shelf", "Space",
+    "Store",
 }  # fmt: skip
 """Names that are still defined twice. A name leaves this list with its second definition; none is added."""
 

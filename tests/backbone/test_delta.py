@@ -1,4 +1,4 @@
-"""A trained model as a difference: the same weights everywhere, nothing lost that did not change, and a typed refusal of every wrong file."""
+"""A trained model as a delta: the same weights everywhere, nothing lost that did not change, and a typed refusal of every wrong file."""
 
 from __future__ import annotations
 
@@ -132,9 +132,7 @@ def test_a_damaged_file_is_refused_and_nothing_is_changed(tmp_path: Path, harm: 
         content[len(MAGIC) - 1] = 9
     changed = {"cut": content[:-100], "empty": b"", "foreign": b"PK\x03\x04" + content}.get(harm, content)
     path.write_bytes(changed) if harm != "missing" else path.unlink()
-    told = {"foreign": "no difference", "empty": "no difference", "newer": "update", "missing": "No such file"}.get(
-        harm, "damaged"
-    )
+    told = {"foreign": "no delta", "empty": "no delta", "newer": "update", "missing": "No such file"}.get(harm, "damaged")
     with pytest.raises(BackboneError, match=told):
         apply_delta(model, path)
     assert all(torch.equal(value, state[name]) for name, value in state_of(model).items())

@@ -9,7 +9,7 @@ import pytest
 from skill_cards import PLAIN, card
 
 from bottega.core.skill import Skill
-from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, likeness, signature
+from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, signature, similarity
 from bottega.skills.starter import starter_cards
 
 CODE = """for (int64_t row = 0; row < rows; ++row) {
@@ -29,34 +29,34 @@ def estimate(one: Skill, other: Skill) -> float:
 
 def test_a_card_is_like_itself_and_unlike_another() -> None:
     cards = starter_cards()
-    assert likeness(cards[0], cards[0]) == 1.0 == estimate(cards[0], cards[0])
-    assert likeness(cards[0], cards[1]) < 0.2
-    assert likeness(cards[0], cards[1]) == likeness(cards[1], cards[0])
+    assert similarity(cards[0], cards[0]) == 1.0 == estimate(cards[0], cards[0])
+    assert similarity(cards[0], cards[1]) < 0.2
+    assert similarity(cards[0], cards[1]) == similarity(cards[1], cards[0])
 
 
 def test_numbers_and_comments_do_not_make_a_new_skill() -> None:
     one = card(example=CODE)
     changed = CODE.replace("256", "1024").replace("y[row] = best;", "y[row] = best;  // the largest of the row")
-    assert likeness(one, card(example=changed)) == 1.0
-    assert likeness(one, card(example=f"/* by blocks\n of 64 */ {CODE}")) == 1.0
-    assert likeness(one, card(example=CODE.replace("std::max", "combine"))) < 1.0
+    assert similarity(one, card(example=changed)) == 1.0
+    assert similarity(one, card(example=f"/* by blocks\n of 64 */ {CODE}")) == 1.0
+    assert similarity(one, card(example=CODE.replace("std::max", "combine"))) < 1.0
 
 
 def test_the_same_code_under_other_words_is_half_alike() -> None:
     words = "Nothing that stands here was ever said by the card beside which it is now to be held and weighed."
     other = card("elsewhere", intent=words, anchor=words, technique=words, example=CODE)
-    assert 0.45 <= likeness(card(example=CODE), other) <= 0.65
+    assert 0.45 <= similarity(card(example=CODE), other) <= 0.65
 
 
 @pytest.mark.parametrize("example", ["// a comment only", "+", "..........", "読む読む読む読む読む"])
-def test_code_without_words_has_a_likeness_too(example: str) -> None:
+def test_code_without_words_has_a_similarity_too(example: str) -> None:
     odd = card(example=example)
-    assert likeness(odd, odd) == 1.0
-    assert 0.0 <= likeness(odd, PLAIN) <= 1.0
+    assert similarity(odd, odd) == 1.0
+    assert 0.0 <= similarity(odd, PLAIN) <= 1.0
     assert len(signature(odd)) == 4 * 2 * PERMUTATIONS
 
 
-def test_signatures_estimate_the_likeness() -> None:
+def test_signatures_estimate_the_similarity() -> None:
     chance = random.Random(1)
     words = [f"w{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
     errors = []
@@ -64,7 +64,7 @@ def test_signatures_estimate_the_likeness() -> None:
         base = chance.choices(words, k=120)
         other = [word if chance.random() < share else chance.choice(words) for word in base]
         one, two = (card(technique=" ".join(part), example=" ".join(part)) for part in (base, other))
-        errors.append(estimate(one, two) - likeness(one, two))
+        errors.append(estimate(one, two) - similarity(one, two))
     assert max(map(abs, errors)) < 0.15 and abs(sum(errors) / len(errors)) < 0.08
 
 

@@ -1,4 +1,4 @@
-"""The door: what a card must have, what it must not have, and that a refusal names its reasons in few words."""
+"""Validation: what a card must have, what it must not have, and that a refusal names its reasons in few words."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
         hear=heard.append,
     )
     begun = next(event for event in heard if isinstance(event, SftStarted))
-    assert len(begun.lessons.held_out) == 6
+    assert len(begun.samples.held_out) == 6
     told = figures(tmp_path / "run")
     assert told["train/1"]["nll"] > 3
     assert told[f"train/{finished.steps}"]["nll"] < 0.2
@@ -212,12 +212,12 @@ def test_a_bad_row_is_told_with_its_place(school: tuple[Path, list[str]], line: 
 
 def test_lessons_are_what_the_model_will_be_asked_to_draw(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     tokenizer = load(str(tmp_path / "tiny"), device="cpu").tokenizer
-    lessons = read_samples(school[0], tokenizer, 64, 0.5, 0, roles=["select"])
-    first = lessons.train[0]
+    samples = read_samples(school[0], tokenizer, 64, 0.5, 0, roles=["select"])
+    first = samples.train[0]
     assert first.ids[: first.begin].tolist() == tokenizer.conversation([Message("user", "w1 w41")])
     assert first.ids[first.begin :].tolist() == [*tokenizer.encode("w1 w1"), tokenizer.ends[0]]
-    assert lessons.other_roles == 30
-    assert not lessons.held_out, "rows that name their split keep it"
+    assert samples.other_roles == 30
+    assert not samples.held_out, "rows that name their split keep it"
     with pytest.raises(UsageError, match="30 too long"):
         read_samples(school[0], tokenizer, len(first) - 1, 0.0, 0, roles=["select"])
 
@@ -243,15 +243,15 @@ def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
     from bottega.app.sft_display import SftProgress
     from bottega.train.conversations import SftData
 
-    lesson = SftProgress()
+    sample = SftProgress()
     past = (
         Measured("train/1", 1, {"loss": 3.0}),
         Measured("train/2", 2, {"loss": 1.0}, "odd"),
         Measured("eval/2", 2, {"nll": 2.5}),
     )
-    assert "4 steps, 2 of them done" in lesson.hear(SftStarted(SftData([], []), 4, 2, "a-model", 10, 10, past))
+    assert "4 steps, 2 of them done" in sample.hear(SftStarted(SftData([], []), 4, 2, "a-model", 10, 10, past))
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(lesson.render())
+    console.print(sample.render())
     panel = console.export_text()
     assert "2 of 4" in panel
     assert "█▁" in panel

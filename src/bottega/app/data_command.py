@@ -82,7 +82,7 @@ def build_command(given: Given[DataBuildSettings]) -> None:
             tokenizer=settings.tokenizer,
             form=settings.format,
             command=command,
-            sketching=_say_callgraphs(quiet=settings.as_json),
+            tracing=_say_callgraphs(quiet=settings.as_json),
         )
         told |= {"examples": card["examples"], "splits": card["splits"], "left_out": card["left_out"], "counts": card["counts"]}
         told["unreadable"] = outcome.faults

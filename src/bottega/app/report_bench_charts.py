@@ -11,7 +11,7 @@ from bottega.app.report_curves import COLOURS, Chart
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.families import Family
 from bottega.bench.metrics import BenchSummary
-from bottega.bench.scaling import Cell
+from bottega.bench.scaling import GridCell
 from bottega.bench.sheet import ENDINGS, BenchSheet
 from bottega.bench.uplift import Uplift
 
@@ -100,9 +100,9 @@ def speed_spread(sheet: BenchSheet, baseline: str) -> Chart:
     )
 
 
-def progress(cells: Sequence[Cell], alone: Sequence[Cell], title: str, told: str, axis: str) -> Chart:
+def progress(cells: Sequence[GridCell], alone: Sequence[GridCell], title: str, told: str, axis: str) -> Chart:
     """The best so far with its interval, and beside it each turn alone."""
-    parts: tuple[tuple[str, Callable[[Cell], Estimate]], ...] = (
+    parts: tuple[tuple[str, Callable[[GridCell], Estimate]], ...] = (
         ("correct", lambda cell: cell.correct),
         ("fast_1", lambda cell: cell.fast[1.0]),
         ("fast_1 surely", lambda cell: cell.sure[1.0]),
@@ -130,7 +130,7 @@ def progress(cells: Sequence[Cell], alone: Sequence[Cell], title: str, told: str
     return Chart(title, told, paint)
 
 
-def budgets(cells: Sequence[Cell]) -> Chart:
+def budgets(cells: Sequence[GridCell]) -> Chart:
     """A line for each number of turns: where lines of more turns lie higher at equal kernels, refining beats drawing anew."""
     most = max(cell.turns for cell in cells)
     wanted = sorted({most, *(2**power for power in range(most.bit_length()) if 2**power <= most)})

@@ -9,7 +9,7 @@ from bottega.app.display import clock
 from bottega.app.report_page import ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import BenchSummary
-from bottega.bench.scaling import Cell, equal_budgets
+from bottega.bench.scaling import GridCell, equal_budgets
 from bottega.bench.sheet import BenchSheet, task_ending
 from bottega.bench.spending import Amount
 
@@ -125,11 +125,11 @@ def by_task(run: BenchRun, sheets: dict[str, BenchSheet]) -> ReportTable:
     return ReportTable("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
 
 
-def _cell(cell: Cell) -> tuple[str, ...]:
+def _cell(cell: GridCell) -> tuple[str, ...]:
     return share(cell.correct), share(cell.fast[1.0]), share(cell.sure[1.0]), speed(cell.kept), speed(cell.mean)
 
 
-def _spread(cells: Sequence[Cell], most: int = 12) -> list[Cell]:
+def _spread(cells: Sequence[GridCell], most: int = 12) -> list[GridCell]:
     """All of few; of many those at powers of two, and the last."""
     if len(cells) <= most:
         return list(cells)

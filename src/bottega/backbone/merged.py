@@ -1,6 +1,6 @@
-"""The embedded model with a difference added to it, kept in the user's cache folder so that only the first start has to add.
+"""The embedded model with a delta added to it, kept in the user's cache folder so that only the first start has to add.
 
-What is kept is named by the hashes of base and difference and by its own checksum: a file that was damaged is noticed and made again, one that
+What is kept is named by the hashes of base and delta and by its own checksum: a file that was damaged is noticed and made again, one that
 was half written has no name yet. A cache that cannot be written is no reason to stop; the next start only takes longer.
 """
 
@@ -35,14 +35,14 @@ def cache_folder() -> Path | None:
 
 
 def name_of(header: Header) -> str:
-    """How a model with this difference is called: by its base and by what was added."""
+    """How a model with this delta is called: by its base and by what was added."""
     return f"{header.base} + {header.card.get('name') or 'difference'}"
 
 
-def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, str]:
-    """Model, tokenizer and name. Raises `BackboneError` where the difference is damaged, or not for this base."""
+def read_merged(delta: Path, path: Path | None = None) -> tuple[Any, Any, str]:
+    """Model, tokenizer and name. Raises `BackboneError` where the delta is damaged, or not for this base."""
     base = path or require_embedded_file()
-    header, digest = read_header(difference)
+    header, digest = read_header(delta)
     base_digest = file_sha256(base)
     key = hashlib.sha256(f"{base_digest} {digest}".encode()).hexdigest()[:32]
     stored = _stored(key)
@@ -50,7 +50,7 @@ def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, s
         model, tokenizer = read_embedded(base, stored)
         return model, tokenizer, name_of(header)
     model, tokenizer = read_embedded(base)
-    apply_delta(model, difference, base_digest)
+    apply_delta(model, delta, base_digest)
     _store(key, model)
     return model, tokenizer, name_of(header)
 

@@ -1,4 +1,4 @@
-"""The cache of the plain runner: a rectangle of rows for each layer, as wide as the longest generation in it may become.
+"""The cache of the plain runner: for each layer one padded tensor of rows, as wide as the longest generation in it may become.
 
 Rows lie without gaps, so that attention over all of them is a few calls on views, and nothing is gathered or joined.
 """
@@ -15,7 +15,7 @@ from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.weights import Weights
 
 _GRAIN = 128
-"""Widths are multiples of it, so that the rectangle is seldom made anew."""
+"""Widths are multiples of it, so that the tensor is seldom allocated anew."""
 
 
 class PaddedCache:

@@ -18,7 +18,7 @@ from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.caveats import caveats
 from bottega.bench.families import Family, families, outcomes_of
 from bottega.bench.pass_at_k import chances, usual_k
-from bottega.bench.scaling import THRESHOLDS, Cell, best_by_turn, best_of_n, by_turn, grid
+from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, grid
 from bottega.bench.sheet import ENDINGS, BenchSheet, sheet_of, task_ending, timed, unfit
 from bottega.bench.spending import Spending, spending
 from bottega.bench.uplift import Uplift, uplifts
@@ -66,10 +66,10 @@ class TaskGroup:
     coverage: Estimate
     """Mean share of the work that the best right kernel does itself, where it was measured."""
     spending: Spending
-    by_turn: tuple[Cell, ...]
-    best_by_turn: tuple[Cell, ...]
-    best_of_n: tuple[Cell, ...]
-    grid: tuple[Cell, ...] = ()
+    by_turn: tuple[GridCell, ...]
+    best_by_turn: tuple[GridCell, ...]
+    best_of_n: tuple[GridCell, ...]
+    grid: tuple[GridCell, ...] = ()
     """Of the whole run only."""
 
     def to_json(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from bottega.agents import writer
 from bottega.agents.earlier_turn import EarlierTurn, judged_turn
 from bottega.agents.prompts import Prompts
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.steps import FIRST_ATTEMPT
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
@@ -35,7 +36,7 @@ class Desk:
     prompts: Prompts
     device: DeviceFacts
     shelf: Shelf
-    sketches: Mapping[str, str] = field(default_factory=dict)
+    callgraphs: Mapping[str, CallGraph | None] = field(default_factory=dict)
     """By task; one that has none is shown whole."""
 
 
@@ -146,7 +147,7 @@ def _write(
         tuple(skills),
         past,
         best,
-        sketch=desk.sketches.get(lesson.task.id, ""),
+        callgraph=desk.callgraphs.get(lesson.task.id),
         precision=stage.precision,
         baseline=stage.baseline,
     )
@@ -166,9 +167,9 @@ def _write(
     )
 
 
-def _walk(lesson: Lesson, given: writer.WriterInput) -> str:
-    """The sketch that an answer walks along, in a language of the kernel library, where the prompt has it."""
-    return given.sketch if language_named(lesson.language).kernel_library else ""
+def _walk(lesson: Lesson, given: writer.WriterInput) -> CallGraph | None:
+    """The call graph that an answer follows, in a language of the kernel library, where the prompt has it."""
+    return given.callgraph if language_named(lesson.language).kernel_library else None
 
 
 def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:

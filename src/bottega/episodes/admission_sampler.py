@@ -20,7 +20,7 @@ from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
-from bottega.compiler.callgraph_tracer import shared_sketcher
+from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
@@ -85,8 +85,8 @@ class AdmissionSampler:
             return self.judge.judge(task, candidate)
 
     def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Generation:
-        sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
-        given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
+        callgraph = shared_tracer().trace(task) if self.prompts.shows("write", "callgraph") else None
+        given = writer.WriterInput(task, self.language, self.device, tuple(skills), callgraph=callgraph, baseline=self.baseline)
         room = min(self.client.context - self.max_tokens, int(self.client.context * PROMPT_SHARE))
         messages = writer.messages(given, self.prompts, PromptBudget(max(room, 256), self.client.count_tokens))
         sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))

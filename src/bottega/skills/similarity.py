@@ -1,4 +1,4 @@
-"""How alike two cards are: Jaccard likeness of word shingles, once over the text and once over the example code.
+"""How alike two cards are: Jaccard similarity of word shingles, once over the text and once over the example code.
 
 MinHash signatures are kept with the cards, so that a sweep over a large library compares numbers and reads only the few pairs
 that look alike. Text and code are signed apart: a reworded card with the same code, or the reverse, is still half alike.
@@ -18,7 +18,7 @@ from bottega.core.skill import Skill
 
 PERMUTATIONS = 64
 BAND = 4
-"""Rows in a band: two cards are compared when all rows of one band agree. Likeness 0.6 is found with probability 0.89, 0.8 always."""
+"""Rows in a band: two cards are compared when all rows of one band agree. Similarity 0.6 is found with probability 0.89, 0.8 always."""
 ALIKE = 0.6
 CHUNK = 1 << 16
 """Pairs of signatures that are compared at a time, so that a large library does not fill the memory with copies."""
@@ -79,8 +79,8 @@ def minhash(of: Shingles) -> Signature:
     return least
 
 
-def likeness(one: Skill, other: Skill) -> float:
-    """The mean of both likenesses, exactly."""
+def similarity(one: Skill, other: Skill) -> float:
+    """The mean of both similarities, exactly."""
     return (_jaccard(text_shingles(one), text_shingles(other)) + _jaccard(code_shingles(one), code_shingles(other))) / 2
 
 

@@ -1,4 +1,4 @@
-"""The door of the library: foreign data becomes a card here, or is refused with every reason at once.
+"""Validation of cards: data from outside becomes a card here, or is refused with every reason at once.
 
 Limits are enforced, not only asked for: a card is read inside a prompt, and a long one pushes out the task.
 """

@@ -29,7 +29,7 @@ from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
-from bottega.skills.similarity import ALIKE, likeness
+from bottega.skills.similarity import ALIKE, similarity
 from bottega.skills.starter import starter_cards
 from bottega.skills.upkeep import tired, twins_of
 from bottega.skills.uses import Scheme, Use
@@ -102,7 +102,7 @@ class Admission:
 
 
 def admit(
-    config: Config, materials: RlInputs, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: EpisodeJournal,
+    config: Config, inputs: RlInputs, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: EpisodeJournal,
     library: Library | None, proofs: Library, client: Client, judge: BlockingJudge, phases: Phases | None = None,
 ) -> Admission:  # fmt: skip
     """Everything that the step's summaries propose, through the gate. All of one winning trace's before the next one's: a summary is
@@ -121,7 +121,7 @@ def admit(
     known = 0
     for key, (skill, task) in homes.items():
         twin = twins_of(library, skill) if library is not None else []
-        sibling = sibling_of(task, materials.tasks)
+        sibling = sibling_of(task, inputs.tasks)
         if twin:
             known += 1
             decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
@@ -134,7 +134,7 @@ def admit(
     ]
     undecided: list[str] = []
     if tried:
-        found_all = _proved(config, materials, settings, proofs, tried, client, judge, phases)
+        found_all = _proved(config, inputs, settings, proofs, tried, client, judge, phases)
         for (key, skill, _, _), found_one in zip(wanted, found_all):
             decisions[key] = found_one if isinstance(found_one, Decision) else None
             if not isinstance(found_one, Decision):
@@ -170,15 +170,15 @@ def _rules(config: Config) -> Rules:
 
 
 def _proved(
-    config: Config, materials: RlInputs, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], client: Client,
+    config: Config, inputs: RlInputs, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], client: Client,
     judge: BlockingJudge, phases: Phases | None,
 ) -> list[Decision | BottegaError]:  # fmt: skip
     """Side by side; attempts that were finished before a kill are taken from the proofs' own library."""
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
     sampler = AdmissionSampler(
-        client, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
+        client, judge, inputs.prompts, inputs.device, inputs.language, proofs.folder / "kernels",
         temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
-        judged_on=materials.judge_device, shared=phases,
+        judged_on=inputs.judge_device, shared=phases,
     )  # fmt: skip
 
     def one(proof: Proof) -> Decision | BottegaError:
@@ -204,7 +204,7 @@ def _staged(passed: Sequence[tuple[Decision, Proof, Skill]], proofs: Library) ->
     tasks: set[str] = set()
     for decision, proof, skill in sorted(passed, key=lambda each: -each[0].gain.point):
         own = proof.tasks[0].id
-        if own in tasks or any(likeness(skill, other.skill) >= ALIKE for other in found):
+        if own in tasks or any(similarity(skill, other.skill) >= ALIKE for other in found):
             continue
         tasks.add(own)
         keys = [f"{proof.id}/{task.id}" for task in proof.tasks]

@@ -25,7 +25,7 @@ from bottega.train.rows import TrainRow, imitation_row
 ROLES = {"selector": "select", "writer": "write", "summariser": "summarise", **{name: name for name in get_args(Role)}}
 
 
-class Said(BaseModel):
+class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
     role: str = Field(pattern="^(system|user|assistant)$")
     content: str
@@ -35,7 +35,7 @@ class Conversation(BaseModel):
     """A row as it comes; whatever else it has is not our business."""
 
     model_config = ConfigDict(extra="ignore")
-    messages: list[Said] = Field(min_length=2)
+    messages: list[ChatMessage] = Field(min_length=2)
     role: str | None = None
     split: str | None = None
 
@@ -91,12 +91,12 @@ def read_samples(
     told: list[_Told] = []
 
     def take() -> None:
-        for one, lesson in zip(told, _lessons(told, tokenizer)):
-            if len(lesson) > longest:
+        for one, sample in zip(told, _samples(told, tokenizer)):
+            if len(sample) > longest:
                 found.too_long += 1
                 continue
-            digest.update(lesson.ids.tobytes() + bytes([0]))
-            (found.held_out if _is_held_out(one.conversation.split, lesson, held_out, seed) else found.train).append(lesson)
+            digest.update(sample.ids.tobytes() + bytes([0]))
+            (found.held_out if _is_held_out(one.conversation.split, sample, held_out, seed) else found.train).append(sample)
         told.clear()
 
     for place, raw in rows_of(source):
@@ -185,7 +185,7 @@ def _has_answer(place: str, conversation: Conversation) -> bool:
     return bool(answer.content.strip())
 
 
-def _lessons(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
+def _samples(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
     """All at once, because a tokenizer then uses all cores: one by one, 30,000 rows took longer than the first minute of training."""
     before = [[Message(cast(Any, said.role), said.content) for said in one.conversation.messages[:-1]] for one in told]
     try:
@@ -208,9 +208,9 @@ def _prompt(place: str, messages: Sequence[Message], tokenizer: HuggingFaceToken
         raise UsageError(f"{place}: {error}") from None
 
 
-def _is_held_out(split: str | None, lesson: SftSample, share: float, seed: int) -> bool:
+def _is_held_out(split: str | None, sample: SftSample, share: float, seed: int) -> bool:
     """As the row says; where it says nothing, a hash of its tokens decides, so that a row's side never depends on the others."""
     if split is not None:
         return split != "train"
-    drawn = hashlib.blake2b(lesson.ids.tobytes() + str(seed).encode(), digest_size=8).digest()
+    drawn = hashlib.blake2b(sample.ids.tobytes() + str(seed).encode(), digest_size=8).digest()
     return int.from_bytes(drawn, "big") / 2.0**64 < share

@@ -50,7 +50,7 @@ from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
-from bottega.train.stopwatch import Stopwatch, WatchedJudge, WatchedSpeaker
+from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
 from bottega.train.update import update
 
 STEPS = 100
@@ -100,7 +100,7 @@ class RlFinished:
 
 def train(
     config: Config, folder: Path, *, resume: bool = False,
-    materials: Callable[[Config], AbstractContextManager[RlInputs]] = open_inputs,
+    inputs: Callable[[Config], AbstractContextManager[RlInputs]] = open_inputs,
     hear: Callable[[Told], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
 ) -> RlFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
@@ -108,7 +108,7 @@ def train(
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
     require_packages(config.log)
     with ExitStack() as open_things:
-        given = open_things.enter_context(materials(config))  # first: a model or a task that cannot be had leaves no run behind
+        given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
         run = RlRun(config, journal, given, hear)
@@ -144,7 +144,7 @@ class RlRun:
 
     config: Config
     journal: EpisodeJournal
-    materials: RlInputs
+    inputs: RlInputs
     hear: Callable[[Told], None]
     staged: Staged = field(default_factory=Staged)
 
@@ -152,10 +152,10 @@ class RlRun:
         config, folder = self.config, self.journal.folder
         self.steps = config.data.steps or STEPS
         self.directory = RunDirectory(folder)
-        self.settings = episode_settings(config, self.materials)
+        self.settings = episode_settings(config, self.inputs)
         self.reward = reward_of(config)
         self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
-        loaded = self.materials.loaded
+        loaded = self.inputs.loaded
         reference = copy.deepcopy(loaded.model) if config.loss.kl else None
         self.reference = Policy(reference, compiled=False, longest=config.data.longest) if reference is not None else None
         self.policy = policy_for(config, loaded)
@@ -175,12 +175,12 @@ class RlRun:
     def step(self, number: int) -> tuple[dict[str, float], str]:
         """Its figures, and what a reader must know of it."""
         watch = Stopwatch()
-        client, judge = WatchedSpeaker(TokenClient(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
+        client, judge = TimedClient(TokenClient(self.backbone), watch), TimedJudge(self.inputs.judge, watch)
         with EpisodeJournal(self.directory.step(number)) as log:
             log.listeners.append(self.hear)
-            given = self.materials
+            given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
-            tasks = tasks_of_step(self.materials.tasks, number, self.config.rollout.tasks, self.config.data.seed)
+            tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
             with watch.stage("gate"):
@@ -202,14 +202,12 @@ class RlRun:
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
 
-    def _admit(
-        self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: WatchedSpeaker, judge: WatchedJudge
-    ) -> Admission:
+    def _admit(self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: TimedClient, judge: TimedJudge) -> Admission:
         if self.proofs is None:
             return Admission()
         return admit(
             self.config,
-            self.materials,
+            self.inputs,
             self.settings,
             number,
             rollouts,
@@ -269,7 +267,7 @@ class RlRun:
         with watch.stage("checkpoint"):
             state = {
                 "step": number,
-                "tasks": self.materials.digest,
+                "tasks": self.inputs.digest,
                 "policy_version": self.backbone.policy_version,
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
@@ -290,7 +288,7 @@ class RlRun:
 
     def export(self) -> None:
         """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
-        loaded = self.materials.loaded
+        loaded = self.inputs.loaded
         export_model(
             loaded.model, loaded.tokenizer.inner, self.journal.folder / MODEL, getattr(torch, self.config.checkpoint.export)
         )
@@ -303,7 +301,7 @@ class RlRun:
                 why = "; ".join(self.keeping.passed_over) or "there is none"
                 raise TrainingError(f"{self.journal.folder / CHECKPOINTS}: no checkpoint can be used ({why}); begin a new run")
             return 0
-        if saved.state.get("tasks") != self.materials.digest:
+        if saved.state.get("tasks") != self.inputs.digest:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
         self.keeping.load(saved, self.policy.model, self.optimiser)
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
@@ -320,7 +318,7 @@ class RlRun:
         parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
         trained = sum(parameter.numel() for parameter in self.policy.trainable())
         return RlStarted(
-            self.steps, step, self.materials.loaded.name, parameters, trained, len(self.materials.tasks), self.materials.problems,
+            self.steps, step, self.inputs.loaded.name, parameters, trained, len(self.inputs.tasks), self.inputs.problems,
             len(self.library) if self.library is not None else 0, self.backbone.engine,
             tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
         )  # fmt: skip

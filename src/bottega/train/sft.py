@@ -56,7 +56,7 @@ class SftFinished:
 class SftStarted:
     """What there is to do, told before the first step."""
 
-    lessons: SftData
+    samples: SftData
     steps: int
     step: int
     model: str
@@ -77,7 +77,7 @@ def sft(
     require_packages(config.log)
     torch.manual_seed(config.data.seed)
     loaded = load_for_training(config)  # first: a model or rows that cannot be had leave no run behind
-    lessons = read_samples(
+    samples = read_samples(
         source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
     )  # fmt: skip
     with EpisodeJournal(folder) as journal:
@@ -85,11 +85,11 @@ def sft(
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
         policy = policy_for(config, loaded)
         optimiser = Optimiser(policy.trainable(), config.optimiser)
-        schedule = Schedule(config, lessons.train)
+        schedule = Schedule(config, samples.train)
         begin = 0
         saved = keeping.latest() if resume else None
         if saved is not None:
-            if saved.state.get("data") != lessons.digest:
+            if saved.state.get("data") != samples.digest:
                 raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
             keeping.load(saved, policy.model, optimiser)
             begin = saved.step
@@ -97,7 +97,7 @@ def sft(
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
         sizes = _count(policy.model.parameters()), _count(policy.trainable())
         past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
-        hear(SftStarted(lessons, schedule.steps, begin, loaded.name, *sizes, past))
+        hear(SftStarted(samples, schedule.steps, begin, loaded.name, *sizes, past))
         with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
             coming = ahead.submit(schedule.packs, policy, begin)
@@ -112,11 +112,11 @@ def sft(
                 values = {**updated.values, "epoch": schedule.epoch(done), "tokens": updated.tokens, "waited": waited}
                 metrics.measured("train", done, values, updated.skipped)
                 last, ended = done == schedule.steps, stop()
-                if lessons.held_out and (last or done % config.log.eval_every == 0):
-                    held_out = evaluate(policy, lessons.held_out[: config.log.eval_rows], config.data.pack_tokens)
+                if samples.held_out and (last or done % config.log.eval_every == 0):
+                    held_out = evaluate(policy, samples.held_out[: config.log.eval_rows], config.data.pack_tokens)
                     metrics.measured("eval", done, held_out)
                 if last or ended or done % config.checkpoint.every == 0:
-                    place = keeping.save(done, policy.model, optimiser, {"data": lessons.digest})
+                    place = keeping.save(done, policy.model, optimiser, {"data": samples.digest})
                     journal.write(Checkpointed(f"checkpoint/{done}", done, f"{CHECKPOINTS}/{place.name}"))
                 if ended and not last:
                     return SftFinished(folder, done, schedule.steps, held_out, stopped=True)
@@ -128,10 +128,10 @@ def sft(
 class Schedule:
     """Which rows are in which step: a pure function of the rows' lengths, the settings and the seed."""
 
-    def __init__(self, config: Config, lessons: Sequence[SftSample]) -> None:
-        data, self.lessons = config.data, lessons
+    def __init__(self, config: Config, samples: Sequence[SftSample]) -> None:
+        data, self.samples = config.data, samples
         self.size = data.pack_tokens
-        lengths = [len(lesson) for lesson in lessons]
+        lengths = [len(sample) for sample in samples]
         packs = max(1, data.batch_tokens // data.pack_tokens)
         epochs: list[list[list[list[int]]]] = []
         for epoch in range(data.epochs):
@@ -152,13 +152,13 @@ class Schedule:
 
     def packs(self, policy: Policy, step: int) -> list[TrainPack]:
         return [
-            policy.pack([self.lessons[number].row() for number in numbers], numbers, self.size) for numbers in self._steps[step]
+            policy.pack([self.samples[number].row() for number in numbers], numbers, self.size) for numbers in self._steps[step]
         ]
 
 
-def evaluate(policy: Policy, lessons: Sequence[SftSample], size: int) -> dict[str, float]:
+def evaluate(policy: Policy, samples: Sequence[SftSample], size: int) -> dict[str, float]:
     """Mean negative log-likelihood of a held-out token, in all and by role."""
-    rows = [lesson.row() for lesson in lessons]
+    rows = [sample.row() for sample in samples]
     sums: dict[str, tuple[float, int]] = {}
     for numbers in bins([len(row) for row in rows], size):
         packed = policy.pack([rows[number] for number in numbers], numbers, size)
@@ -166,7 +166,7 @@ def evaluate(policy: Policy, lessons: Sequence[SftSample], size: int) -> dict[st
         for number, count in packed.owners:
             own = -float(values[at : at + count].double().sum())
             at += count
-            for name in ("nll", f"nll/{lessons[number].role}"):
+            for name in ("nll", f"nll/{samples[number].role}"):
                 total, tokens = sums.get(name, (0.0, 0))
                 sums[name] = total + own, tokens + count
     return {name: total / tokens for name, (total, tokens) in sums.items() if tokens}

@@ -162,10 +162,10 @@ def test_a_series_varies_all_originals_before_one_again_and_repeats_none_of_them
     plan = SynthPlan(1, like="some", filtered=False).checked()
     seen = {tree_key(task.source) for task in originals}
     names: list[str] = []
-    for (sketch, is_repeated), _ in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
-        assert is_repeated == (sketch.key[0] in seen)
-        names.append(sketch.task.name.rpartition("_")[0])
-        seen.update(sketch.key)
+    for (sample, is_repeated), _ in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
+        assert is_repeated == (sample.key[0] in seen)
+        names.append(sample.task.name.rpartition("_")[0])
+        seen.update(sample.key)
     for turn in range(3):
         assert sorted(names[turn * len(originals) : (turn + 1) * len(originals)]) == sorted(task.name for task in originals)
 
@@ -174,12 +174,12 @@ def test_the_order_in_which_originals_are_named_does_not_matter_and_shards_meet_
     originals = load_tasks(["builtin:level2"]).tasks[:2]
     plan = SynthPlan(1, like="some", filtered=False).checked()
     one, two = (
-        [sketch.task.source for (sketch, _), _ in zip(Series(plan, given), range(12), strict=False)]
+        [sample.task.source for (sample, _), _ in zip(Series(plan, given), range(12), strict=False)]
         for given in (originals, originals[::-1])
     )
     assert one == two
     shard = SynthPlan(1, like="some", filtered=False, shard=1, shards=2).checked()
-    met = {sketch.task.name.rpartition("_")[0] for (sketch, _), _ in zip(Series(shard, originals), range(12), strict=False)}
+    met = {sample.task.name.rpartition("_")[0] for (sample, _), _ in zip(Series(shard, originals), range(12), strict=False)}
     assert met == {task.name for task in originals}
 
 

@@ -1,6 +1,6 @@
-"""From sketches to a set of tasks: drop what repeats or comes too near to a benchmark, have the rest examined, keep what is fit.
+"""From samples to a set of tasks: drop what repeats or comes too near to a benchmark, have the rest examined, keep what is fit.
 
-The examiner is given: this room knows no judge. Sketches are examined side by side and in any order; what is accepted is decided in order of their
+The examiner is given: this package knows no judge. Samples are examined side by side and in any order; what is accepted is decided in order of their
 numbers, so that more workers, a killed run or a shard change nothing about the outcome.
 """
 
@@ -25,9 +25,9 @@ from bottega.tasks.synth.summary import SynthSummary, SynthTally
 
 LOG = "examined.log"
 FAILURES_IN_A_ROW = 5
-"""After so many sketches that the examiner itself could not deal with, the machine is at fault and the run stops."""
+"""After so many samples that the examiner itself could not deal with, the machine is at fault and the run stops."""
 LONGEST_DROUGHT = 5000
-"""Sketches in a row of which none is accepted."""
+"""Samples in a row of which none is accepted."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Watch = Callable[[SynthTally], None]
 
 @dataclass
 class _Place:
-    """A sketch that waits for its turn in the order."""
+    """A sample that waits for its turn in the order."""
 
     made: Synthesised
     record: RunRecord | None = None
@@ -207,5 +207,5 @@ class _Run:
                 self.output.add(place.made, place.record)
             if self.drought >= self.longest_drought:
                 wider = "give more modules to vary" if self.series.originals else "widen the window, the families or the levels"
-                raise UsageError(f"none of the last {self.drought} sketches was accepted ({self.tally.words()}); {wider}")
+                raise UsageError(f"none of the last {self.drought} samples was accepted ({self.tally.words()}); {wider}")
         self.watch(self.tally)

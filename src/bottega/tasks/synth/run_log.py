@@ -1,6 +1,6 @@
-"""The log of a run: one line for each examined sketch, appended and never changed, so that a run may die at any moment.
+"""The log of a run: one line for each examined sample, appended and never changed, so that a run may die at any moment.
 
-A line that was cut off in the middle is dropped when the log is opened again: that sketch is examined once more, and nothing else is lost.
+A line that was cut off in the middle is dropped when the log is opened again: that sample is examined once more, and nothing else is lost.
 """
 
 from __future__ import annotations

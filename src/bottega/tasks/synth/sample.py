@@ -54,7 +54,7 @@ class Synthesised:
     dtype: str
     estimate_ms: float
     key: tuple[str, ...]
-    """Two sketches with a key in common are near duplicates."""
+    """Two samples with a key in common are near duplicates."""
 
 
 def synthesise(

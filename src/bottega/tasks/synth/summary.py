@@ -30,7 +30,7 @@ class SynthSummary:
     failing: dict[str, str]
     """Operators that did not run here although they stood alone, with what they said."""
     lost: dict[str, str]
-    """Sketches that the examiner itself failed on; they are tried again when the run is taken up."""
+    """Samples that the examiner itself failed on; they are tried again when the run is taken up."""
     eager_ms: dict[str, float]
     plan: dict[str, Any]
     seconds: float

@@ -34,7 +34,7 @@ from bottega.agents.answers.lint.index_arithmetic import (
     unary,
     word_of,
 )
-from bottega.compiler.callgraph_text import Shape
+from bottega.compiler.callgraph import Shape
 
 MOST_PROGRAMS = 512
 """The most that are evaluated one by one."""
