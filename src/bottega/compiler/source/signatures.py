@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 
 from bottega.compiler.source.scopes import FUNCTIONS, Scopes
+from bottega.languages import language_named
 
 LAUNCH = frozenset(
     ("num_warps", "num_stages", "num_ctas", "maxnreg", "warmup", "grid", "stream", "debug", "enable_fp_fusion", "launch_cooperative_grid",
@@ -28,7 +29,7 @@ def calls_that_do_not_fit(tree: ast.Module, scopes: Scopes, language: str) -> It
         names = _callees(call.func.value if isinstance(call.func, ast.Subscript) else call.func)
         known = [plain[name] for name in names if name in plain]
         if launch:
-            known = [one for one in known if language == "triton" and is_kernel(one)]
+            known = [one for one in known if language_named(language).decorators and is_kernel(one)]
         wrong = [_misfit(one.args, call, LAUNCH if launch else frozenset()) for one in known]
         if known and len(known) == len(names) and all(wrong):
             yield f"{'the launch' if launch else 'a call'} of {known[0].name} {wrong[0]}"
