@@ -13,7 +13,7 @@ import pytest
 from small_tasks import SMALL, task
 
 from bottega.compiler.builder import Builder
-from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.library.index import shelf_of
 from bottega.compiler.lowering.parts import PARTS
 from bottega.compiler.planner import SHELVED
@@ -61,7 +61,7 @@ def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(lan
 
 @pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])
 def test_heavy_calls_are_the_sketchs_own_lines_and_their_parts_come_along(name: str) -> None:
-    calls = [call for call in CALL.findall(sketch_of(given(name).source)) if call.split(" = ")[1].split("(")[0] in PARTS]
+    calls = [call for call in CALL.findall(record(given(name).source).text) if call.split(" = ")[1].split("(")[0] in PARTS]
     whole = step(name)
     short = shortened(whole, given(name).source)
     assert calls and all(call in short for call in calls)
@@ -74,7 +74,7 @@ def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results
     short = shortened(step("linear_tail"), given("linear_tail").source)
     body = short[short.index("@triton.jit") : short.index("class ModelNew")]
     names = re.findall(r"^    (t\d+) = (?!tl\.load)", body, re.MULTILINE)
-    fused = [call.split(" = ")[0] for call in CALL.findall(sketch_of(given("linear_tail").source))[1:]]
+    fused = [call.split(" = ")[0] for call in CALL.findall(record(given("linear_tail").source).text)[1:]]
     assert names == fused and f"def {fused[-1]}_kernel(" in body
 
 

@@ -17,7 +17,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.data.audit import FACT as AUDIT
 from bottega.data.audit import Audit, audited
-from bottega.data.callgraphs import Tell, sketches_of
+from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import Shelf
 from bottega.data.data_card import card_of, write_card
 from bottega.data.data_files import write_examples
@@ -183,7 +183,7 @@ def examples_stage(
     form: str = "jsonl",
     command: str = "",
     bench: Bench | None = None,
-    sketching: Tell = lambda done, of: None,
+    tracing: Tell = lambda done, of: None,
 ) -> tuple[Outcome, dict[str, Any]]:
     """Make the examples anew and write them with their card. Nothing is judged."""
     count, counted_by = counter(tokenizer)
@@ -199,8 +199,8 @@ def examples_stage(
         shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (subject.task for subject in store.taught())
-        sketches = sketches_of(folder, tasks, sketching) if prompts.shows("write", "sketch") else {}
-        desk = Desk(stage, prompts, device, shelf, sketches)
+        callgraphs = callgraphs_of(folder, tasks, tracing) if prompts.shows("write", "callgraph") else {}
+        desk = Desk(stage, prompts, device, shelf, callgraphs)
         outcome = examples_of(store, chosen, desk, count)
         runs = store.runs()
         making = {
