@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bottega.compiler.callgraph import sketch_of
 from bottega.compiler.callgraph_text import Call, Shape, Sketch, read_sketch
 from bottega.compiler.plan import Cuts
-from bottega.compiler.trace import Graph, Node, Ref
+from bottega.compiler.trace import Graph, Ref, TraceNode
 
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
 SPLITTING = frozenset(("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "unsafe_split", "unsafe_chunk"))
@@ -63,7 +63,7 @@ def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
     calls = [call for call in sketch.calls if call.operator not in SPLITTING]
     nodes = [node for node in graph.nodes if node.name not in parts]
     place, number = 0, 0
-    gap: list[Node] = []
+    gap: list[TraceNode] = []
     while number < len(nodes):
         node = nodes[number]
         pieces = _pieces(calls[place], nodes[number:]) if place < len(calls) else 0
@@ -112,7 +112,7 @@ def _read(lines: list[str]) -> Sketch:
     return read_sketch("\n".join(lines))
 
 
-def _pieces(call: Call, nodes: Sequence[Node]) -> int:
+def _pieces(call: Call, nodes: Sequence[TraceNode]) -> int:
     """How many nodes are this call, where it is one that torch itself writes in terms of others; they have names of their own, which other calls
     of the sketch may have too."""
     pieces = WRITTEN_OUT.get(call.operator, ())
@@ -120,7 +120,7 @@ def _pieces(call: Call, nodes: Sequence[Node]) -> int:
     return len(pieces) if same and _same_shape(call, nodes[len(pieces) - 1]) else 0
 
 
-def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
+def _decomposed(calls: Sequence[Call], nodes: list[TraceNode]) -> dict[str, str]:
     """Operators that the tracer took apart are what the last of their pieces make."""
     found: dict[str, str] = {}
     left = [node for node in nodes if not node.operator.startswith("expand")]
@@ -132,16 +132,16 @@ def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
     return found
 
 
-def _shape(node: Node) -> Shape | None:
+def _shape(node: TraceNode) -> Shape | None:
     return node.outputs[0].shape if node.outputs and node.outputs[0] else None
 
 
-def _same_shape(call: Call, node: Node) -> bool:
+def _same_shape(call: Call, node: TraceNode) -> bool:
     """Whether both are known to be of one shape."""
     return call.size is not None and call.size == _shape(node)
 
 
-def _same(call: Call, node: Node) -> bool:
+def _same(call: Call, node: TraceNode) -> bool:
     word = call.operator.strip("_")
     operator = node.operator.strip("_")
     if operator != word and operator not in {name.strip("_") for name in ALIKE.get(word, ())}:

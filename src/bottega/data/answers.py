@@ -16,7 +16,7 @@ from bottega.agents.module_text import without_prose
 from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
-from bottega.data.call_order import walked
+from bottega.data.call_order import with_call_comments
 
 LONGEST_SUMMARY = 400
 
@@ -31,7 +31,7 @@ def written(source: str, summary: str, style: str, thought: str = "", task_sourc
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
     if style == "terse":
         source = without_prose(shortened(source, task_source))
-        source = walked(source, sketch) if sketch else source
+        source = with_call_comments(source, sketch) if sketch else source
     block = fenced(source, "python")
     if style == "terse":
         answer = block
