@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bottega.backbone.codec import Levels, packed, rounded, unpacked
+from bottega.backbone.codec import CodedRows, packed, rounded, unpacked
 
 LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 1, "lc": 0, "pb": 0}]
 
@@ -39,7 +39,7 @@ def main(
         _starts(file)
 
 
-def _coders(name: str, levels: Levels) -> None:
+def _coders(name: str, levels: CodedRows) -> None:
     flat = levels.integers.reshape(-1)
     _, counts = np.unique(flat, return_counts=True)
     share = counts / counts.sum()
@@ -84,7 +84,7 @@ def _starts(file: Path) -> None:
     import torch
     import transformers  # noqa: F401  (its own seconds are not ours)
 
-    from bottega.backbone.delta import apply_difference
+    from bottega.backbone.delta import apply_delta
     from bottega.backbone.embedded import read_embedded
     from bottega.backbone.merged import read_merged
 
@@ -103,7 +103,7 @@ def _starts(file: Path) -> None:
         os.environ["BOTTEGA_CACHE"] = folder
         read_embedded()  # the file comes from the disk, modules are imported
         model, _ = timed("the base", read_embedded)
-        timed("the difference added to it", lambda: apply_difference(model, file))
+        timed("the difference added to it", lambda: apply_delta(model, file))
         timed("first start", lambda: read_merged(file))
         timed("second start", lambda: read_merged(file))
     Console().print(table)

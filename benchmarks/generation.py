@@ -24,7 +24,7 @@ import torch
 import typer
 from figure import Device, launch, show, where
 
-from bottega.backbone.loading import Loaded, cast, load
+from bottega.backbone.loading import LoadedModel, cast, load
 from bottega.backbone.local import LocalBackbone
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
@@ -118,7 +118,7 @@ def main(
         raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def drawn(device: str) -> Loaded:
+def drawn(device: str) -> LoadedModel:
     """Random weights in the shape of SmolLM2-135M: as fast as the real ones, without a file to carry."""
     from tokenizers import Tokenizer, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -133,7 +133,7 @@ def drawn(device: str) -> Loaded:
     model = cast(LlamaForCausalLM(config).to(device), dtype).eval()
     words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(config.vocab_size)}, unk_token="w0"))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0")
-    return Loaded("SmolLM2-135M's shape, random", model, HuggingFaceTokenizer(tokenizer, 8192))
+    return LoadedModel("SmolLM2-135M's shape, random", model, HuggingFaceTokenizer(tokenizer, 8192))
 
 
 def requests(size: Size, vocabulary: int, group: int, seed: int = 0) -> list[TokenRequest]:
@@ -153,7 +153,7 @@ def answered(backbone: LocalBackbone, asked: list[TokenRequest]) -> int:
     return sum(len(each.output_ids) for each in asyncio.run(backbone.complete(asked)))
 
 
-def generated(loaded: Loaded, asked: list[TokenRequest], cut: int) -> int:
+def generated(loaded: LoadedModel, asked: list[TokenRequest], cut: int) -> int:
     """Tokens that were drawn and wanted: what a batch draws after a row's own end is not counted."""
     width = max(len(each.prompt_ids) for each in asked)
     ids = torch.zeros((len(asked), width), dtype=torch.long)

@@ -4,7 +4,7 @@ Level 1: 100 single operators, a third of them on 4 to 8 GB with an output as la
 to five operators behind them; level 3: 50 networks. A whole run over them shows what a card of a given memory can judge:
 
     PYTHONPATH=src python3 benchmarks/large_tasks.py large_tasks --check
-    bottega bench large_tasks --backbone embedded --device cuda --quick
+    bottega bench large_tasks --backbone embedded --device cuda quick=true
 
 `--check` runs each of them on fake tensors at its true shapes (no memory is taken; a minute or two) and says how many bytes inputs
 (I), outputs (O) and the reference's own workspace (W: alive at its peak beyond inputs, parameters and outputs) take.
@@ -83,7 +83,7 @@ def main(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(each.text.source(each.number, scale), encoding="utf-8")
     if not check:
-        print(f"{len(chosen)} tasks in {out}; next: bottega bench {out} --backbone embedded --device cuda --quick")
+        print(f"{len(chosen)} tasks in {out}; next: bottega bench {out} --backbone embedded --device cuda quick=true")
         return
     begun = time.monotonic()
     found: dict[str, Bytes] = {}

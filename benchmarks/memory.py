@@ -182,7 +182,7 @@ def watch_spawns() -> list[tuple[str, Sandbox]]:
     def watching(self: ForkServer, entry: str, **options: Any) -> Sandbox:
         sandbox = spawn(self, entry, **options)
         trusted = "cache" in (options.get("arguments") or {})
-        started.append(("referee" if "referee" in entry else "eager" if trusted else "candidate", sandbox))
+        started.append(("referee" if "controller" in entry else "eager" if trusted else "candidate", sandbox))
         return sandbox
 
     ForkServer.spawn = watching  # type: ignore[method-assign]

@@ -197,7 +197,7 @@ def plain_loop(kernels: list[Kernel], device: str, seconds: float, timeout: floa
     found: list[Finding] = []
     kind, _, index = device.partition(":")
     environment = {"PYTHONPATH": str(HERE), "CUDA_VISIBLE_DEVICES": "" if kind == "cpu" else index or "0"}
-    with ForkServer(device=kind, environment=environment, extra_readonly=(str(HERE),)) as server:
+    with ForkServer(device=kind, environment=environment, extra_readonly=(str(HERE),), preload=("numpy", "torch")) as server:
         server.start()
         begun = time.monotonic()
         for kernel in kernels:
@@ -224,12 +224,12 @@ def in_a_sandbox(server: ForkServer, kernel: Kernel, kind: str, timeout: float) 
         try:
             job = {"task": kernel.task.source, "candidate": kernel.candidate.source, "device": kind, "timeout": timeout}
             limits = Limits(memory_bytes=12 << 30, scratch_bytes=1 << 30, processes=512)
-            cell = server.spawn("plain_loop:in_sandbox", fds=[writing], arguments=job, limits=limits)
+            sandbox = server.spawn("plain_loop:in_sandbox", fds=[writing], arguments=job, limits=limits)
         finally:
             os.close(writing)
-        ended = cell.wait(timeout + 15)
-        cell.kill()
-        cell.reins.close()
+        ended = sandbox.wait(timeout + 15)
+        sandbox.kill()
+        sandbox.control.close()
         os.set_blocking(reading, False)
         try:
             told = json.loads(os.read(reading, 1 << 16))

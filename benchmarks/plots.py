@@ -23,7 +23,7 @@ from bottega.app.report_bench_charts import HUES
 from bottega.app.report_curves import DASHES, Chart, drawn
 from bottega.bench.bootstrap import Floats
 from bottega.bench.run_directory import read_run
-from bottega.bench.sheet import Sheet
+from bottega.bench.sheet import BenchSheet
 from bottega.core.errors import BottegaError, UsageError
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
@@ -77,7 +77,7 @@ def answers_command(
     _write({"answers": answers(steps, pair.tasks, (parallel.resolve().name, serial.resolve().name), baseline)}, out)
 
 
-def by_level(sheet: Sheet) -> dict[str, list[int]]:
+def by_level(sheet: BenchSheet) -> dict[str, list[int]]:
     """Places of its tasks; those without a level last."""
     found: dict[str, list[int]] = {}
     order = sorted(range(len(sheet.tasks)), key=lambda place: (sheet.tasks[place].level is None, sheet.tasks[place].level or 0))
@@ -93,7 +93,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (centre - reach) / (1 + Z * Z / count)), min(1.0, (centre + reach) / (1 + Z * Z / count))
 
 
-def rates(sheets: dict[str, Sheet], groups: dict[str, list[int]], measure: int, baseline: str) -> Chart:
+def rates(sheets: dict[str, BenchSheet], groups: dict[str, list[int]], measure: int, baseline: str) -> Chart:
     """A group of bars for each level, a bar for each run, with Wilson's interval."""
     values = {name: measured(sheet, sheet.samples, sheet.turns)[:, measure] for name, sheet in sheets.items()}
     width = 0.8 / len(sheets)
@@ -123,7 +123,7 @@ def rates(sheets: dict[str, Sheet], groups: dict[str, list[int]], measure: int, 
     return Chart(title, told, paint)
 
 
-def fast_p(sheets: dict[str, Sheet], name: str, places: Sequence[int], baseline: str) -> Chart:
+def fast_p(sheets: dict[str, BenchSheet], name: str, places: Sequence[int], baseline: str) -> Chart:
     """A line for each run."""
 
     def paint(axes: Any) -> None:

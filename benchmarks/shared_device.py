@@ -4,7 +4,7 @@ Takes the folder of a finished `bottega bench` run, judges its `ambiguous` kerne
 with nothing else on the device, and prints the share; the aim is below 1 %. What the run called `faster` counts as faster alone;
 `--faster N` judges so many of those again too, to see that it is so.
 
-    bottega bench large_tasks --backbone embedded --device cuda --quick --out run
+    bottega bench large_tasks --backbone embedded --device cuda quick=true --out run
     PYTHONPATH=src python3 benchmarks/shared_device.py run --device cuda --faster 20
 """
 
@@ -23,9 +23,9 @@ from typing import Annotated
 import typer
 from figure import Device, launch, show, upper_bound, where
 
-from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.run_directory import read_kernel, read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
@@ -74,18 +74,18 @@ def main(
         raw.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def unique(attempts: Sequence[Attempt]) -> list[Attempt]:
+def unique(attempts: Sequence[BenchAttempt]) -> list[BenchAttempt]:
     """Each kernel of a task once, as it was judged first: a text that comes again is not judged again."""
-    found: dict[tuple[str, str], Attempt] = {}
+    found: dict[tuple[str, str], BenchAttempt] = {}
     for each in attempts:
         if each.candidate:
             found.setdefault((each.task, each.candidate), each)
     return list(found.values())
 
 
-def judged_alone(run: BenchRun, asked: Sequence[Attempt], device: str, seconds: float) -> list[Again]:
+def judged_alone(run: BenchRun, asked: Sequence[BenchAttempt], device: str, seconds: float) -> list[Again]:
     try:
-        terms = Judging.of(run.settings)
+        terms = BenchJudgeSettings.of(run.settings)
     except (KeyError, TypeError):
         raise UsageError(
             f"{run.folder}: its bench.json does not say how kernels were judged; give the folder of a bench run"
@@ -111,7 +111,7 @@ def judged_alone(run: BenchRun, asked: Sequence[Attempt], device: str, seconds: 
     return found
 
 
-def _again(task: str, attempt: Attempt, now: Verdict | None, baseline: str) -> Again:
+def _again(task: str, attempt: BenchAttempt, now: Verdict | None, baseline: str) -> Again:
     then = attempt.verdict
     return Again(
         task,

@@ -18,7 +18,7 @@ from figure import Device, Raw, Workers, launch, percentile, show, where
 from bottega.data.task_examiner import JudgeExaminer
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_tasks
-from bottega.tasks.synth import Benchmark, Plan, run, synthesise
+from bottega.tasks.synth import Benchmark, SynthPlan, run, synthesise
 
 
 def main(
@@ -52,7 +52,7 @@ def main(
     summary = {}
     if count:
         with tempfile.TemporaryDirectory() as folder, Judge(device, workers=workers, quick=True) as judge:
-            plan = Plan(count, seed, device, longest_ms=longest).checked()
+            plan = SynthPlan(count, seed, device, longest_ms=longest).checked()
             found = run(plan, Path(folder), JudgeExaminer(judge, False), workers=workers)
             log = [json.loads(line) for line in (Path(folder) / "examined.log").read_text().splitlines()[1:]]
         summary = found.to_json()

@@ -29,11 +29,11 @@ import typer
 from figure import Device, launch, show, where
 from generation import drawn
 
-from bottega.backbone.loading import Loaded, load
+from bottega.backbone.loading import LoadedModel, load
 from bottega.train.optimiser import Optimiser
 from bottega.train.packing import plan
 from bottega.train.policy import Policy
-from bottega.train.rows import Row, imitation_row
+from bottega.train.rows import TrainRow, imitation_row
 from bottega.train.settings import LossSettings, OptimiserSettings
 from bottega.train.update import update
 
@@ -130,7 +130,7 @@ class Measured:
         return self.tokens / self.seconds
 
 
-def rows_of(kind: str, size: Size, vocabulary: int, steps: int) -> list[list[Row]]:
+def rows_of(kind: str, size: Size, vocabulary: int, steps: int) -> list[list[TrainRow]]:
     """The same rows for every way, step by step."""
     source, found = random.Random(0), []
     lengths: list[int] = []
@@ -146,7 +146,7 @@ def rows_of(kind: str, size: Size, vocabulary: int, steps: int) -> list[list[Row
     return found
 
 
-def opened(model: str, device: str, dtype: str = "float32", lora: bool = False) -> Loaded:
+def opened(model: str, device: str, dtype: str = "float32", lora: bool = False) -> LoadedModel:
     from bottega.backbone.loading import Lora
 
     if model == "random":
@@ -156,12 +156,14 @@ def opened(model: str, device: str, dtype: str = "float32", lora: bool = False) 
             import peft
 
             config = peft.LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM")
-            return Loaded(loaded.name, peft.get_peft_model(loaded.model, config), loaded.tokenizer)
+            return LoadedModel(loaded.name, peft.get_peft_model(loaded.model, config), loaded.tokenizer)
         return loaded
     return load(model, device=device, dtype=dtype, lora=Lora() if lora else None)
 
 
-def timed(name: str, kind: str, device: str, steps: list[list[Row]], step: Callable[[int], float], begun: float) -> Measured:
+def timed(
+    name: str, kind: str, device: str, steps: list[list[TrainRow]], step: Callable[[int], float], begun: float
+) -> Measured:
     """Three steps are not counted: they compile, and find out what fits where."""
     cuda = device.startswith("cuda")
     seconds, losses = [], []
@@ -238,7 +240,7 @@ def plain_compiled(device: str, model: str, size: Size, kind: str) -> Measured:
     return plain(device, model, size, kind, compiled=True)
 
 
-def padded(rows: list[Row], width: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(rows: list[TrainRow], width: int | None) -> tuple[torch.Tensor, torch.Tensor]:
     ids = torch.zeros((len(rows), width or max(map(len, rows))), dtype=torch.long)
     labels = torch.full_like(ids, -100)
     for line, row in enumerate(rows):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from graph_text import graph
+
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.lint import Lint
 from bottega.agents.answers.repairs import Repair
 
 
 def context(callgraph: str = "", task_source: str = "") -> AnswerContext:
-    return AnswerContext(task_source, "triton", "terse", callgraph)
+    """`callgraph` as text."""
+    return AnswerContext(task_source, "triton", "terse", graph(callgraph))
 
 
 def messages(check: Lint, source: str, callgraph: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bottega.agents import selector, summariser, writer
-from bottega.agents.budget import PromptBudget, cut_to_length, fitting
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn
+from bottega.agents.prompt_budget import PromptBudget, cut_to_length, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput
 from bottega.agents.summariser import SummariserInput

@@ -66,7 +66,7 @@ def test_a_folder_overrules_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("select.md", SELECT.replace("$k", "$kk"), ("select.md", "$kk", "known here: device, k")),
+        ("select.md", SELECT.replace("$k", "$kk"), ("select.md", "$kk", "known here: callgraph, device, k")),
         ("select.md", SELECT.replace("$name", "$technique"), ("select.md", "$technique")),
         ("select.md", SELECT.replace("At most", "At 5$ most"), ("select.md", "5$ most", "$$")),
         ("select.md", SELECT.replace("$task", ""), ("select.md", "$task")),
@@ -102,11 +102,11 @@ def test_every_shipped_file_is_of_use() -> None:
         assert {path.name for path in (SHIPPED / style).iterdir()} == {f"{name}.md" for name in PLACEHOLDERS}
 
 
-def test_which_prompts_have_a_place_for_a_sketch(tmp_path: Path) -> None:
-    assert all(Prompts("terse").shows(role, "sketch") for role in ("select", "write"))
-    assert not Prompts("terse").shows("summarise", "sketch")
-    assert not any(Prompts(style).shows(role, "sketch") for style in ("compact", "full") for role in ("select", "write"))
+def test_which_prompts_have_a_place_for_a_callgraph(tmp_path: Path) -> None:
+    assert all(Prompts("terse").shows(role, "callgraph") for role in ("select", "write"))
+    assert not Prompts("terse").shows("summarise", "callgraph")
+    assert not any(Prompts(style).shows(role, "callgraph") for style in ("compact", "full") for role in ("select", "write"))
     (tmp_path / "write.md").write_text(
-        "Write.\n--- user ---\n$task\n$sketch\n--- skill ---\n$name\n--- turn ---\n$source\n", encoding="utf-8"
+        "Write.\n--- user ---\n$task\n$callgraph\n--- skill ---\n$name\n--- turn ---\n$source\n", encoding="utf-8"
     )
-    assert Prompts("compact", tmp_path).shows("write", "sketch")
+    assert Prompts("compact", tmp_path).shows("write", "callgraph")

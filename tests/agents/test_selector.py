@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from graph_text import graph
 
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.prompts import Prompts
@@ -29,13 +30,15 @@ def test_the_compact_prompt(task: Task, card: Callable[..., Skill]) -> None:
     )
 
 
-def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(task: Task, card: Callable[..., Skill]) -> None:
-    sketch = "forward(x)\nx 256x512\nt1 = relu(x) 256x512\nreturn t1"
-    given = SelectorInput(task, (card().header,), 2, "cuda", "triton", sketch)
+def test_a_terse_prompt_shows_the_callgraph_instead_of_the_task_where_there_is_one(
+    task: Task, card: Callable[..., Skill]
+) -> None:
+    callgraph = "forward(x)\nx 256x512\nt1 = relu(x) 256x512\nreturn t1"
+    given = SelectorInput(task, (card().header,), 2, "cuda", "triton", graph(callgraph))
     _, user = messages(given, Prompts("terse"))
     skills = "one_pass: one_pass saves reads of memory."
-    assert user.content == f"```\n{sketch}\n```\n\n{skills}"
-    bare = replace(given, sketch="")
+    assert user.content == f"```\n{callgraph}\n```\n\n{skills}"
+    bare = replace(given, callgraph=None)
     assert messages(bare, Prompts("terse"))[1].content == f"```python\n{task.source}```\n\n{skills}"
     for style in ("compact", "full"):
         assert messages(given, Prompts(style)) == messages(bare, Prompts(style))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bottega.agents.answers.answer import AnswerError
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
 from bottega.core.device import DeviceFacts

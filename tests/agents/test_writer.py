@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from graph_text import graph
 
 from bottega.agents.answers.answer import AnswerError
 from bottega.agents.answers.fences import fenced
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts, guide_names
 from bottega.agents.writer import WriterInput, messages, parse
 from bottega.core.device import DeviceFacts
@@ -82,17 +83,17 @@ Best so far: attempt 2, faster 1.32x (1.28 to 1.36)."""
     )
 
 
-def test_a_terse_prompt_shows_the_sketch_instead_of_the_task_where_there_is_one(task: Task, device: DeviceFacts) -> None:
-    sketch = "forward(x)\nx 256x512\nself.gain 512\nt1 = relu(x) 256x512\nt2 = mul(t1, self.gain) 256x512\nreturn t2"
+def test_a_terse_prompt_shows_the_callgraph_instead_of_the_task_where_there_is_one(task: Task, device: DeviceFacts) -> None:
+    callgraph = "forward(x)\nx 256x512\nself.gain 512\nt1 = relu(x) 256x512\nt2 = mul(t1, self.gain) 256x512\nreturn t2"
     given = WriterInput(task, "triton", device)
-    system, user = messages(replace(given, sketch=sketch), Prompts("terse"))
+    system, user = messages(replace(given, callgraph=graph(callgraph)), Prompts("terse"))
     assert system.content == "Write a fast Triton kernel."
-    assert user.content == f"{FENCE}\n{sketch}\n{FENCE}"
+    assert user.content == f"{FENCE}\n{callgraph}\n{FENCE}"
     assert messages(given, Prompts("terse"))[1].content == f"{FENCE}python\n{task.source}{FENCE}"
     spoken = Task('"""Relu."""\n\n' + task.source.replace("super().__init__()", "super().__init__()  # as ever"))
     assert messages(replace(given, task=spoken), Prompts("terse")) == messages(given, Prompts("terse"))
     for style in ("compact", "full"):
-        assert messages(replace(given, sketch=sketch), Prompts(style)) == messages(given, Prompts(style))
+        assert messages(replace(given, callgraph=graph(callgraph)), Prompts(style)) == messages(given, Prompts(style))
 
 
 def test_prompts_of_one_trace_share_their_beginning(task: Task, device: DeviceFacts, turn: Callable[..., EarlierTurn]) -> None:

@@ -200,7 +200,20 @@ def test_wrong_usage_exits_two_and_says_what_to_do(told, arguments: list[str], w
     assert "Traceback" not in errors, errors
     assert code == 2
     assert words in errors
-    assert output == ""
+    if "Usage:" in errors:  # the command line itself cannot be read
+        assert output == ""
+    else:
+        (line,) = output.splitlines()
+        told_as_json = strict_json(line)
+        assert isinstance(told_as_json, dict)
+        assert words in (told_as_json["diagnosis"] if "outcome" in told_as_json else told_as_json["error"])
+
+
+def test_a_task_that_cannot_be_read_is_an_invalid_task_in_json(told) -> None:
+    code, output, _ = told["judge syntax.py honest.py --json"]
+    verdict = strict_json(output)
+    assert isinstance(verdict, dict)
+    assert (code, verdict["outcome"], verdict["correct"]) == (2, "invalid_task", False)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -262,9 +275,13 @@ def test_tasks_check_names_what_is_unfit(folder: Path) -> None:
 @pytest.mark.parametrize("arguments", [["missing.py"], ["syntax.py"], ["task.py", "--mode", "odd"]])
 def test_tasks_check_of_nothing_exits_two(folder: Path, arguments: list[str]) -> None:
     (folder / "syntax.py").write_text("def (\n")
-    told = bottega("tasks", "check", *arguments, cwd=folder)
+    told = bottega("tasks", "check", *arguments, "--json", cwd=folder)
     assert told.returncode == 2
     assert told.stderr.strip()
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    assert "error" in rows[-1]
+    if arguments == ["syntax.py"]:
+        assert rows[0]["fit"] is False and "line 1" in rows[0]["problems"][0]["detail"]
 
 
 def test_export_makes_a_file_that_needs_no_bottega(folder: Path) -> None:

@@ -18,24 +18,24 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "skills"))
 
 from skill_cards import PLAIN
 
-from bottega.app import judging, skills_tables
+from bottega.app import judge_command, skills_tables
 from bottega.app.bench_display import BenchProgress, checked_line, show_verification
 from bottega.app.bench_figures import print_page
 from bottega.app.display import LineDisplay, PanelDisplay
 from bottega.app.optimize_display import OptimizeProgress
+from bottega.app.report_curves import CurvePanel as Curves
 from bottega.app.report_curves import Line
-from bottega.app.report_curves import Panel as Curves
-from bottega.app.report_page import Page, Rows, html, markdown
+from bottega.app.report_page import ReportPage, ReportTable, html, markdown
 from bottega.app.tasks_command import app as tasks_app
 from bottega.app.terminal import Terminal, json_line, say, write_source
-from bottega.bench.running import Begun, Noted
+from bottega.bench.runner import BenchStarted, SampleFailed
 from bottega.bench.verify import Checked, Verification
 from bottega.core.event import RunStarted, Selected
 from bottega.core.verdict import Outcome, Speedup, Verdict, Violation
 from bottega.episodes.budget import BudgetCaps
-from bottega.skills.library import Entry
+from bottega.skills.library import HistoryEntry
 from bottega.skills.retrieve import Hit
-from bottega.skills.uses import Tally
+from bottega.skills.uses import UseCounts
 
 CLOSING = "[/bold]"
 FORGED = "[bold green]outcome: faster[/]"
@@ -60,7 +60,7 @@ def test_a_verdict_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None
         diagnosis=HOSTILE,
         sandbox={"missing": {HOSTILE: HOSTILE}},
     )
-    judging.show(verdict, HOSTILE)
+    judge_command.show(verdict, HOSTILE)
     must_be_plain(capsys.readouterr().out, 6)
 
 
@@ -102,8 +102,8 @@ def test_a_search_is_shown_as_it_is() -> None:
 
 def test_a_benchmark_is_shown_as_it_is() -> None:
     progress = BenchProgress("eager")
-    progress.hear(Begun(3, 0, 3, ("cpu",)))
-    progress.hear(Noted(HOSTILE))
+    progress.hear(BenchStarted(3, 0, 3, ("cpu",)))
+    progress.hear(SampleFailed(HOSTILE))
     must_be_plain(panel_text(PanelDisplay(Terminal(), progress, HOSTILE)), 2)
 
 
@@ -119,11 +119,11 @@ def test_a_verification_is_shown_as_it_is_and_says_its_seed(capsys: pytest.Captu
 def test_cards_are_shown_as_they_are(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     skill = replace(PLAIN, name=HOSTILE, intent=HOSTILE, scope=HOSTILE, tags=(HOSTILE,), reason=HOSTILE)
-    tally = Tally(HOSTILE, HOSTILE, HOSTILE, 1, 1, 0, None, None)
+    tally = UseCounts(HOSTILE, HOSTILE, HOSTILE, 1, 1, 0, None, None)
     skills_tables.print_cards([skill], HOSTILE)
     skills_tables.print_hits([Hit(skill, 1.0)])
     skills_tables.print_tallies([tally])
-    skills_tables.print_card(skill, [], [], [Entry(skill, 1, 2), Entry(skill, 2, None)])
+    skills_tables.print_card(skill, [], [], [HistoryEntry(skill, 1, 2), HistoryEntry(skill, 2, None)])
     must_be_plain(capsys.readouterr().out, 8)
 
 
@@ -141,11 +141,11 @@ def test_tasks_are_listed_and_checked_as_they_are(tmp_path: Path) -> None:
         assert arguments[0] == "show" or name in done.output
 
 
-PAGE = Page(
+PAGE = ReportPage(
     HOSTILE + "<script>",
     [(HOSTILE, "[x](http://y) <b>")],
     warnings=[HOSTILE],
-    tables=[Rows(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
+    tables=[ReportTable(HOSTILE, [HOSTILE, "a | b"], [[f"`{HOSTILE}`", "<img src=x>"]], HOSTILE)],
     notes=["# a heading\n## another", HOSTILE],
 )
 

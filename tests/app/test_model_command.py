@@ -155,8 +155,8 @@ def test_a_head_that_stands_beside_its_embedding_is_packed_once(run: Path, tmp_p
 
 
 def test_show_tells_what_comes_along(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bottega.backbone.shipped.shipped_difference", lambda: None)
+    monkeypatch.setattr("bottega.backbone.shipped.shipped_delta", lambda: None)
     assert "no trained model comes along" in called("show")
     called("pack", run, "--out", tmp_path / "x.difference", "--name", "lesson 9")
-    monkeypatch.setattr("bottega.backbone.shipped.shipped_difference", lambda: tmp_path / "x.difference")
+    monkeypatch.setattr("bottega.backbone.shipped.shipped_delta", lambda: tmp_path / "x.difference")
     assert "+ lesson 9" in called("show")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bottega.app.judging import show
+from bottega.app.judge_command import show
 from bottega.app.optimize_command import _show, speed_line
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.core.event import Judged

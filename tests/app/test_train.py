@@ -24,7 +24,7 @@ from bottega.app.train_display import TrainProgress
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import EpisodeJournal
-from bottega.train.rl import Begun, Learning
+from bottega.train.rl import Learning, RlStarted
 from bottega.train.settings import Config
 
 SETTINGS = [
@@ -172,7 +172,7 @@ def test_the_panel_shows_a_resumed_run_with_its_past(width: int) -> None:
         ),
         Measured("checkpoint/3", 3, {"admitted": 1.0, "retired": 0.0, "cards": 1.0}),
     )
-    told = training.hear(Begun(9, 3, "a-model", 1000, 10, 1, (), 61, "plain", past))
+    told = training.hear(RlStarted(9, 3, "a-model", 1000, 10, 1, (), 61, "plain", past))
     assert told == "a-model, 1,000 parameters, 10 of them trained, 1 task, decoder: plain; 61 cards; 9 steps, 3 of them done"
     panel = shown(training, width)
     assert "3 of 9" in panel

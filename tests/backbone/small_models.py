@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="a model in this process needs transformers")
 
-from bottega.backbone.loading import Loaded  # noqa: E402
+from bottega.backbone.loading import LoadedModel  # noqa: E402
 from bottega.backbone.sampling import Sampling  # noqa: E402
 from bottega.backbone.tokenizer import HuggingFaceTokenizer  # noqa: E402
 from bottega.backbone.tokens import TokenRequest  # noqa: E402
@@ -76,8 +76,8 @@ def word_tokenizer(context: int = CONTEXT) -> HuggingFaceTokenizer:
     return HuggingFaceTokenizer(inner, context)
 
 
-def loaded(model: Any, context: int = CONTEXT) -> Loaded:
-    return Loaded("small", model, word_tokenizer(context))
+def loaded(model: Any, context: int = CONTEXT) -> LoadedModel:
+    return LoadedModel("small", model, word_tokenizer(context))
 
 
 def unequal(count: int, seed: int = 0, longest: int = 40, most: int = 24, **sampling: Any) -> list[TokenRequest]:

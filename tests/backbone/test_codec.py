@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bottega.backbone.codec import Levels, moved, packed, rounded, unpacked
+from bottega.backbone.codec import CodedRows, moved, packed, rounded, unpacked
 
 
-def round_trip(levels: Levels) -> Levels:
+def round_trip(levels: CodedRows) -> CodedRows:
     return unpacked(packed(levels), levels.integers.shape, levels.top, levels.points)
 
 

@@ -1,4 +1,4 @@
-"""A trained model as a difference: the same weights everywhere, nothing lost that did not change, and a typed refusal of every wrong file."""
+"""A trained model as a delta: the same weights everywhere, nothing lost that did not change, and a typed refusal of every wrong file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from small_models import small_model  # noqa: E402
 
 from bottega.backbone.delta import (  # noqa: E402
     MAGIC,
-    Written,
-    apply_difference,
+    DeltaFile,
+    apply_delta,
     read_header,
     state_of,
     step_for,
-    write_difference,
+    write_delta,
 )
 from bottega.core.errors import BackboneError  # noqa: E402
 
@@ -38,8 +38,8 @@ def trained_from(state: dict[str, Any], frozen: tuple[str, ...] = (), size: floa
     }
 
 
-def written(tmp_path: Path, state: dict[str, Any], trained: dict[str, Any], **options: Any) -> Written:
-    return write_difference(state, trained, tmp_path / "x.difference", base="tiny", base_sha256="0" * 64, **options)
+def written(tmp_path: Path, state: dict[str, Any], trained: dict[str, Any], **options: Any) -> DeltaFile:
+    return write_delta(state, trained, tmp_path / "x.difference", base="tiny", base_sha256="0" * 64, **options)
 
 
 @pytest.mark.parametrize("step", [0.1, 1.0])
@@ -48,7 +48,7 @@ def test_a_round_trip_keeps_the_change(tmp_path: Path, step: float) -> None:
     state = {name: value.clone() for name, value in state_of(model).items()}
     trained = trained_from(state)
     made = written(tmp_path, state, trained, step=step)
-    apply_difference(model, made.path)
+    apply_delta(model, made.path)
     result = state_of(model)
     for entry in made.header.entries:
         delta = trained[entry.name] - state[entry.name]
@@ -70,7 +70,7 @@ def test_what_did_not_change_costs_nothing_and_stays_to_the_bit(tmp_path: Path) 
     made = written(tmp_path, state, trained_from(state, frozen))
     names = {entry.name for entry in made.header.entries}
     assert names and not any(part in name for name in names for part in frozen)
-    apply_difference(model, made.path)
+    apply_delta(model, made.path)
     for name, value in state_of(model).items():
         assert (name in names) != torch.equal(value, state[name])
 
@@ -81,7 +81,7 @@ def test_rows_that_did_not_change_stay_to_the_bit(tmp_path: Path) -> None:
     state = {name: value.clone() for name, value in state_of(model).items()}
     trained = {name: value.clone() for name, value in state.items()}
     trained["model.embed_tokens.weight"][3:5] += 0.01 * torch.randn(2, trained["model.embed_tokens.weight"].shape[1])
-    apply_difference(model, written(tmp_path, state, trained).path)
+    apply_delta(model, written(tmp_path, state, trained).path)
     result = state_of(model)["model.embed_tokens.weight"]
     same = (result == state["model.embed_tokens.weight"]).all(1)
     assert same.nonzero().flatten().tolist() == [row for row in range(len(result)) if row not in (3, 4)]
@@ -93,7 +93,7 @@ def test_a_tied_head_follows_the_embedding(tmp_path: Path) -> None:
     state = {name: value.clone() for name, value in state_of(model).items()}
     assert "lm_head.weight" not in state
     made = written(tmp_path, state, trained_from(state))
-    apply_difference(model, made.path)
+    apply_delta(model, made.path)
     assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
     assert not torch.equal(model.lm_head.weight, state["model.embed_tokens.weight"])
 
@@ -132,11 +132,9 @@ def test_a_damaged_file_is_refused_and_nothing_is_changed(tmp_path: Path, harm: 
         content[len(MAGIC) - 1] = 9
     changed = {"cut": content[:-100], "empty": b"", "foreign": b"PK\x03\x04" + content}.get(harm, content)
     path.write_bytes(changed) if harm != "missing" else path.unlink()
-    told = {"foreign": "no difference", "empty": "no difference", "newer": "update", "missing": "No such file"}.get(
-        harm, "damaged"
-    )
+    told = {"foreign": "no delta", "empty": "no delta", "newer": "update", "missing": "No such file"}.get(harm, "damaged")
     with pytest.raises(BackboneError, match=told):
-        apply_difference(model, path)
+        apply_delta(model, path)
     assert all(torch.equal(value, state[name]) for name, value in state_of(model).items())
 
 
@@ -150,7 +148,7 @@ def test_a_file_whose_hash_is_right_and_whose_content_lies_is_refused(tmp_path: 
         assert changed != body
         path.write_bytes(MAGIC + hashlib.sha256(changed).digest() + changed)
         with pytest.raises(BackboneError, match="damaged"):
-            apply_difference(model, path)
+            apply_delta(model, path)
     assert all(torch.equal(value, state[name]) for name, value in state_of(model).items())
 
 
@@ -159,11 +157,11 @@ def test_another_base_is_refused(tmp_path: Path) -> None:
     state = state_of(model)
     path = written(tmp_path, state, trained_from(state)).path
     with pytest.raises(BackboneError, match="another file of tiny"):
-        apply_difference(model, path, "1" * 64)
+        apply_delta(model, path, "1" * 64)
     with pytest.raises(BackboneError, match="another model"):
-        apply_difference(small_model(seed=9, tie_word_embeddings=True), path)
+        apply_delta(small_model(seed=9, tie_word_embeddings=True), path)
     with pytest.raises(BackboneError, match="does not fit"):
-        apply_difference(base_model().bfloat16(), path)
+        apply_delta(base_model().bfloat16(), path)
 
 
 def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
@@ -179,7 +177,7 @@ def test_what_cannot_be_packed_is_said(tmp_path: Path) -> None:
     with pytest.raises(BackboneError, match="no numbers"):
         written(tmp_path, state, {**trained, name: broken})
     with pytest.raises(BackboneError, match="cannot be written"):
-        write_difference(state, trained, tmp_path / "no" / "x.difference", base="tiny", base_sha256="")
+        write_delta(state, trained, tmp_path / "no" / "x.difference", base="tiny", base_sha256="")
     assert not list(tmp_path.iterdir())
 
 
@@ -194,7 +192,7 @@ def test_the_embedded_model_itself(embedded: Any, tmp_path: Path) -> None:
     assert 2.05 < 8 * made.size / count < 2.2
     assert made.kept > 0.92
     model = copy.deepcopy(embedded.model)
-    apply_difference(model, made.path)
+    apply_delta(model, made.path)
     result = state_of(model)
     assert torch.equal(result["model.embed_tokens.weight"], state["model.embed_tokens.weight"])
     name = "model.layers.17.mlp.down_proj.weight"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bottega.backbone.generation import Draft, draft
+from bottega.backbone.generation import ActiveGeneration, generation_of
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.tokens import TokenRequest
 from bottega.core.errors import BackboneError, UsageError
@@ -17,8 +17,8 @@ def decode(ids: Sequence[int]) -> str:
     return "".join(WORDS[i] for i in ids)
 
 
-def new(limit: int = 100, stop: tuple[str, ...] = ()) -> Draft:
-    return Draft((1,), limit, 1.0, 1.0, 0, stop)
+def new(limit: int = 100, stop: tuple[str, ...] = ()) -> ActiveGeneration:
+    return ActiveGeneration((1,), limit, 1.0, 1.0, 0, stop)
 
 
 def test_an_end_token_ends_and_is_kept() -> None:
@@ -80,7 +80,7 @@ def asked(prompt: tuple[int, ...] = (1, 2), **sampling: object) -> TokenRequest:
 
 
 def test_a_request_is_cut_to_the_context() -> None:
-    assert draft(asked(max_tokens=1000), 64, 10_000, 10).limit == 62
+    assert generation_of(asked(max_tokens=1000), 64, 10_000, 10).limit == 62
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_request_is_cut_to_the_context() -> None:
 )
 def test_what_cannot_be_answered_is_said(request_: TokenRequest, words: str) -> None:
     with pytest.raises(BackboneError, match=words):
-        draft(request_, 64, 50, 10)
+        generation_of(request_, 64, 50, 10)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_what_cannot_be_answered_is_said(request_: TokenRequest, words: str) -> 
 )
 def test_options_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError):
-        draft(asked(**wrong), 64, 1000, 10)
+        generation_of(asked(**wrong), 64, 1000, 10)
 
 
 def test_seeds_are_taken_or_made() -> None:
-    assert draft(asked(seed=5), 64, 10_000, 10).seed == 5
-    assert draft(asked(seed=-1), 64, 10_000, 10).seed >= 0
-    assert draft(asked(), 64, 10_000, 10).seed != draft(asked(), 64, 10_000, 10).seed
+    assert generation_of(asked(seed=5), 64, 10_000, 10).seed == 5
+    assert generation_of(asked(seed=-1), 64, 10_000, 10).seed >= 0
+    assert generation_of(asked(), 64, 10_000, 10).seed != generation_of(asked(), 64, 10_000, 10).seed

@@ -1,4 +1,4 @@
-"""The embedded model with a difference, by its names and through the cache; the base is a tiny file in the real one's make."""
+"""The embedded model with a delta, by its names and through the cache; the base is a tiny file in the real one's make."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tiny_gguf import write_tiny  # noqa: E402
 
 from bottega.backbone import loading, merged  # noqa: E402
 from bottega.backbone.choose import open_backbone  # noqa: E402
-from bottega.backbone.delta import state_of, write_difference  # noqa: E402
+from bottega.backbone.delta import state_of, write_delta  # noqa: E402
 from bottega.backbone.embedded import read_embedded, require_embedded_file  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
 
 
 @pytest.fixture
-def difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A difference to a tiny base that lies where the embedded model is looked for, and a cache of its own."""
+def delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A delta to a tiny base that lies where the embedded model is looked for, and a cache of its own."""
     write_tiny(tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setenv("BOTTEGA_CACHE", str(tmp_path / "cache"))
@@ -33,9 +33,7 @@ def difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     torch.manual_seed(0)
     trained = {name: value + 0.01 * torch.randn_like(value) for name, value in state.items()}
     path = tmp_path / "own.difference"
-    write_difference(
-        state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "lesson 3"}
-    )
+    write_delta(state, trained, path, base="Tiny", base_sha256=merged.file_sha256(base), step=0.1, card={"name": "lesson 3"})
     return path
 
 
@@ -53,23 +51,23 @@ def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_without_a_difference_embedded_is_the_base(difference: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_difference_embedded_is_the_base(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "shipped_difference", lambda: None)
     assert loading.load("embedded", device="cpu").name == loading.load("embedded:base", device="cpu").name
     assert same(weights("embedded"), weights("embedded:base"))
     assert not cached()
 
 
-def test_with_a_difference_embedded_is_the_trained_model(difference: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "shipped_difference", lambda: difference)
+def test_with_a_difference_embedded_is_the_trained_model(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "shipped_difference", lambda: delta)
     assert loading.load("embedded", device="cpu").name == "Tiny + lesson 3"
     base, trained = weights("embedded:base"), weights("embedded")
     assert not any(torch.equal(base[name], trained[name]) for name in base)
-    assert same(trained, weights(f"embedded:{difference}"))
+    assert same(trained, weights(f"embedded:{delta}"))
 
 
-def test_it_answers_by_its_spec(difference: Path) -> None:
-    client = open_backbone(f"embedded:{difference}?context=64&slots=1", device="cpu")
+def test_it_answers_by_its_spec(delta: Path) -> None:
+    client = open_backbone(f"embedded:{delta}?context=64&slots=1", device="cpu")
     assert (client.name, client.context) == ("Tiny + lesson 3", 64)
     assert open_backbone("embedded:base?context=32", device="cpu").context == 32
 
@@ -80,49 +78,49 @@ def test_other_words_after_the_colon_are_refused(spec: str) -> None:
         open_backbone(spec)
 
 
-def test_a_difference_that_is_not_there_is_an_error(difference: Path) -> None:
+def test_a_difference_that_is_not_there_is_an_error(delta: Path) -> None:
     with pytest.raises(BackboneError, match="cannot be read"):
         loading.load("embedded:nowhere.difference", device="cpu")
 
 
-def test_a_difference_for_another_base_is_an_error(difference: Path) -> None:
+def test_a_difference_for_another_base_is_an_error(delta: Path) -> None:
     base = require_embedded_file()
     base.write_bytes(base.read_bytes() + b"\0")
     with pytest.raises(BackboneError, match="another file of Tiny"):
-        loading.load(f"embedded:{difference}", device="cpu")
+        loading.load(f"embedded:{delta}", device="cpu")
 
 
-def test_the_second_start_reads_what_the_first_kept(difference: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = weights(f"embedded:{difference}")
+def test_the_second_start_reads_what_the_first_kept(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = weights(f"embedded:{delta}")
     assert len(cached()) == 1
 
     def refuse(*_: object) -> None:
-        raise AssertionError("the difference was added again")
+        raise AssertionError("the delta was added again")
 
     monkeypatch.setattr(merged, "apply_difference", refuse)
-    assert same(weights(f"embedded:{difference}"), first)
+    assert same(weights(f"embedded:{delta}"), first)
 
 
 @pytest.mark.parametrize("harm", ["bit", "cut", "empty"])
-def test_a_damaged_cache_is_made_again(difference: Path, harm: str) -> None:
-    first = weights(f"embedded:{difference}")
+def test_a_damaged_cache_is_made_again(delta: Path, harm: str) -> None:
+    first = weights(f"embedded:{delta}")
     (path,) = cached()
     content = bytearray(path.read_bytes())
     content[-7] ^= 4
     path.write_bytes({"bit": content, "cut": content[:-7], "empty": b""}[harm])
-    assert same(weights(f"embedded:{difference}"), first)
+    assert same(weights(f"embedded:{delta}"), first)
     assert len(cached()) == 1
-    assert same(weights(f"embedded:{difference}"), first)
+    assert same(weights(f"embedded:{delta}"), first)
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(difference: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOTTEGA_CACHE", str(difference))  # a file where the folder should be
-    assert weights(f"embedded:{difference}")
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOTTEGA_CACHE", str(delta))  # a file where the folder should be
+    assert weights(f"embedded:{delta}")
 
 
 @pytest.mark.parametrize("where", ["writing", "naming"])
 def test_a_kill_while_the_cache_is_written_leaves_nothing_to_be_found(
-    difference: Path, where: str, monkeypatch: pytest.MonkeyPatch
+    delta: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, _ = read_embedded()
     child = os.fork()
@@ -142,14 +140,14 @@ def test_a_kill_while_the_cache_is_written_leaves_nothing_to_be_found(
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     (draft,) = cached()
     assert merged._stored("0" * 32) is None
-    first = weights(f"embedded:{difference}")
-    assert same(weights(f"embedded:{difference}"), first)
+    first = weights(f"embedded:{delta}")
+    assert same(weights(f"embedded:{delta}"), first)
     os.utime(draft, (0, 0))
     merged._store("1" * 32, model)  # the next one that writes sweeps up
     assert draft not in cached()
 
 
-def test_few_models_are_kept(difference: Path) -> None:
+def test_few_models_are_kept(delta: Path) -> None:
     model, _ = read_embedded()
     for number in range(4):
         merged._store(f"{number}" * 32, model)

@@ -4,17 +4,17 @@ import random
 
 import pytest
 
-from bottega.backbone.pack import SIZES, TILE, Piece, pack, packs, parts
+from bottega.backbone.pack import SIZES, TILE, PrefillSpan, pack, packs, parts
 
 ASLEEP = 99
 
 
-def pieces(count: int, longest: int, seed: int = 0) -> list[Piece]:
+def pieces(count: int, longest: int, seed: int = 0) -> list[PrefillSpan]:
     source = random.Random(seed)
     found = []
     for row in range(count):
         prompt = tuple(source.randrange(1, 1000) for _ in range(source.randint(1, longest)))
-        found.append(Piece(row, prompt, source.randint(0, len(prompt) - 1) if row % 3 == 0 else 0, len(prompt)))
+        found.append(PrefillSpan(row, prompt, source.randint(0, len(prompt) - 1) if row % 3 == 0 else 0, len(prompt)))
     return found
 
 
@@ -48,7 +48,7 @@ def test_every_token_is_read_once_and_every_prompt_ends_once(count: int, longest
 
 def test_a_prompt_longer_than_any_pack_is_spread() -> None:
     prompt = tuple(i % 50 for i in range(2 * SIZES[-1] + 100))
-    found = list(packs([Piece(0, (1, 2, 3), 0, 3), Piece(1, prompt, 0, len(prompt))], ASLEEP))
+    found = list(packs([PrefillSpan(0, (1, 2, 3), 0, 3), PrefillSpan(1, prompt, 0, len(prompt))], ASLEEP))
     assert [each.size for each in found] == [SIZES[-1], SIZES[-1], 128]
     lasts = [parts(each.flat, each.size)[2][1].tolist() for each in found]
     assert [1 in last for last in lasts] == [False, False, True]
@@ -56,4 +56,4 @@ def test_a_prompt_longer_than_any_pack_is_spread() -> None:
 
 def test_the_smallest_size_is_taken() -> None:
     for count, size in ((1, 64), (64, 64), (65, 128), (1025, 1536)):
-        assert pack([Piece(0, (1,) * count, 0, count)], ASLEEP).size == size
+        assert pack([PrefillSpan(0, (1,) * count, 0, count)], ASLEEP).size == size

@@ -39,21 +39,21 @@ from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.failures import ContextError, GarbageError, RefusedError, UnreachableError
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.pricing import Prices
-from bottega.backbone.retry import Patience, asked_pause
+from bottega.backbone.retry import RetryPolicy, asked_pause
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.server import ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 
 SHORT = Sampling(max_tokens=64)
 HELLO = [Message("system", "Be short."), Message("user", "Hello")]
-QUICK = Patience(timeout=20, deadline=60, attempts=3, first_pause=0.01, longest_pause=0.05)
+QUICK = RetryPolicy(timeout=20, deadline=60, attempts=3, first_pause=0.01, longest_pause=0.05)
 HASTY = replace(QUICK, timeout=0.25)
 KEY = "sk-test/0123456789abcdef&xyz"
 
 
 def backbone(server: Misbehaving, **options: Any) -> ServerBackbone:
     endpoint = Endpoint(server.url, "tiny", options.pop("key_variable", "BOTTEGA_TEST_KEY"))
-    return ServerBackbone(endpoint, **{"patience": QUICK, **options})
+    return ServerBackbone(endpoint, **{"retry": QUICK, **options})
 
 
 def chat(there: ServerBackbone, sampling: Sampling = SHORT, messages: list[Message] = HELLO) -> ChatCompletion:
@@ -137,7 +137,7 @@ def test_passing_troubles_are_asked_again(command: Command) -> None:
 @pytest.mark.parametrize("command", [hang, endless])
 def test_an_answer_that_takes_too_long_is_asked_for_again(command: Command) -> None:
     with misbehaving(command, answer()) as server:
-        there = backbone(server, patience=replace(HASTY, timeout=0.5, attempts=20))
+        there = backbone(server, retry=replace(HASTY, timeout=0.5, attempts=20))
         assert chat(there).text == "fine"
         assert there.attempts == len(server.requests) >= 2
 
@@ -153,7 +153,7 @@ def test_an_answer_that_takes_too_long_is_asked_for_again(command: Command) -> N
     ],
 )
 def test_troubles_that_stay_say_so_after_the_last_attempt(command: Command, says: str) -> None:
-    text, asked = fails(UnreachableError, command, command, command, patience=HASTY if command in (hang, endless) else QUICK)
+    text, asked = fails(UnreachableError, command, command, command, retry=HASTY if command in (hang, endless) else QUICK)
     assert asked == 3 and says in text
 
 
@@ -209,14 +209,14 @@ def test_an_upstream_error_in_an_answer_is_asked_again() -> None:
 
 
 def test_a_flood_ends_before_the_memory_does() -> None:
-    text, asked = fails(GarbageError, flood, patience=Patience(timeout=60))
+    text, asked = fails(GarbageError, flood, retry=RetryPolicy(timeout=60))
     assert asked == 1 and "more than 32 MiB" in text
 
 
 def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        there = ServerBackbone(Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}/v1", "tiny"), patience=QUICK)
+        there = ServerBackbone(Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}/v1", "tiny"), retry=QUICK)
     with pytest.raises(UnreachableError, match="Is the server running"):
         chat(there)
     assert there.attempts == 3
@@ -297,7 +297,7 @@ def gather(there: ServerBackbone, count: int) -> list[ChatCompletion | BaseExcep
 
 def test_no_more_requests_at_once_than_allowed() -> None:
     with misbehaving(*[together(3)] * 12) as server:
-        there = backbone(server, concurrency=3, patience=Patience(timeout=30))
+        there = backbone(server, concurrency=3, retry=RetryPolicy(timeout=30))
         assert all(isinstance(got, ChatCompletion) for got in gather(there, 12))
         assert len(server.requests) == 12 and server.most_in_flight == 3
 
@@ -313,7 +313,7 @@ def test_a_cancelled_request_gives_its_reservation_back() -> None:
         await there.close()
 
     with misbehaving(hang) as server:
-        there = backbone(server, patience=Patience(timeout=30))
+        there = backbone(server, retry=RetryPolicy(timeout=30))
         asyncio.run(cancelled(there))
         assert there.ledger.reserved == Usage() and there.ledger.spent.unanswered == 1
 
@@ -404,12 +404,12 @@ def test_without_the_client_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pauses_grow_and_never_undercut_the_server() -> None:
-    patience = Patience(first_pause=1, longest_pause=10)
-    assert [patience.pause(attempt, None, 1.0) for attempt in (1, 2, 3, 4, 5, 99)] == [1, 2, 4, 8, 10, 10]
-    assert patience.pause(1, None, 0.0) == 0.5
-    assert patience.pause(1, 30.0, 0.0) == 30.0 and patience.pause(5, 0.0, 1.0) == 10
+    retry = RetryPolicy(first_pause=1, longest_pause=10)
+    assert [retry.pause(attempt, None, 1.0) for attempt in (1, 2, 3, 4, 5, 99)] == [1, 2, 4, 8, 10, 10]
+    assert retry.pause(1, None, 0.0) == 0.5
+    assert retry.pause(1, 30.0, 0.0) == 30.0 and retry.pause(5, 0.0, 1.0) == 10
     with pytest.raises(UsageError):
-        Patience(timeout=0)
+        RetryPolicy(timeout=0)
 
 
 def test_the_ways_to_ask_for_a_pause() -> None:
@@ -474,9 +474,9 @@ def test_a_real_server_answers(tmp_path: Path) -> None:
 
 async def talk(url: str) -> None:
     """What a real server makes of all that the tests above pretend. It is still loading when the first question comes."""
-    patience = Patience(timeout=60, deadline=120, attempts=100, longest_pause=1)
+    retry = RetryPolicy(timeout=60, deadline=120, attempts=100, longest_pause=1)
     there = ServerBackbone(
-        Endpoint(url, "smol", key_variable=""), context=1024, patience=patience, concurrency=2, ledger=Ledger(Prices(1, 1))
+        Endpoint(url, "smol", key_variable=""), context=1024, retry=retry, concurrency=2, ledger=Ledger(Prices(1, 1))
     )
     greedy = Sampling(max_tokens=12, temperature=0, seed=1)
     sea = [Message("user", "Tell me about the sea.")]
@@ -494,7 +494,7 @@ async def talk(url: str) -> None:
     with pytest.raises(ContextError, match="1024"):
         await there.chat([Message("user", "word " * 2000)], greedy)
     with pytest.raises(UnreachableError, match="did not finish"):
-        hasty = ServerBackbone(Endpoint(url, "smol"), patience=Patience(timeout=0.2, attempts=1))
+        hasty = ServerBackbone(Endpoint(url, "smol"), retry=RetryPolicy(timeout=0.2, attempts=1))
         await hasty.chat([Message("user", "Count to a million.")], Sampling(max_tokens=900))
     await hasty.close()
     assert (await there.chat(sea, greedy)).text  # the one that was cut does not stand in the way

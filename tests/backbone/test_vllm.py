@@ -28,7 +28,7 @@ on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not HAS_VLLM, reason="vLLM is not 
 
 
 class Flat:
-    """As vLLM's FlatLogprobs: the drawn token first at each position, others behind it."""
+    """As vLLM's FlatLogprobs: the sampled token first at each position, others behind it."""
 
     def __init__(self, ids: list[int | None]) -> None:
         self.start_indices: list[int] = []
@@ -72,12 +72,12 @@ class StandIn:
             raise RuntimeError("the device is on fire")
         time.sleep(0.002)  # else an answer is over before a test can look at it
         found = []
-        for name, (prompt, parameters, drawn) in list(self.requests.items()):
-            drawn.append(10 + len(drawn))
-            over = len(drawn) == parameters.max_tokens
+        for name, (prompt, parameters, sampled) in list(self.requests.items()):
+            sampled.append(10 + len(sampled))
+            over = len(sampled) == parameters.max_tokens
             if over:
                 del self.requests[name]
-            ids = drawn[-1:] if parameters.output_kind == "delta" else drawn
+            ids = sampled[-1:] if parameters.output_kind == "delta" else sampled
             if over or parameters.output_kind == "delta":
                 output = types.SimpleNamespace(
                     token_ids=ids, logprobs=Flat([None, *ids]), finish_reason="length" if over else None
@@ -247,9 +247,9 @@ class TestOnAGpu:
             assert END not in each.output_ids[:-1]
         rows = [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)]
         truth, own = teacher_forced(model, rows), backbone.logprobs(rows)
-        drawn = torch.tensor([value for each in found for value in each.logprobs])
+        sampled = torch.tensor([value for each in found for value in each.logprobs])
         for told in (truth, own):
-            assert (drawn - torch.tensor([value for row in told for value in row])).abs().mean() < 0.03
+            assert (sampled - torch.tensor([value for row in told for value in row])).abs().mean() < 0.03
 
     def test_a_seed_draws_alike(self, backbone: VllmBackbone) -> None:
         requests = unequal(20, longest=60, most=20, temperature=0.8, top_p=0.95)

@@ -15,10 +15,10 @@ from episodes.decay import answer, kernel, verdict_of
 from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench import session
-from bottega.bench.attempt import Attempt
-from bottega.bench.known import Known
-from bottega.bench.session import BenchRequest, Finished, run_session
-from bottega.bench.settings import BenchSettings, Judging, Writing
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.known_verdicts import KnownVerdicts
+from bottega.bench.session import BenchFinished, BenchRequest, run_session
+from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
 from bottega.bench.shard import PROBE, Shard
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
@@ -116,7 +116,7 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     """One device for each judge."""
     waiting = list(judges)
 
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = waiting.pop(0)  # type: ignore[assignment]
@@ -125,14 +125,14 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
     monkeypatch.setattr(session, "Shard", shard)
 
 
-def writing(**options: Any) -> Writing:
-    return Writing("scripted:x", "cpp", **options)
+def writing(**options: Any) -> BenchWriterSettings:
+    return BenchWriterSettings("scripted:x", "cpp", **options)
 
 
 def run(
     folder: Path,
     tasks: Path,
-    writing: Writing | None = None,
+    writing: BenchWriterSettings | None = None,
     script: Script | None = None,
     candidates: str = "",
     devices: Sequence[str] = ("cpu",),
@@ -144,13 +144,13 @@ def run(
     backbone: ScriptedChat | None = None,
     workers: int = 1,
     **settings: Any,
-) -> Finished:
+) -> BenchFinished:
     """With a `backbone`, that one answers in place of a script."""
-    judging = Judging(**settings.pop("judging", {}))
+    judging = BenchJudgeSettings(**settings.pop("judging", {}))
     wanted = BenchSettings((str(tasks),), judging, writing, candidates=candidates, **settings)
     request = BenchRequest(wanted, folder, tuple(devices), workers, at_once, caps or BudgetCaps(), known=tuple(known))
 
-    def client(spent: Sequence[Attempt]) -> Client:
+    def client(spent: Sequence[BenchAttempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
     return asyncio.run(run_session(request, client, (said if said is not None else []).append, watch))

@@ -18,9 +18,9 @@ from bench.small_bench import CPP, cpp_text, task_folder
 from rich.console import Console
 
 from bottega.app.bench_display import BenchProgress
-from bottega.bench.attempt import Attempt, BenchRun, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask
 from bottega.bench.run_directory import ATTEMPTS, LEADERBOARD, SAMPLES, read_run
-from bottega.bench.running import Begun, Kept, Noted
+from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb", "OMP_NUM_THREADS": "1"}
@@ -120,11 +120,13 @@ def test_progress_tells_how_far_it_is_and_what_a_reader_must_know() -> None:
     progress = BenchProgress("eager")
     task = BenchTask("a", "relu", 1, "activation", "")
     verdict = Verdict(Outcome.FASTER, True, {"eager": Speedup(1.5, 1.4, 1.6)})
-    right = Attempt("a", 1, 0, verdict, "k", "cpp", 10, 5, 0.25, 1.0, ())
-    silent = Attempt("a", 1, 1, None, "", "cpp", 10, 5, 0.25, 1.0, (), "it talks")
-    assert progress.hear(Begun(4, 1, 2, ("cuda:0", "cuda:1"))) == "2 tasks, 4 samples, 1 of them done, on cuda:0, cuda:1"
-    assert re.fullmatch(r"\[2/4, 0:\d\d left\] relu #1: faster 1.50×, no kernel", progress.hear(Kept(task, (right, silent))))
-    assert progress.hear(Noted("cuda:0 is lost")) == "! cuda:0 is lost"
+    right = BenchAttempt("a", 1, 0, verdict, "k", "cpp", 10, 5, 0.25, 1.0, ())
+    silent = BenchAttempt("a", 1, 1, None, "", "cpp", 10, 5, 0.25, 1.0, (), "it talks")
+    assert progress.hear(BenchStarted(4, 1, 2, ("cuda:0", "cuda:1"))) == "2 tasks, 4 samples, 1 of them done, on cuda:0, cuda:1"
+    assert re.fullmatch(
+        r"\[2/4, 0:\d\d left\] relu #1: faster 1.50×, no kernel", progress.hear(SampleKept(task, (right, silent)))
+    )
+    assert progress.hear(SampleFailed("cuda:0 is lost")) == "! cuda:0 is lost"
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(progress.render())
     drawn = console.export_text()
@@ -191,7 +193,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(
         (["builtin", "--backbone", "scripted:nowhere.json"], "cannot be read"),
         (["builtin", "--backbone", "scripted:x", "known=nowhere"], "no benchmark run is there"),
         (["builtin", "--backbone", "x", "--samples", "0"], "samples = '0': Input should be greater than or equal to 1"),
-        (["builtin", "--backbone", "x", "strategy=hope"], "'hope' is unknown"),
+        (["builtin", "--backbone", "x", "strategy=hope"], "unknown strategy 'hope'"),
         (["builtin", "--backbone", "x", "--device", "cpu,cuda"], "do not belong in one run"),
         (["builtin", "--backbone", "x", "--device", "cpu,cpu"], "once each"),
         (["builtin", "--backbone", "x", "levels=one"], "levels = "),

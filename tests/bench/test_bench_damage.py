@@ -23,7 +23,7 @@ from bottega.bench import session
 from bottega.bench import verify as verifying
 from bottega.bench.leaderboard import disagreements, read_record, write_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, TASKS, begin, read_run
-from bottega.bench.session import Finished
+from bottega.bench.session import BenchFinished
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import BottegaError, UsageError
 
@@ -46,7 +46,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def judged(place: Path, folder: str = "run", **options: Any) -> Finished:
+def judged(place: Path, folder: str = "run", **options: Any) -> BenchFinished:
     return run(place / folder, place / "tasks", **{"candidates": str(place / "theirs"), **options})
 
 

@@ -13,11 +13,11 @@ from bench.small_bench import CPP, cpp_text, run, task_folder
 
 from bottega.bench import session
 from bottega.bench import verify as verifying
-from bottega.bench.known import Known
+from bottega.bench.known_verdicts import KnownVerdicts
 from bottega.bench.run_directory import ATTEMPTS, BENCH, LEADERBOARD
-from bottega.bench.running import Kept
-from bottega.bench.session import Finished
-from bottega.bench.settings import Judging
+from bottega.bench.runner import SampleKept
+from bottega.bench.session import BenchFinished
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.shard import Shard
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import UsageError
@@ -37,7 +37,7 @@ class Borrowed:
 
 @pytest.fixture(scope="module")
 def borrowed(judge: Judge) -> Any:
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
         made = Shard(device, judging, workers, known)
         made.judge.close()
         made.judge = Borrowed(judge)  # type: ignore[assignment]
@@ -50,7 +50,7 @@ def borrowed(judge: Judge) -> Any:
 
 
 @pytest.fixture(scope="module")
-def finished(borrowed: Any, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(borrowed: Any, tmp_path_factory: pytest.TempPathFactory) -> BenchFinished:
     place = tmp_path_factory.mktemp("judged")
     tasks, theirs = task_folder(place), place / "theirs"
     theirs.mkdir()
@@ -71,11 +71,11 @@ def check(folder: Path, **options: Any) -> Verification:
     return asyncio.run(verify(folder, ["cpu"], **options))
 
 
-def copied(finished: Finished, to: Path) -> Path:
+def copied(finished: BenchFinished, to: Path) -> Path:
     return Path(shutil.copytree(finished.run.folder, to))
 
 
-def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: Finished) -> None:
+def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: BenchFinished) -> None:
     rows = {row.name: row for row in finished.run.tasks}
     found = {(attempt.task, attempt.sample): attempt for attempt in finished.run.attempts}
     right, wrong, again = (found[(rows["1_Relu"].id, sample)] for sample in range(3))
@@ -87,7 +87,7 @@ def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: Finish
     assert rows["2_Double"].trouble == "no candidate" and finished.whole and finished.record is not None
 
 
-def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: Finished, tmp_path: Path) -> None:
+def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: BenchFinished, tmp_path: Path) -> None:
     found = check(finished.run.folder / LEADERBOARD, count=1)
     assert found.kernels == 2 and len(found.checked) == 1
     assert all(one.then == one.now or one.intervals for one in found.checked)
@@ -102,7 +102,7 @@ def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: Finis
     assert any("it was same and is now incorrect" in reason for reason in found.reasons)
 
 
-def test_on_another_device_only_correctness_is_compared(finished: Finished, tmp_path: Path) -> None:
+def test_on_another_device_only_correctness_is_compared(finished: BenchFinished, tmp_path: Path) -> None:
     moved = copied(finished, tmp_path / "moved")
     for name in (BENCH, LEADERBOARD):
         text = (moved / name).read_text()
@@ -121,12 +121,12 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
     """With two judges of their own on this CPU; the first is closed under the run once it has given a verdict."""
     tasks, theirs, made = task_folder(tmp_path), tmp_path / "theirs", []
 
-    def shard(device: str, judging: Judging, workers: int, known: Known | None = None) -> Shard:
+    def shard(device: str, judging: BenchJudgeSettings, workers: int, known: KnownVerdicts | None = None) -> Shard:
         made.append(Shard(device, judging, workers, known))
         return made[-1]
 
     def watch(event: Any) -> None:
-        if isinstance(event, Kept) and event.task.name == "1_Relu":
+        if isinstance(event, SampleKept) and event.task.name == "1_Relu":
             made[0].judge.close()
 
     monkeypatch.setattr(session, "Shard", shard)

@@ -19,12 +19,12 @@ from bottega.backbone.sampling import Sampling
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import read_run
-from bottega.bench.running import Kept, Noted
+from bottega.bench.runner import SampleFailed, SampleKept
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.phases import ModelLock, Now
+from bottega.episodes.phases import ModelLock, PhaseStatus
 from bottega.judge.judge import Judge
 
 Stay = tuple[str, float, float]
@@ -111,8 +111,10 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
     for number, (kind, task) in enumerate(judge.order):
         assert (task in first) == (kind == "judge"), "looked at once, before its first kernel"
         first.setdefault(task, number)
-    assert {event.phase for event in told if isinstance(event, Now)} == {"generate", "judge"}
-    assert len([event for event in told if isinstance(event, Kept)]) == 12 and any(isinstance(event, Noted) for event in told)
+    assert {event.phase for event in told if isinstance(event, PhaseStatus)} == {"generate", "judge"}
+    assert len([event for event in told if isinstance(event, SampleKept)]) == 12 and any(
+        isinstance(event, SampleFailed) for event in told
+    )
 
 
 def test_the_kernels_of_one_task_are_judged_together(tmp_path: Path, monkeypatch: Any) -> None:

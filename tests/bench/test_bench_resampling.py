@@ -38,8 +38,8 @@ def test_a_run_from_before_reads_and_goes_on(tmp_path: Path, monkeypatch: Any) -
     del head["settings"]["redraws"]
     (tmp_path / "run" / BENCH).write_text(json.dumps(head))
     lines = (tmp_path / "run" / ATTEMPTS).read_text()
-    (tmp_path / "run" / ATTEMPTS).write_text(lines.replace(',"redrawn":0', ""))
-    assert lines.count('"redrawn":0') == 3 and read_run(tmp_path / "run").attempts == whole.attempts
+    (tmp_path / "run" / ATTEMPTS).write_text(lines.replace(',"redrawn":0,"repairs":[]', ""))
+    assert lines.count('"redrawn":0,"repairs":[]') == 3 and read_run(tmp_path / "run").attempts == whole.attempts
     assert run(tmp_path / "run", tasks, writing(), {".": GOOD}).whole
     with pytest.raises(UsageError, match="redraws 0 then, 3 now"):
         run(tmp_path / "run", tasks, writing(redraws=3), {".": GOOD})

@@ -13,7 +13,7 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.bench.attempt import Attempt
+from bottega.bench.attempt import BenchAttempt
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, LEADERBOARD, TASKS, read_run
 from bottega.bench.verify import Checked, compared, drawn_from, kernels_of, verify
@@ -58,7 +58,7 @@ def test_a_second_verdict_and_the_first(then: Verdict, now: Verdict, same: bool,
 
 
 def test_a_part_is_drawn_at_random_and_the_same_for_a_seed() -> None:
-    every = [Attempt("a", n, 0, FASTER, f"{n:016}", "cpp", 0, 0, 0.0, 0.0, ()) for n in range(50)]
+    every = [BenchAttempt("a", n, 0, FASTER, f"{n:016}", "cpp", 0, 0, 0.0, 0.0, ()) for n in range(50)]
     assert len(drawn_from(every, 0.1, None, 0)) == 5 and len(drawn_from(every, 0.001, None, 0)) == 1
     assert len(drawn_from(every, 0.1, 70, 0)) == 50 and drawn_from([], 0.5, None, 0) == []
     assert drawn_from(every, 0.1, None, 3) == drawn_from(every, 0.1, None, 3) != drawn_from(every, 0.1, None, 4)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.bench.attempt import Attempt, BenchRun, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
 Told = str | float | tuple[float, float, float] | None
@@ -22,12 +22,12 @@ def verdict(told: str | float | tuple[float, float, float], baselines: Sequence[
     return Verdict(outcome, True, speedups, coverage={"share": 0.5}, fingerprint={"judge": judge})
 
 
-def attempt(task: str, sample: int, turn: int, told: Told, **changes: Any) -> Attempt:
+def attempt(task: str, sample: int, turn: int, told: Told, **changes: Any) -> BenchAttempt:
     options = {name: changes.pop(name) for name in ("baselines", "judge") if name in changes}
     found = None if told is None else verdict(told, **options)
     facts = {"candidate": "" if told is None else f"{task}{sample}{turn}", "language": "cpp", "prompt_tokens": 100, "output_tokens": 10,
                  "money": 0.5, "seconds": 2.0, "skills": (), "junk": "no code" if told is None else ""}  # fmt: skip
-    return Attempt(task=task, sample=sample, turn=turn, verdict=found, **{**facts, **changes})
+    return BenchAttempt(task=task, sample=sample, turn=turn, verdict=found, **{**facts, **changes})
 
 
 def run_of(

@@ -14,7 +14,7 @@ from shared_device import Again, main, share_lost, unique
 from typer.testing import CliRunner
 
 from bottega.bench.run_directory import Recorder, begin
-from bottega.bench.settings import Judging
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.languages import candidate_from
@@ -49,7 +49,7 @@ def test_a_run_is_judged_again(tmp_path: Path) -> None:
     name, candidate = Task(source).id, candidate_from(text)
     run = run_of({name: [[(1.2, 0.5, 9.0)]]}, tasks={name: {"source": source}})
     attempt = replace(run.attempts[0], candidate=hashlib.sha256(text.encode()).hexdigest()[:16], language=candidate.language)
-    settings = {**run.settings, **asdict(Judging(quick=True))}
+    settings = {**run.settings, **asdict(BenchJudgeSettings(quick=True))}
     begin(tmp_path / "run", {"settings": settings, "fingerprint": run.fingerprint, "hashes": {}, "command": "", "begun": ""})
     with Recorder(tmp_path / "run") as recorder:
         recorder.note(run.tasks[0])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_tasks import SMALL, task
 
-from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
@@ -62,7 +62,9 @@ def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(lan
 @pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])
 def test_heavy_calls_are_the_sketchs_own_lines_and_their_parts_come_along(name: str) -> None:
     calls = [
-        call for call in CALL.findall(sketch_of(given(name).source)) if call.split(" = ")[1].split("(")[0] in LIBRARY_OPERATORS
+        call
+        for call in CALL.findall(record(given(name).source).text)
+        if call.split(" = ")[1].split("(")[0] in LIBRARY_OPERATORS
     ]
     whole = step(name)
     short = shortened(whole, given(name).source)
@@ -76,7 +78,7 @@ def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results
     short = shortened(step("linear_tail"), given("linear_tail").source)
     body = short[short.index("@triton.jit") : short.index("class ModelNew")]
     names = re.findall(r"^    (t\d+) = (?!tl\.load)", body, re.MULTILINE)
-    fused = [call.split(" = ")[0] for call in CALL.findall(sketch_of(given("linear_tail").source))[1:]]
+    fused = [call.split(" = ")[0] for call in CALL.findall(record(given("linear_tail").source).text)[1:]]
     assert names == fused and f"def {fused[-1]}_kernel(" in body
 
 

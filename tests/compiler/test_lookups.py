@@ -1,4 +1,4 @@
-"""Operands of other shapes are looked up by the shapes that the sketch shows, and no index is taken apart for them."""
+"""Operands of other shapes are looked up by the shapes that the callgraph shows, and no index is taken apart for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from small_tasks import task
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, read
-from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.callgraph import CallGraph
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.data.answers import written
 
@@ -23,19 +24,19 @@ HERE = Path(__file__).parent
 SHAPES = re.compile(r"\(\d+(?:, \d+)*,?\)")
 
 
-def answer(name: str) -> tuple[str, str]:
+def answer(name: str) -> tuple[str, CallGraph]:
     given = next(one for one in LOOKUPS if one.name == name)
     whole = LibraryCompiler().build(given, "triton").steps[-1].candidate.source
-    sketch = sketch_of(given.source)
-    return written(whole, "", "terse", "", given.source, sketch), sketch
+    callgraph = record(given.source)
+    return written(whole, "", "terse", "", given.source, callgraph), callgraph
 
 
 @pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
-def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> None:
-    short, sketch = answer(name)
+def test_shapes_stand_in_the_callgraph_and_no_index_is_taken_apart(name: str) -> None:
+    short, callgraph = answer(name)
     lines = [line for line in short.split("\n") if "index_in" in line]
     assert lines and "def index_in" not in short
-    shown = {tuple(map(int, text.split("x"))) for text in re.findall(r"(?<= )\d+(?:x\d+)*\b", sketch)}
+    shown = set(callgraph.shapes.values())
     shapes = {tuple(int(size) for size in re.findall(r"\d+", text)) for line in lines for text in SHAPES.findall(line)}
     between = (
         {(3, 5, 4, 8)} if name == "cropped" else set()
@@ -47,15 +48,15 @@ def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> No
 @pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
 def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> None:
     given = next(one for one in LOOKUPS if one.name == name)
-    short, sketch = answer(name)
-    read_answer = read(short, AnswerContext(given.source, "triton", "terse", sketch), DEPLOYMENT)
+    short, callgraph = answer(name)
+    read_answer = read(short, AnswerContext(given.source, "triton", "terse", callgraph), DEPLOYMENT)
     assert "def index_in" in read_answer.source
     assert read_answer.findings == () and read_answer.repairs == ()
 
 
-def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
-    short, sketch = answer("chunked_gate")
-    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", sketch)
+def test_a_part_has_the_name_that_the_callgraph_gives_it() -> None:
+    short, callgraph = answer("chunked_gate")
+    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", callgraph.text)
     first, second = (re.search(rf"    t1_{k} = tl.load\(x_ptr \+ (.*), mask=mask\)", short) for k in (0, 1))
     assert first and first[1] == "index_in_part((3, 10, 4, 6), 1, 0, (3, 5, 4, 6), offsets)"
     assert second and second[1] == "index_in_part((3, 10, 4, 6), 1, 5, (3, 5, 4, 6), offsets)"

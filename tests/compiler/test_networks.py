@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from graph_text import graph
 
 from bottega.agents import writer
 from bottega.agents.prompts import Prompts
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.networks import is_network, is_read_as_text
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
@@ -35,9 +37,9 @@ def get_init_inputs():
 LAYERS = ["conv2d(t1, self.conv.weight)", "linear(t2, self.fc.weight)", "matmul(t3, y)"] * 2
 
 
-def sketch(calls: list[str]) -> str:
+def callgraph(calls: list[str]) -> CallGraph | None:
     told = [f"t{number} = {call} 8x16" for number, call in enumerate(calls, 1)]
-    return "\n".join(["forward(x, context)", "x 8x16", "self.conv.weight 16x16", *told, f"return t{len(calls)}"])
+    return graph("\n".join(["forward(x, context)", "x 8x16", "self.conv.weight 16x16", *told, f"return t{len(calls)}"]))
 
 
 @pytest.mark.parametrize(
@@ -49,16 +51,16 @@ def test_many_calls_with_several_layers_are_a_network(layers: int, calls: int, n
 
 def test_a_call_that_holds_layers_makes_a_network_however_short() -> None:
     attention = "multi_head_attention_forward(t1, t1, t1, 64, 4, self.attn.in_proj_weight, self.attn.in_proj_bias)"
-    assert is_network([attention]) and is_read_as_text(sketch([attention, *LAYERS[:2]]))
-    assert not is_read_as_text(sketch([attention, LAYERS[0]])), "one layer is too few to be exchanged"
+    assert is_network([attention]) and is_read_as_text(callgraph([attention, *LAYERS[:2]]))
+    assert not is_read_as_text(callgraph([attention, LAYERS[0]])), "one layer is too few to be exchanged"
 
 
 def test_a_network_is_read_as_text_where_its_layers_can_be_exchanged() -> None:
     tail = ["relu(t3)"] * 12
-    assert is_read_as_text(sketch([*LAYERS[:3], *tail]))
-    assert not is_read_as_text(sketch([*LAYERS[:3], "relu(t3)"]))
-    assert not is_read_as_text(sketch([*["matmul(x, y)"] * 4, *tail])), "nothing to exchange"
-    assert not is_read_as_text("") and not is_read_as_text("forward(x)")
+    assert is_read_as_text(callgraph([*LAYERS[:3], *tail]))
+    assert not is_read_as_text(callgraph([*LAYERS[:3], "relu(t3)"]))
+    assert not is_read_as_text(callgraph([*["matmul(x, y)"] * 4, *tail])), "nothing to exchange"
+    assert not is_read_as_text(None) and not is_read_as_text(graph("forward(x)"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_a_network_is_read_as_text_where_its_layers_can_be_exchanged() -> None:
 )
 def test_a_terse_prompt_for_triton_shows_a_networks_text(language: str, style: str, shown: bool) -> None:
     task, device = Task(TASK, "net", "", 3), DeviceFacts("cuda", "NVIDIA H200", "sm_90", 132, 140.0)
-    drawn = sketch([*LAYERS[:3], *["relu(t3)"] * 12])
-    said = writer.messages(writer.WriterInput(task, language, device, sketch=drawn), Prompts(style))[-1].content  # type: ignore[arg-type]
-    assert ("t4 = relu(t3)" in said) is (shown and Prompts(style).shows("write", "sketch"))
+    drawn = callgraph([*LAYERS[:3], *["relu(t3)"] * 12])
+    said = writer.messages(writer.WriterInput(task, language, device, callgraph=drawn), Prompts(style))[-1].content  # type: ignore[arg-type]
+    assert ("t4 = relu(t3)" in said) is (shown and Prompts(style).shows("write", "callgraph"))
     assert ("class Model(nn.Module)" in said) is (not (shown and style == "terse"))

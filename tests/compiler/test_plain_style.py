@@ -19,7 +19,7 @@ from network_tasks import NETWORKS
 from small_tasks import SMALL
 
 from bottega.compiler import trace
-from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
@@ -57,7 +57,7 @@ def assigned(source: str) -> dict[str, str]:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
 def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) -> None:
-    sketch = sketch_of(built_in(name).source)
+    sketch = record(built_in(name).source).text
     shapes = {call: shape for call, _, shape in CALL.findall(sketch)}
     steps = course(name, language).steps
     for step in steps:
@@ -71,7 +71,7 @@ def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) ->
 
 def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
-    (linear, *_), last = CALL.findall(sketch_of(given.source)), sketch_of(given.source).rpartition("return ")[2]
+    (linear, *_), last = CALL.findall(record(given.source).text), record(given.source).text.rpartition("return ")[2]
     for language in ("cpp", "triton"):
         source = Compiler().build(given, language, without=("own_product", LIBRARY_FUNCTIONS.name)).steps[-1].candidate.source
         made = assigned(source)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.compiler import Compiler

@@ -1,19 +1,24 @@
-"""An answer as a walk along the sketch: the same program, the calls in their places."""
+"""An answer in the order of the call graph: the same program, the calls in their places."""
 
 from __future__ import annotations
 
 import ast
 
+from graph_text import graph
+
+from bottega.compiler.callgraph import CallGraph
 from bottega.data.call_order import IMPORTS, with_call_comments
 
-SKETCH = """forward(x)
+GRAPH = graph("""forward(x)
 x 8x16
 self.conv.weight 4x16
 t1 = linear(x, self.conv.weight) 8x4
 t2 = tanh(t1) 8x4
 t3 = add(t2, x) 8x4
 t4 = sum(t3, dim=1) 8
-return t4"""
+return t4""")
+assert GRAPH is not None
+EMPTY = CallGraph((), (), (), "")
 ANSWER = """import torch
 import triton
 import triton.language as tl
@@ -47,7 +52,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_forward_comes_first_and_tells_what_each_launch_computes() -> None:
-    got = lines(with_call_comments(ANSWER, SKETCH))
+    got = lines(with_call_comments(ANSWER, GRAPH))
     assert got.index("class ModelNew(Model):") < got.index("@triton.jit")
     place = got.index("t4 = torch.empty((8,), device=x.device, dtype=x.dtype)")
     assert got[place - 3 : place] == ["# t2 = tanh(t1)", "# t3 = add(t2, x)", "# t4 = sum(t3, dim=1)"]
@@ -55,7 +60,7 @@ def test_forward_comes_first_and_tells_what_each_launch_computes() -> None:
 
 
 def test_a_kernel_tells_each_call_above_its_lines_and_a_reduction_has_its_results_name() -> None:
-    got = lines(with_call_comments(ANSWER, SKETCH))
+    got = lines(with_call_comments(ANSWER, GRAPH))
     body = got[got.index("t1 = tl.load(t1_ptr + row * columns + column)") :]
     assert body == [
         "t1 = tl.load(t1_ptr + row * columns + column)",
@@ -76,26 +81,26 @@ def test_the_program_is_the_same() -> None:
         tree = ast.parse(text.replace("total", "t4"))
         return {node.name: ast.dump(node) for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
-    assert pieces(with_call_comments(ANSWER, SKETCH)) == pieces(ANSWER)
-    assert with_call_comments(with_call_comments(ANSWER, SKETCH), SKETCH).count("class ModelNew") == 1
+    assert pieces(with_call_comments(ANSWER, GRAPH)) == pieces(ANSWER)
+    assert with_call_comments(with_call_comments(ANSWER, GRAPH), GRAPH).count("class ModelNew") == 1
 
 
 def test_what_has_no_such_form_stays_as_it_is() -> None:
     exchanged = (
         "class ModelNew(Model):\n    def __init__(self):\n        super().__init__()\n        self.layer.__class__ = Linear\n"
     )
-    for text, sketch in ((exchanged, SKETCH), ("def broken(:", SKETCH), (ANSWER, ""), (ANSWER + "\nscale = 3\n", SKETCH)):
-        assert with_call_comments(text, sketch) == text
+    for text, callgraph in ((exchanged, GRAPH), ("def broken(:", GRAPH), (ANSWER, EMPTY), (ANSWER + "\nscale = 3\n", GRAPH)):
+        assert with_call_comments(text, callgraph) == text
 
 
 def test_imports_are_always_the_same() -> None:
     alone = "import torch.nn.functional as F\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return F.pad(x, (1, 1))\n"
     body = "class ModelNew(Model):\n    def forward(self, x):\n        return torch.nn.functional.pad(x, (1, 1))\n"
-    assert with_call_comments(alone, SKETCH) == "\n".join(IMPORTS) + "\n\n\n" + body
-    assert with_call_comments(ANSWER, SKETCH).startswith("\n".join(IMPORTS) + "\n\n\nclass ModelNew")
+    assert with_call_comments(alone, GRAPH) == "\n".join(IMPORTS) + "\n\n\n" + body
+    assert with_call_comments(ANSWER, GRAPH).startswith("\n".join(IMPORTS) + "\n\n\nclass ModelNew")
 
 
-VIEWED = """forward(x)
+VIEWED = graph("""forward(x)
 x 8x16x4
 self.norm.weight 16
 t1 = abs(x) 8x16x4
@@ -103,7 +108,7 @@ t2 = transpose(t1, 1, 2) 8x4x16
 t3 = layer_norm(t2, (16,), self.norm.weight) 8x4x16
 t4 = dropout(t3, p=0) 8x4x16
 t5 = exp(t4) 8x4x16
-return t5"""
+return t5""")
 KERNEL = """import torch
 import triton
 import triton.language as tl
@@ -152,12 +157,12 @@ def test_what_gives_the_same_values_gets_a_line_and_its_name() -> None:
     ]
 
 
-HALVES = """forward(x)
+HALVES = graph("""forward(x)
 x 4096
 t1 = relu(x) 4096
 t2 = sum(t1) scalar
 t3 = mul(t2, 2) scalar
-return t3"""
+return t3""")
 TWO_KERNELS = """import torch
 import triton
 import triton.language as tl

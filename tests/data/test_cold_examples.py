@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from graph_text import graph
 from hand_teacher import Hand, task
 from judged_records import BENCH, CARD, candidate_of, tell, timed
 
@@ -361,8 +362,8 @@ def t1_kernel(x_ptr, t1_ptr):
         SimpleNamespace(name=name, messages=[SimpleNamespace(content=text.replace("{programs}", count))])
         for name, count in (("right", "8"), ("short", "4"))
     ]
-    lesson: Any = SimpleNamespace(language=language, task=SimpleNamespace(id="t"))
-    desk: Any = SimpleNamespace(sketches={"t": "forward(x)\nx 8x16\nt1 = relu(x) 8x16\nreturn t1"})
+    lesson: Any = SimpleNamespace(language=language, task=SimpleNamespace(id="t", source=""))
+    desk: Any = SimpleNamespace(callgraphs={"t": graph("forward(x)\nx 8x16\nt1 = relu(x) 8x16\nreturn t1")})
     made = _Made()
     found: Any = _within_reach(iter(examples), lesson, desk, made)  # type: ignore[arg-type]
     assert [one.name for one in found] == kept

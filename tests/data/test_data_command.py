@@ -15,7 +15,6 @@ from typer.testing import CliRunner, Result
 from bottega.agents import writer
 from bottega.agents.module_text import without_prose
 from bottega.app.data_command import app, languages_of
-from bottega.app.data_teachers import builder_for, family_of
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError, UsageError
@@ -23,6 +22,7 @@ from bottega.core.settings import checked
 from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.task_columns import load_subjects
+from bottega.data.teachers.chosen import builder_for, family_of
 
 RUN = CliRunner()
 
@@ -92,8 +92,8 @@ def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     [
         (["build"], "name the tasks"),
         (["build", "builtin:star_relu", "--stage", "both"], "stage = 'both'"),
-        (["build", "builtin:star_relu", "--teacher", "nobody"], "teachers: 'nobody' is unknown"),
-        (["build", "builtin:star_relu", "--languages", "fortran"], "languages: 'fortran' is unknown"),
+        (["build", "builtin:star_relu", "--teacher", "nobody"], "unknown teacher 'nobody'"),
+        (["build", "builtin:star_relu", "--languages", "fortran"], "unknown language 'fortran'"),
         (["build", "builtin:star_relu", "--seeds", "many"], "seeds = "),
         (["build", "builtin:star_relu", "held_out=1.5"], "held_out"),
         (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged material"),

@@ -66,7 +66,7 @@ def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
 
 
 def step(name: str, parent: BuildStep | None = None) -> BuildStep:
-    return BuildStep(Candidate(name, parent=parent.candidate.id if parent else None), name)
+    return BuildStep(Candidate(name, "triton", parent=parent.candidate.id if parent else None), name)
 
 
 def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:

@@ -11,7 +11,7 @@ from hand_teacher import Hand, kernel, task
 from bottega.data.mistakes import MISTAKES, mistakes_in, mutants_of
 from bottega.judge.judge import Judge
 
-CANDIDATES = Path(__file__).parents[3] / "benchmarks" / "candidates"
+CANDIDATES = Path(__file__).parents[2] / "benchmarks" / "candidates"
 ONLINE = """
 import torch
 import triton

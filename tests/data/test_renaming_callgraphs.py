@@ -14,7 +14,7 @@ from torch import nn
 from bottega.agents.answers.fences import blocks, fenced
 from bottega.agents.module_text import without_prose
 from bottega.backbone.chat import Message
-from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.strip import shortened
 from bottega.data.build import examples_stage
@@ -90,7 +90,7 @@ def taught(name: str, language: str) -> tuple[str, str]:
     """The sketch of a built-in task and the builder's last kernel for it, as a terse answer has it."""
     (task,) = load_tasks([f"builtin:{name}"], size="cpu").tasks
     source = Compiler().build(task, language).steps[-1].candidate.source
-    return sketch_of(task.source), shortened(without_prose(source), task.source)
+    return record(task.source).text, shortened(without_prose(source), task.source)
 
 
 def parts(copy: Example) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from bottega.agents.prompts import Prompts, Style
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
+from bottega.compiler.callgraph import CallGraph
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.episodes.context import EpisodeContext
@@ -26,16 +27,17 @@ def get_init_inputs():
 """)
 
 
-def sketch(style: Style, folder: Path) -> str:
+def shown(style: Style, folder: Path) -> CallGraph | None:
     with EpisodeJournal(folder / style) as journal:
         client = ChatClient(ScriptedChat([]))
         context = EpisodeContext(
             client, cast(Any, None), None, Prompts(style), DeviceFacts("cpu", "a processor", "x86_64", 2, 8.0), journal
         )
-        return asyncio.run(context.sketch(TASK, "write"))
+        return asyncio.run(context.callgraph(TASK, "write"))
 
 
-def test_terse_prompts_show_a_sketch_and_others_draw_none(tmp_path: Path) -> None:
+def test_terse_prompts_show_a_callgraph_and_others_record_none(tmp_path: Path) -> None:
     told = ["forward(x)", "x 6x7", "t1 = relu(x) 6x7", "t2 = sum(t1, -1) 6", "return t2"]
-    assert sketch("terse", tmp_path).splitlines() == told
-    assert sketch("compact", tmp_path) == sketch("full", tmp_path) == ""
+    found = shown("terse", tmp_path)
+    assert found is not None and found.text.splitlines() == told
+    assert shown("compact", tmp_path) is None and shown("full", tmp_path) is None

@@ -25,12 +25,12 @@ from bottega.episodes.delivery.hand_over import hand_over
 from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.optimized_file import Delivered
 from bottega.episodes.delivery.report import markdown
+from bottega.episodes.delivery.report_content import MOST_LINES, ReportContent, report_content
 from bottega.episodes.delivery.result import Result, read_result
-from bottega.episodes.delivery.story import MOST_LINES, Story, story_of
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject, Wanted, subject_of
+from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
-SUBJECT: Subject = subject_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
+SUBJECT: ModuleTask = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
 SETTINGS = EpisodeSettings(samples=1, turns=2)
 PRINTS = {"cpu": "Some CPU", "cores": 2, "device": "cpu", "judge": "1"}
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\n```\n# heading\n````\n\x1b[31m\u202eevil\x00 {{ }} ${x}"
@@ -64,20 +64,20 @@ def settled(found: bool = True, told: list[Event] | None = None) -> FinalChoice:
     return FinalChoice(FinalKernel(attempts[1], Delivered(KERNEL, "load"), verdict(), "", 7.0))
 
 
-def story(found: bool = True, told: list[Event] | None = None, error: str = "") -> Story:
+def content(found: bool = True, told: list[Event] | None = None, error: str = "") -> ReportContent:
     told = told or events()
-    return story_of(
+    return report_content(
         told, SUBJECT.task.id, SUBJECT, SETTINGS, settled(found, told), "all turns taken", error, "bottega check /x"
     )
 
 
 def delivered(folder: Path, found: bool = True) -> Result:
     folder.mkdir(exist_ok=True)
-    return hand_over(folder, events(), SUBJECT.task.id, SUBJECT, SETTINGS, None, settled(found), story(found))
+    return hand_over(folder, events(), SUBJECT.task.id, SUBJECT, SETTINGS, None, settled(found), content(found))
 
 
 def test_a_report_tells_the_path_the_diff_and_what_it_took() -> None:
-    text = markdown(story())
+    text = markdown(content())
     assert "**3.00× (2.70 to 3.30)** against eager" in text
     assert "-        y[i] = h;\n+        y[i] = h * gain[c];" in text
     assert "1 incorrect, 1 faster" in text and "300 prompt and 110 output tokens" in text and "6 s" in text
@@ -89,15 +89,15 @@ def test_guessed_tokens_are_called_so() -> None:
         replace(event, turn=replace(event.turn, estimated=True)) if isinstance(event, Wrote) else event for event in events()
     ]
     words = "2 answers (2 of them not counted by the server, so estimated)"
-    assert words in html(story(told=told)) and words in markdown(story(told=told))
-    assert "estimated" not in markdown(story())
+    assert words in html(content(told=told)) and words in markdown(content(told=told))
+    assert "estimated" not in markdown(content())
 
 
 def test_no_finding_is_told_with_its_reasons() -> None:
-    text = markdown(story(False, error="the server died"))
+    text = markdown(content(False, error="the server died"))
     assert text.splitlines()[0].endswith(": no kernel beats eager")
     assert "Looked faster, and was not handed over" in text and "the server died" in text
-    page = html(story(False, error="the server died"))
+    page = html(content(False, error="the server died"))
     assert "No kernel surely beats eager, the module as it is." in page and "the server died" in page
 
 
@@ -120,9 +120,9 @@ def second_best() -> FinalChoice:
     return FinalChoice(None, [RefusedKernel(attempt, again_in_words(ONLY_EAGER, "compile"))], kept)
 
 
-def told_of(found: FinalChoice, *baselines: str) -> Story:
+def told_of(found: FinalChoice, *baselines: str) -> ReportContent:
     settings = replace(SETTINGS, baselines=baselines)
-    return story_of(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
+    return report_content(events(), SUBJECT.task.id, SUBJECT, settings, found, "all turns taken", "", "bottega check /x")
 
 
 def test_what_beats_eager_only_is_told_as_that_and_kept_under_a_name_of_its_own(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ class Tags(HTMLParser):
 
 
 def test_hostile_text_stays_text_in_html() -> None:
-    told = story_of(
+    told = report_content(
         events(HOSTILE, HOSTILE), SUBJECT.task.id, SUBJECT, SETTINGS, settled(False, events(HOSTILE, HOSTILE)), HOSTILE, HOSTILE, "bottega check /x"
     )  # fmt: skip
     page = html(told)
@@ -200,7 +200,7 @@ def test_hostile_text_stays_text_in_html() -> None:
 
 def test_hostile_text_cannot_leave_its_fence_in_markdown() -> None:
     told = events(HOSTILE, HOSTILE)
-    text = markdown(story(False, told))
+    text = markdown(content(False, told))
     inside, fence = False, ""
     for line in text.splitlines():
         mark = re.match(r"`{3,}", line)
@@ -216,8 +216,8 @@ def test_hostile_text_cannot_leave_its_fence_in_markdown() -> None:
 
 
 def test_an_endless_kernel_is_cut_in_the_report() -> None:
-    (chapter, _) = story(True, events("\n".join(f"line {n}" for n in range(50_000)))).chapters[1], None
-    assert chapter.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in chapter.changed
+    (attempt, _) = content(True, events("\n".join(f"line {n}" for n in range(50_000)))).attempts[1], None
+    assert attempt.changed.count("\n") <= MOST_LINES + 1 and "events.jsonl has all of it" in attempt.changed
 
 
 def test_a_result_names_what_its_claim_rests_on(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ from bottega.episodes.journal import FILE, read_events
 from bottega.episodes.optimise import OptimizeFinished, Stop, optimise
 from bottega.episodes.request import OptimizeRequest, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Wanted, subject_of
+from bottega.tasks.module import Wanted, module_task_of
 
-SUBJECT = subject_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
+SUBJECT = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
 FACTS = {
     "class": "Decay", "init": "[0.9]", "calls": [{"tuple": [{"tensor": ["torch.float32", [2, 1024, 8], [8192, 8, 1]]}]}],
     "training": None, "kernel_training": None, "mutates": False, "built": {"": ["Decay", {"rate": "0.9"}]},

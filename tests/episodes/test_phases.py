@@ -198,13 +198,13 @@ class Busy:
         return self
 
     def collect(self) -> list[Any]:
-        from bottega.backbone.runner import Drawn
+        from bottega.backbone.runner import Sampled
 
         time.sleep(0.01)
         self.under_way -= 1
         self.windows += 1
         self.stays.add("generate", self.begun)
-        return [Drawn(draft, [1], [0.0]) for draft in self.drafts]
+        return [Sampled(draft, [1], [0.0]) for draft in self.drafts]
 
 
 class Asked:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from episodes.decay import BROKEN, TASK, answer, asked, episode_context, kernel
+from graph_text import graph
 
 from bottega.agents.answers.pipeline import DEPLOYMENT, TRAINING, AnswerPolicy
 from bottega.agents.answers.repairs import REPAIRS
@@ -138,11 +139,11 @@ def t1_kernel(energies_ptr, t1_ptr, columns, BLOCK: tl.constexpr):
         "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, energies):\n        return energies.sum((1, 2))\n",
         "total",
     )
-    sketch = "forward(energies)\nenergies 8x256x256\nt1 = sum(energies, dim=(1, 2)) 8\nreturn t1"
+    text = "forward(energies)\nenergies 8x256x256\nt1 = sum(energies, dim=(1, 2)) 8\nreturn t1"
     settings = EpisodeSettings(style="terse", language="triton", answers=policy)
     context = episode_context(tmp_path, [answer(written)])
     with context.journal:
-        turn = asyncio.run(sampled(context, task, settings, "s0r0t0", [Message("user", "a task")], sketch))
+        turn = asyncio.run(sampled(context, task, settings, "s0r0t0", [Message("user", "a task")], graph(text)))
     assert turn.repairs == repairs and turn.redrawn == 0
     assert ("energy.device" in turn.source, "t1_kernel_in_pieces" in turn.source) == (not repairs, bool(repairs))
     assert "energy.device" in turn.text  # what the model said stays

@@ -29,7 +29,7 @@ def grow(
     place = search(context, settings, [()] * schemes)
 
     async def run() -> None:
-        await STRATEGIES[settings.strategy](place)
+        await STRATEGIES.load(settings.strategy)(place)
 
     with context.journal:
         asyncio.run(run())
@@ -76,14 +76,14 @@ def test_islands_breed_from_their_archives(tmp_path: Path) -> None:
     assert place.best is not None and place.best.speedup("eager").point > 2  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_the_same_seed_walks_the_same_way(tmp_path: Path, strategy: str) -> None:
     settings = EpisodeSettings(strategy=strategy, samples=2, turns=3, seed=5)  # type: ignore[arg-type]
     one, two = (grow(tmp_path / name, climbing, settings) for name in ("one", "two"))
     assert {node.id: node.turn.source for node in one.nodes} == {node.id: node.turn.source for node in two.nodes}
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
+@pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_a_budget_of_kernels_holds_also_side_by_side(tmp_path: Path, strategy: str) -> None:
     settings = EpisodeSettings(strategy=strategy, samples=3, turns=4)  # type: ignore[arg-type]
     place = grow(tmp_path, climbing, settings, BudgetCaps(kernels=5), schemes=2)
@@ -104,7 +104,7 @@ def test_an_error_ends_the_search_and_keeps_what_is_judged(tmp_path: Path) -> No
     place = search(context, EpisodeSettings(samples=1, turns=3))
 
     async def run() -> None:
-        await STRATEGIES["serial"](place)
+        await STRATEGIES.load("serial")(place)
 
     with context.journal, pytest.raises(BackboneError, match="died"):
         asyncio.run(run())

@@ -57,7 +57,7 @@ def rounds(
     return pairs
 
 
-def test_overhead_is_what_the_trusted_side_shows() -> None:
+def test_overhead_is_what_the_trusted_runner_shows() -> None:
     assert overhead([TimedPair(130, 100, 0, 0), TimedPair(150, 100, 0, 0), TimedPair(1000, 100, 0, 0)]) == 50
 
 
@@ -159,7 +159,7 @@ def test_uneven_deliveries_cost_an_honest_kernel_little() -> None:
     assert sure >= 58
 
 
-def test_background_work_on_both_sides_cancels() -> None:
+def test_background_work_on_both_runners_cancels() -> None:
     timing = combine(rounds(2.0, 1.0, overhead_ms=3.0, jitter_ms=0.1), 0.02)
     assert timing.forged == ""
     assert timing.speedup.low <= 2.0 <= timing.speedup.high
@@ -340,11 +340,11 @@ def test_a_long_call_beside_others_is_told_by_the_whole_of_its_turn() -> None:
 
 
 @pytest.mark.parametrize("slices", [(1, 0), (2, 0)])
-def test_others_in_the_baseline_s_turns_alone_are_seen(slices: tuple[int, int]) -> None:
+def test_others_in_the_baseline_s_calls_alone_are_seen(slices: tuple[int, int]) -> None:
     assert speed_outcome(combine(beside_others(58, 560, 1, slices=slices), 0.02).speedup) is not Outcome.FASTER
 
 
-def test_a_turn_shorter_than_any_call_shows_others_whatever_the_overhead() -> None:
+def test_a_call_shorter_than_any_call_shows_others_whatever_the_overhead() -> None:
     """A device that changes between processes slowly hides a slice of less than what is allowed for that."""
     pairs = [replace(pair, baseline_outer=pair.baseline_outer + 400_000) for pair in beside_others(58, 40, 1, slices=(0, 0))]
     assert overhead(pairs) < HELD + SHARED_NS and is_shared(pairs)
@@ -372,7 +372,7 @@ def test_time_that_the_baseline_waited_for_a_core_makes_nobody_faster() -> None:
     assert timing.stolen
 
 
-def test_waiting_that_both_sides_share_is_nobody_s() -> None:
+def test_waiting_that_both_runners_share_is_nobody_s() -> None:
     alike = [replace(pair, baseline_waited=300_000, candidate_waited=290_000) for pair in rounds(2.0, 1.0)]
     assert not combine(alike, 0.02).stolen
 

@@ -68,7 +68,7 @@ def test_a_healthy_task_is_fit(judge: Judge, forward: str) -> None:
 
 
 @pytest.mark.parametrize(("turn_ms", "repeated_ms", "named"), [(0.05, 9.0, True), (7.0, 0.01, True), (7.0, 0.3, False)])
-def test_a_turn_that_a_busy_machine_made_long_does_not_hide_a_short_call(
+def test_a_call_that_a_busy_machine_made_long_does_not_hide_a_short_call(
     turn_ms: float, repeated_ms: float, named: bool
 ) -> None:
     examiner: Any = SimpleNamespace(reference=SimpleNamespace(device="cpu"), repeated_ms=lambda: repeated_ms)

@@ -36,7 +36,7 @@ def test_the_same_outputs_elsewhere_are_the_same_and_others_are_not(monkeypatch:
     assert not kept.equals(*delivered(outputs[1:], 512))
 
 
-def test_one_changed_word_is_found_in_a_side_s_own_memory() -> None:
+def test_one_changed_word_is_found_in_a_runner_s_own_memory() -> None:
     """Because the latest outputs tell where to look."""
     buffer = torch.zeros(1 << 20)
     buffer[5] = 1.0

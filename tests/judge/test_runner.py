@@ -96,7 +96,7 @@ def test_a_worker_that_waits_for_its_host_is_not_disturbed_for_long(ends: tuple[
     later.join()
 
 
-def test_others_have_the_device_while_a_player_compiles(ends: tuple[Channel, socket.socket]) -> None:
+def test_others_have_the_device_while_a_worker_compiles(ends: tuple[Channel, socket.socket]) -> None:
     worker, apart = Channel(ends[1]), []
 
     @contextmanager

@@ -23,7 +23,7 @@ class Counting:
         return Verdict(self.outcome, stages_s={"total": 3.0})
 
 
-def test_asked_side_by_side_the_judge_judges_once() -> None:
+def test_asked_runner_by_runner_the_judge_judges_once() -> None:
     judge, same = Counting(), VerdictCache()
 
     async def ask() -> list[Verdict]:

@@ -81,7 +81,7 @@ def test_own_kernels_count_and_a_decoy_is_rejected() -> None:
 
 
 def test_it_runs_on_gpus_only_and_the_compiler_does_not_write_it() -> None:
-    with pytest.raises(UsageError, match="cannot be timed on cpu; use --language cpp, or --device cuda"):
+    with pytest.raises(UsageError, match="cannot be timed on cpu; use language=cpp, or --device cuda"):
         choose_language("gluon", "cpu")
     assert choose_language("gluon", "cuda:1") == "gluon"
     assert not language_named("gluon").compiler

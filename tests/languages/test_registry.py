@@ -96,7 +96,7 @@ def test_what_is_no_language_is_refused(module: str, name: str, said: str) -> No
 
 
 def test_a_record_has_no_module_imported(module: str) -> None:
-    with pytest.raises(UsageError, match=f"name it with --language {module}:Tile"):
+    with pytest.raises(UsageError, match=f"name it with language={module}:Tile"):
         language_named(f"{module}:Tile")
     with pytest.raises(UsageError, match="unknown language"):
         language_named("mojo")

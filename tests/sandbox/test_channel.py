@@ -51,7 +51,7 @@ def test_messages_arrive_whole_and_in_order(pair) -> None:
     assert [ours.receive(soon()) for _ in messages] == messages
 
 
-def test_a_large_message_arrives_while_both_sides_work(pair) -> None:
+def test_a_large_message_arrives_while_both_runners_work(pair) -> None:
     ours, theirs = pair
     message = {"text": "x" * (MAX_FRAME_BYTES - 100)}
     thread = threading.Thread(target=Channel(theirs).send, args=(message,))

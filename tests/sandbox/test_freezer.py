@@ -45,7 +45,7 @@ def test_leftovers_are_removed_and_groups_in_use_are_not(group) -> None:
 
 def test_whoever_is_frozen_runs_no_more_whatever_it_is_sent_and_can_be_killed(group) -> None:
     with subprocess.Popen([sys.executable, "-c", "while True: print(1, flush=True)"], stdout=subprocess.PIPE) as process:
-        group.take_in(process.pid)
+        group.add(process.pid)
         assert group.stop(10.0)
         os.kill(process.pid, 18)
         assert process.stdout is not None

@@ -9,16 +9,16 @@ import pytest
 from skill_cards import verdict
 
 from bottega.core.verdict import Outcome, Speedup, Verdict
-from bottega.skills.gate import Pair, Rules, decide, hopeless, worth
+from bottega.skills.gate import GatePair, Rules, decide, hopeless, worth
 
 RULES = Rules()
 
 
-def pairs(gains: list[float], without: float = 0.1) -> list[Pair]:
-    return [Pair(without + gain, without) for gain in gains]
+def pairs(gains: list[float], without: float = 0.1) -> list[GatePair]:
+    return [GatePair(without + gain, without) for gain in gains]
 
 
-def both(own: list[float], sibling: list[float] | None = None) -> dict[str, list[Pair]]:
+def both(own: list[float], sibling: list[float] | None = None) -> dict[str, list[GatePair]]:
     return {"own": pairs(own), "sibling": pairs(own if sibling is None else sibling)}
 
 
@@ -126,12 +126,12 @@ def test_hope_ends_two_errors_below_the_threshold() -> None:
 
 def run_of(chance: np.random.Generator, gain: float, rules: Rules) -> str:
     """A proof of a card with this gain, between attempts that succeed half of the time."""
-    got: dict[str, list[Pair]] = {"own": [], "sibling": []}
+    got: dict[str, list[GatePair]] = {"own": [], "sibling": []}
     while True:
         for of_task in got.values():
             values = [math.log(min(3.0, max(1.0, chance.lognormal(mean, 0.3)))) for mean in (0.3 + gain, 0.3)]
             lucky = chance.random(2) < 0.5
-            of_task.append(Pair(values[0] * lucky[0], values[1] * lucky[1]))
+            of_task.append(GatePair(values[0] * lucky[0], values[1] * lucky[1]))
         decision = decide(got, "own", rules)
         if decision.step != "go on":
             return decision.step

@@ -172,7 +172,7 @@ def test_a_renamed_card_has_a_name_that_the_door_takes(library: Library) -> None
     library.add(card(long))
     for number in range(2, 13):
         library.add_many([card(long, effect=f"Effect number {number}.")])
-    assert all(library.add_many([skill]).already_there for skill in library.cards()), "every one passes the door again"
+    assert all(library.add_many([skill]).already_there for skill in library.cards()), "every one passes validation again"
     assert len(library) == 12
 
 

@@ -9,8 +9,8 @@ from skill_cards import admitted, trial
 
 from bottega.core.skill import SkillState
 from bottega.skills import shipped
+from bottega.skills.default_library import open_library
 from bottega.skills.exchange import export_file
-from bottega.skills.home import open_library
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 

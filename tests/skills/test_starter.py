@@ -1,4 +1,4 @@
-"""The starter cards pass the door, and their examples are run: a wrong example would be copied into every kernel it inspires.
+"""The starter cards pass validation, and their examples are run: a wrong example would be copied into every kernel it inspires.
 
 One check for each example, against torch in double precision and at sizes that divide by nothing. C++ examples run through the
 runtime, built together because that is quicker; Triton ones in the interpreter of a second process. On a GPU, Triton and CUDA.

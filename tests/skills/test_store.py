@@ -23,7 +23,7 @@ from bottega.skills import store as store_module
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
-from bottega.skills.store import FILE, Store
+from bottega.skills.store import FILE, SkillStore
 
 NOBODY = 65534
 Say = Callable[[Any], None]
@@ -453,7 +453,7 @@ def test_a_folder_where_nothing_can_be_made_is_told(open_folder: Path) -> None:
 
     def make_here(say: Say) -> None:
         as_nobody()
-        Store(open_folder)
+        SkillStore(open_folder)
 
     for ((refused,),) in (in_children(make), in_children(make_here)):
         assert issubclass(LibraryError, BottegaError) and refused["raised"] == "LibraryError", refused

@@ -42,7 +42,7 @@ def test_near_duplicates_are_found_among_others(library: Library) -> None:
     library.add(twin)
     found = duplicates(library)
     assert [{twins.keep, twins.drop} for twins in found] == [{cards[3].name, "another_name"}]
-    assert found[0].likeness > 0.8
+    assert found[0].similarity > 0.8
     library.move("another_name", SkillState.RETIRED, "a twin")
     assert duplicates(library) == [], "retired cards are settled"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bottega.core.errors import TaskError, UsageError
-from bottega.tasks.module import MARK, Wanted, open_module, subject_of
+from bottega.tasks.module import MARK, Wanted, module_task_of, open_module
 
 ONE = """
 from torch import nn
@@ -45,7 +45,7 @@ def get_init_inputs():
 
 def made(text: str, class_name: str | None = None, inputs: str | None = None, init: str | None = None) -> str:
     """What is written below the file, run together with it as far as it can be without torch."""
-    source = subject_of(text, Wanted(class_name, inputs, init), "file", "file.py").task.source
+    source = module_task_of(text, Wanted(class_name, inputs, init), "file", "file.py").task.source
     return source[source.index(MARK) :] if MARK in source else ""
 
 
@@ -56,13 +56,13 @@ def refusal(text: str, class_name: str | None = None, inputs: str | None = None,
 
 
 def test_a_file_in_kernelbenchs_format_stays_as_it_is() -> None:
-    subject = subject_of(COMPLETE, Wanted(), "file", "file.py")
+    subject = module_task_of(COMPLETE, Wanted(), "file", "file.py")
     assert subject.task.source == COMPLETE == subject.original
     assert subject.class_name == "Model"
 
 
 def test_the_only_module_is_found_and_what_is_missing_is_written_below() -> None:
-    subject = subject_of(ONE, Wanted(inputs="torch.randn(8, 64)", init="64"), "file", "file.py")
+    subject = module_task_of(ONE, Wanted(inputs="torch.randn(8, 64)", init="64"), "file", "file.py")
     assert subject.class_name == "Gate"
     assert subject.original == ONE
     assert subject.task.source.startswith(ONE.rstrip("\n"))
@@ -75,7 +75,7 @@ def test_the_only_module_is_found_and_what_is_missing_is_written_below() -> None
 
 def test_the_same_text_and_wishes_make_the_same_task() -> None:
     wanted = Wanted(inputs="torch.randn(8, 64)", init="64")
-    one, two = (subject_of(ONE, wanted, name, name).task for name in ("a", "b"))
+    one, two = (module_task_of(ONE, wanted, name, name).task for name in ("a", "b"))
     assert one.source == two.source and one.id == two.id
 
 
@@ -114,7 +114,7 @@ def test_several_modules_are_listed() -> None:
 
 
 def test_model_is_meant_where_there_is_one() -> None:
-    assert subject_of(COMPLETE, Wanted(inputs="torch.randn(3)"), "file", "file.py").class_name == "Model"
+    assert module_task_of(COMPLETE, Wanted(inputs="torch.randn(3)"), "file", "file.py").class_name == "Model"
 
 
 @pytest.mark.parametrize(

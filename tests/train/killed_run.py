@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from toy_world import ToyJudge, toy_config, toy_materials
+from toy_world import ToyJudge, toy_config, toy_inputs
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
@@ -68,7 +68,7 @@ def main() -> None:
 
         run_directory.shutil.rmtree = half  # type: ignore[assignment]
     config = toy_config(folder, *sys.argv[3:])
-    rl.train(config, folder / "run", materials=toy_materials(folder, counted(folder)), hear=hear)
+    rl.train(config, folder / "run", inputs=toy_inputs(folder, counted(folder)), hear=hear)
 
 
 if __name__ == "__main__":

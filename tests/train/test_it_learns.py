@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from toy_world import CARDS, LETTERS, tasks, toy_config, toy_materials  # noqa: E402
+from toy_world import CARDS, LETTERS, tasks, toy_config, toy_inputs  # noqa: E402
 
 from bottega.core.event import Event, Measured, Selected, Summarised  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
@@ -44,7 +44,7 @@ def run(folder: Path, seed: int, *more: str, steps: int = STEPS) -> tuple[Came, 
             "checkpoint.step_logs=all",
             *more,
         )
-        train(config, folder / "run", materials=toy_materials(folder))
+        train(config, folder / "run", inputs=toy_inputs(folder))
     finally:
         torch.set_num_threads(before)
     return came(folder / "run", range(1, 5)), came(folder / "run", range(steps - steps // 4 + 1, steps + 1))

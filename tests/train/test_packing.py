@@ -19,7 +19,7 @@ from bottega.core.turn import Turn  # noqa: E402
 from bottega.train.loss import denominator  # noqa: E402
 from bottega.train.packing import bins, pack, plan  # noqa: E402
 from bottega.train.policy import Policy  # noqa: E402
-from bottega.train.rows import Row, imitation_row, policy_rows  # noqa: E402
+from bottega.train.rows import TrainRow, imitation_row, policy_rows  # noqa: E402
 from bottega.train.settings import LossSettings  # noqa: E402
 
 SFT = LossSettings(normalise="tokens")
@@ -61,7 +61,9 @@ def test_positions_begin_anew_and_padding_counts_for_nothing() -> None:
     assert packed.streams["imitation"].tolist() == [1, 1, 1, 0]
 
 
-def total(policy: Policy, rows: Sequence[Row], groups: Sequence[Sequence[int]], settings: LossSettings) -> tuple[float, Any]:
+def total(
+    policy: Policy, rows: Sequence[TrainRow], groups: Sequence[Sequence[int]], settings: LossSettings
+) -> tuple[float, Any]:
     """Loss and gradients of a step in which the rows are grouped so."""
     policy.model.zero_grad()
     packs = [policy.pack([rows[number] for number in group], group) for group in groups]
@@ -74,7 +76,7 @@ def total(policy: Policy, rows: Sequence[Row], groups: Sequence[Sequence[int]], 
     return loss, gradients(policy.model)
 
 
-def padded(model: Any, rows: Sequence[Row]) -> tuple[float, Any]:
+def padded(model: Any, rows: Sequence[TrainRow]) -> tuple[float, Any]:
     """The same step as everybody writes it: transformers' own forward on padded rows."""
     model.zero_grad()
     width = max(map(len, rows))

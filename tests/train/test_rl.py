@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from killed_run import counted  # noqa: E402
 from tiny import one_thread  # noqa: E402, F401
-from toy_world import ToyJudge, tasks, toy_config, toy_loaded, toy_materials  # noqa: E402
+from toy_world import ToyJudge, tasks, toy_config, toy_inputs, toy_loaded  # noqa: E402
 
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
@@ -84,7 +84,7 @@ def shelf_of(folder: Path) -> tuple[int, dict[str, tuple[str, int]]]:
 
 def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, *LAX)
-    finished = rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+    finished = rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     assert finished.step == 3
     assert not finished.stopped
     assert kind_of(tmp_path / "run") == "rl"
@@ -114,10 +114,10 @@ def test_a_run_ends_with_its_figures_its_library_and_a_model(tmp_path: Path) -> 
 
 def test_the_source_library_is_left_alone(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, *LAX, "data.steps=1")
-    with Library(tmp_path / "shelf") as library:
+    with Library(tmp_path / "library") as library:
         before = library.version
-    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
-    with Library(tmp_path / "shelf") as library:
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
+    with Library(tmp_path / "library") as library:
         assert library.version == before
 
 
@@ -136,9 +136,9 @@ def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -
     script = Path(__file__).parent / "killed_run.py"
     done = subprocess.run([sys.executable, str(script), str(killed), moment, *settings], check=False, env={**os.environ})
     assert done.returncode == -signal.SIGKILL, "it was not killed"
-    rl.train(toy_config(whole, *settings), whole / "run", materials=toy_materials(whole, counted(whole)))
+    rl.train(toy_config(whole, *settings), whole / "run", inputs=toy_inputs(whole, counted(whole)))
     config = resumed_config(killed / "run")
-    rl.train(config, killed / "run", resume=True, materials=toy_materials(killed, counted(killed)))
+    rl.train(config, killed / "run", resume=True, inputs=toy_inputs(killed, counted(killed)))
     assert measured(killed / "run") == measured(whole / "run")
     one, other = weights(killed / "run"), weights(whole / "run")
     assert all(torch.equal(value, other[name]) for name, value in one.items())
@@ -158,20 +158,20 @@ def step_logs(folder: Path) -> list[int]:
 @pytest.mark.slow
 def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: Path) -> None:
     often = [*SMALL, *EXACT, "rollout.tasks=1", "ablations.frozen_library=true", "data.steps=4", "checkpoint.every=1"]
-    rl.train(toy_config(tmp_path, *often, "checkpoint.step_logs=all"), tmp_path / "all", materials=toy_materials(tmp_path))
+    rl.train(toy_config(tmp_path, *often, "checkpoint.step_logs=all"), tmp_path / "all", inputs=toy_inputs(tmp_path))
     assert step_logs(tmp_path / "all") == [1, 2, 3, 4]
-    rl.train(toy_config(tmp_path, *often), tmp_path / "run", materials=toy_materials(tmp_path))
+    rl.train(toy_config(tmp_path, *often), tmp_path / "run", inputs=toy_inputs(tmp_path))
     assert step_logs(tmp_path / "run") == [3, 4], "two checkpoints are kept"
     (tmp_path / "run" / "checkpoints" / "step-00000004" / "state.json").write_text("{")
     judge = ToyJudge()
-    rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, materials=toy_materials(tmp_path, judge))
+    rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path, judge))
     assert judge.calls == 0, "the step after the older checkpoint is walked by its log"
     assert measured(tmp_path / "run") == measured(tmp_path / "all")
     assert all(torch.equal(value, weights(tmp_path / "all")[name]) for name, value in weights(tmp_path / "run").items())
     for place in (tmp_path / "run" / "checkpoints").glob("step-*"):
         (place / "state.json").write_text("{")
     with pytest.raises(TrainingError, match="no checkpoint can be used"):
-        rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, materials=toy_materials(tmp_path))
+        rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path))
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = toy_config(tmp_path, *SMALL, *EXACT, "ablations.frozen_library=true", "checkpoint.every=1")
-    rl.train(config, tmp_path / "whole", materials=toy_materials(tmp_path))
+    rl.train(config, tmp_path / "whole", inputs=toy_inputs(tmp_path))
     room = checkpoint._require_room
 
     def full(folder: Path, needed: int) -> None:
@@ -189,11 +189,11 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_nothing_is_judged_twice(
 
     monkeypatch.setattr(checkpoint, "_require_room", full)
     with pytest.raises(TrainingError, match="could not be kept"):
-        rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+        rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     monkeypatch.setattr(checkpoint, "_require_room", room)
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text().strip() == "step-00000002"
     judge = ToyJudge()
-    rl.train(config, tmp_path / "run", resume=True, materials=toy_materials(tmp_path, judge))
+    rl.train(config, tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path, judge))
     assert judge.calls == 0, "the third step was judged before the disk was full"
     assert measured(tmp_path / "run") == measured(tmp_path / "whole")
 
@@ -207,7 +207,7 @@ def test_a_loss_that_is_no_number_is_left_out_and_told(tmp_path: Path, monkeypat
         return passed if len(calls) != 2 else type(passed)(passed.loss * math.nan, passed.logprobs, passed.entropy)
 
     monkeypatch.setattr(Policy, "loss", spoiled)
-    finished = rl.train(toy_config(tmp_path, *SMALL), tmp_path / "run", materials=toy_materials(tmp_path))
+    finished = rl.train(toy_config(tmp_path, *SMALL), tmp_path / "run", inputs=toy_inputs(tmp_path))
     assert finished.step == 3
     assert "step was left out" in notes(tmp_path / "run")
     assert all(value.isfinite().all() for value in weights(tmp_path / "run").values())
@@ -215,7 +215,7 @@ def test_a_loss_that_is_no_number_is_left_out_and_told(tmp_path: Path, monkeypat
 
 def test_a_batch_of_which_nothing_is_left_changes_nothing_and_says_so(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.longest=1", "data.steps=1")
-    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     assert "no update, nothing is left to learn from" in notes(tmp_path / "run")
     assert "longer than data.longest" in notes(tmp_path / "run")
     assert measured(tmp_path / "run")["train/1"]["rows"] == 0
@@ -241,7 +241,7 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
         "loss.kl=0.0", "optimiser.weight_decay=0.1", "optimiser.schedule=cosine", "optimiser.bad_steps=1",
     )  # fmt: skip
     whole, run = tmp_path / "whole", tmp_path / "run"
-    rl.train(config, whole, materials=toy_materials(tmp_path, judge := Moody()), hear=judge.hear)
+    rl.train(config, whole, inputs=toy_inputs(tmp_path, judge := Moody()), hear=judge.hear)
     told = measured(whole)
     assert ["gradient" in told[f"train/{step}"] for step in (1, 2, 3, 4)] == [False, True, False, True]
     assert all("entropy" in told[f"train/{step}"] and told[f"train/{step}"]["rows"] > 0 for step in (1, 2, 3, 4))
@@ -256,20 +256,20 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
     rl.train(
         config,
         run,
-        materials=toy_materials(tmp_path, judge := Moody()),
+        inputs=toy_inputs(tmp_path, judge := Moody()),
         hear=judge.hear,
         stop=(run / "checkpoints" / "step-00000002").exists,
     )
     for step in (2, 3):
         (run / "checkpoints" / f"step-{step:08}" / "state.json").write_text("{")
-    rl.train(resumed_config(run), run, resume=True, materials=toy_materials(tmp_path, judge := Moody()), hear=judge.hear)
+    rl.train(resumed_config(run), run, resume=True, inputs=toy_inputs(tmp_path, judge := Moody()), hear=judge.hear)
     assert measured(run) == told
     assert same(weights(run), weights(whole))
 
 
 def test_with_a_reference_the_update_is_taken_all_the_same(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1", "loss.kl=0.1")
-    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path, Moody()))
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path, Moody()))
     assert "gradient" in measured(tmp_path / "run")["train/1"]
     assert "every advantage is 0" in notes(tmp_path / "run") and "no update" not in notes(tmp_path / "run")
 
@@ -291,11 +291,11 @@ class Unsteady(ToyJudge):
 
 def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1", *EXACT)
-    rl.train(config, tmp_path / "sound", materials=toy_materials(tmp_path))
-    rl.train(config, tmp_path / "once", materials=toy_materials(tmp_path, Unsteady()))
+    rl.train(config, tmp_path / "sound", inputs=toy_inputs(tmp_path))
+    rl.train(config, tmp_path / "once", inputs=toy_inputs(tmp_path, Unsteady()))
     assert measured(tmp_path / "once") == measured(tmp_path / "sound")
     lost = tasks_of_step(tasks(), 1, config.rollout.tasks, config.data.seed)[0]
-    rl.train(config, tmp_path / "lost", materials=toy_materials(tmp_path, Unsteady(lost.id)))
+    rl.train(config, tmp_path / "lost", inputs=toy_inputs(tmp_path, Unsteady(lost.id)))
     told = measured(tmp_path / "lost")["train/1"]
     assert told["unjudged"] > 0
     assert told["rows"] > 0
@@ -305,14 +305,14 @@ def test_a_lost_judge_is_asked_again_and_costs_a_verdict_at_most(tmp_path: Path)
 def test_an_alarm_stops_the_run_with_a_checkpoint_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rl, "alarms", lambda history: ["entropy fell"] if len(history) == 2 else [])
     config = toy_config(tmp_path, *SMALL, "rollout.tasks=1", "ablations.frozen_library=true")
-    told = rl.train(config, tmp_path / "told", materials=toy_materials(tmp_path))
+    told = rl.train(config, tmp_path / "told", inputs=toy_inputs(tmp_path))
     assert not told.stopped, "an alarm is told, and stops nothing unless it is asked to"
     assert "entropy fell" in notes(tmp_path / "told")
     wanted = config.model_copy(update={"log": config.log.model_copy(update={"stop_on_alarm": True})})
-    stopped = rl.train(wanted, tmp_path / "run", materials=toy_materials(tmp_path))
+    stopped = rl.train(wanted, tmp_path / "run", inputs=toy_inputs(tmp_path))
     assert (stopped.step, stopped.stopped) == (2, "entropy fell")
     assert (tmp_path / "run" / "checkpoints" / "step-00000002").is_dir()
-    assert rl.train(wanted, tmp_path / "run", resume=True, materials=toy_materials(tmp_path)).step == 3
+    assert rl.train(wanted, tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path)).step == 3
     assert [e.ended for e in read_events(tmp_path / "run") if isinstance(e, RunEnded)] == ["entropy fell", "all steps taken"]
 
 
@@ -335,7 +335,7 @@ def test_ablations_are_switches(
     config = toy_config(
         tmp_path, "data.steps=1", "rollout.tasks=3", "rollout.updates=1", "ablations.frozen_library=true", override
     )
-    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     told = measured(tmp_path / "run")["train/1"]
     assert {name for name in ("select", "write", "summarise") if f"{name}/count" in told} == roles
     assert (told["skills/used"] > 0) is used
@@ -351,9 +351,9 @@ def test_ablations_are_switches(
 
 def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     config = toy_config(tmp_path, *SMALL, "data.steps=1")
-    rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+    rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     with pytest.raises(UsageError, match="holds a run already"):
-        rl.train(config, tmp_path / "run", materials=toy_materials(tmp_path))
+        rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     with pytest.raises(UsageError, match=r"optimiser\.lr cannot be changed"):
         resumed_config(tmp_path / "run", ["optimiser.lr=0.5"])
     assert resumed_config(tmp_path / "run", ["rollout.slots=2"]).rollout.slots == 2

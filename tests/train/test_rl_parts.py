@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from toy_world import CARDS, USELESS, shelf, tasks  # noqa: E402
+from toy_world import CARDS, USELESS, library_cards, tasks  # noqa: E402
 
 from bottega.core.episode import Episode  # noqa: E402
 from bottega.core.skill import Skill, SkillState  # noqa: E402
@@ -20,12 +20,12 @@ from bottega.core.turn import Turn  # noqa: E402
 from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.uses import Scheme, Use  # noqa: E402
-from bottega.train.admission import Passed, Staged, apply, open_run_library, sibling_of  # noqa: E402
+from bottega.train.admission import AdmittedCard, Staged, apply, open_run_library, sibling_of  # noqa: E402
 from bottega.train.alarms import AlarmRules, alarms  # noqa: E402
-from bottega.train.figures import rollout_figures  # noqa: E402
 from bottega.train.rewards import reward_named  # noqa: E402
 from bottega.train.rewards.reading import Reading  # noqa: E402
 from bottega.train.rollout import tasks_of_step  # noqa: E402
+from bottega.train.rollout_metrics import rollout_metrics  # noqa: E402
 
 
 def test_every_task_comes_once_before_any_comes_again() -> None:
@@ -86,7 +86,7 @@ def episode(lines: list[list[Verdict | None]]) -> Episode:
 
 
 def test_figures_of_a_step_by_hand() -> None:
-    found = rollout_figures(
+    found = rollout_metrics(
         [episode([[verdict(1.1), verdict(2.0, 0.5)], [None, verdict(None)]])], reward_named("kevin"), Reading()
     )
     assert found["reward"] == pytest.approx((1.4 + 2.3 + 0 + 0) / 4)
@@ -99,7 +99,7 @@ def test_figures_of_a_step_by_hand() -> None:
 
 
 def staged() -> Staged:
-    card = replace(shelf()[0], name="new_card", state=SkillState.PROPOSED)
+    card = replace(library_cards()[0], name="new_card", state=SkillState.PROPOSED)
     trial = Trial(
         "new_card",
         1,
@@ -117,12 +117,12 @@ def staged() -> Staged:
         "good",
     )
     use = Use("train/e", "t", "red", "cpu", 1, ("first_card",), (Scheme((), (0.1,)), Scheme(("first_card",), (0.2,))))
-    return Staged((Passed(card, "gain 2.000x", (("proof/t", trial),)),), (use,))
+    return Staged((AdmittedCard(card, "gain 2.000x", (("proof/t", trial),)),), (use,))
 
 
 def test_staged_cards_survive_json_and_are_published_once(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
-        library.add_many(shelf())
+        library.add_many(library_cards())
         again = Staged.from_json(json.loads(json.dumps(staged().to_json())))
         assert again == staged()
         done = apply(library, again, 7)
@@ -137,14 +137,14 @@ def test_staged_cards_survive_json_and_are_published_once(tmp_path: Path) -> Non
 
 def test_a_taken_name_is_no_obstacle(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
-        library.add(replace(shelf()[1], name="new_card"))
+        library.add(replace(library_cards()[1], name="new_card"))
         assert apply(library, staged(), 1).admitted == ("new_card_2",)
         assert len(library.evidence.trials("new_card_2")) == 1
 
 
 def test_a_card_that_does_not_help_retires_with_a_checkpoint(tmp_path: Path) -> None:
     with Library(tmp_path) as library:
-        library.add_many(shelf())
+        library.add_many(library_cards())
         schemes = (Scheme((), (0.5,)), Scheme(("first_card",), (0.1,)))
         uses = tuple(Use(f"train/{number}", "t", "red", "cpu", 9, ("first_card",), schemes) for number in range(12))
         assert apply(library, Staged(uses=uses), 3).retired == ("first_card",)
@@ -153,10 +153,10 @@ def test_a_card_that_does_not_help_retires_with_a_checkpoint(tmp_path: Path) -> 
 def test_a_library_that_was_half_copied_is_copied_anew(tmp_path: Path) -> None:
     source, place = tmp_path / "source", tmp_path / "run"
     with Library(source) as library:
-        library.add_many(shelf())
+        library.add_many(library_cards())
         library.move("third_card", SkillState.RETIRED, "tired")
     with Library(place) as half:
-        half.add(replace(shelf()[0], name="left_behind"))
+        half.add(replace(library_cards()[0], name="left_behind"))
     open_run_library(str(source), place).close()
     with open_run_library(str(source), place) as library:
         assert {card.name for card in library.cards()} == {CARDS["red"], CARDS["green"], USELESS}

@@ -7,7 +7,7 @@ import pytest
 
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
-from bottega.train.rows import Row, imitation_row, policy_rows
+from bottega.train.rows import TrainRow, imitation_row, policy_rows
 
 
 def turn(prompt: tuple[int, ...], output: tuple[int, ...]) -> Turn:
@@ -64,4 +64,4 @@ def test_a_row_that_cannot_be_is_refused() -> None:
         imitation_row([], [4, 5])
     good = imitation_row([1], [2])
     with pytest.raises(ValueError, match="length"):
-        Row(good.ids, good.imitation[:1], good.policy, good.advantage, good.rollout, good.old, good.reference)
+        TrainRow(good.ids, good.imitation[:1], good.policy, good.advantage, good.rollout, good.old, good.reference)

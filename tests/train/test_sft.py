@@ -29,8 +29,8 @@ from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.conversations import read_lessons  # noqa: E402
-from bottega.train.sft import Begun, resumed_config, sft  # noqa: E402
+from bottega.train.conversations import read_samples  # noqa: E402
+from bottega.train.sft import SftStarted, resumed_config, sft  # noqa: E402
 
 SMALL = ["data.longest=32", "data.pack_tokens=64", "data.batch_tokens=128", "data.epochs=4", "checkpoint.every=3", "log.eval_every=5",
          "optimiser.lr=3e-3", "optimiser.warmup=2", "model.device=cpu", "log.tensorboard=false"]  # fmt: skip
@@ -82,8 +82,8 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
         tmp_path / "run",
         hear=heard.append,
     )
-    begun = next(event for event in heard if isinstance(event, Begun))
-    assert len(begun.lessons.held_out) == 6
+    begun = next(event for event in heard if isinstance(event, SftStarted))
+    assert len(begun.samples.held_out) == 6
     told = figures(tmp_path / "run")
     assert told["train/1"]["nll"] > 3
     assert told[f"train/{finished.steps}"]["nll"] < 0.2
@@ -207,19 +207,19 @@ def test_a_bad_row_is_told_with_its_place(school: tuple[Path, list[str]], line: 
     school[0].write_text(line + "\n")
     tokenizer = load(str(tmp_path / "tiny"), device="cpu").tokenizer
     with pytest.raises(UsageError, match=told):
-        read_lessons(school[0], tokenizer, 64, 0.0, 0)
+        read_samples(school[0], tokenizer, 64, 0.0, 0)
 
 
 def test_lessons_are_what_the_model_will_be_asked_to_draw(school: tuple[Path, list[str]], tmp_path: Path) -> None:
     tokenizer = load(str(tmp_path / "tiny"), device="cpu").tokenizer
-    lessons = read_lessons(school[0], tokenizer, 64, 0.5, 0, roles=["select"])
-    first = lessons.train[0]
+    samples = read_samples(school[0], tokenizer, 64, 0.5, 0, roles=["select"])
+    first = samples.train[0]
     assert first.ids[: first.begin].tolist() == tokenizer.conversation([Message("user", "w1 w41")])
     assert first.ids[first.begin :].tolist() == [*tokenizer.encode("w1 w1"), tokenizer.ends[0]]
-    assert lessons.other_roles == 30
-    assert not lessons.held_out, "rows that name their split keep it"
+    assert samples.other_roles == 30
+    assert not samples.held_out, "rows that name their split keep it"
     with pytest.raises(UsageError, match="30 too long"):
-        read_lessons(school[0], tokenizer, len(first) - 1, 0.0, 0, roles=["select"])
+        read_samples(school[0], tokenizer, len(first) - 1, 0.0, 0, roles=["select"])
 
 
 def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_the_command_line_tells_and_exits(school: tuple[Path, list[str]], tmp_pa
 
     data, settings = school
     out = tmp_path / "run"
-    done = CliRunner().invoke(app, ["--data", str(data), "--out", str(out), "--set", "data.steps=2", *settings])
+    done = CliRunner().invoke(app, ["--data", str(data), "--out", str(out), "data.steps=2", *settings])
     assert done.exit_code == 0, done.output
     assert "2 steps" in done.output
     assert (out / "model" / "config.json").exists()
@@ -241,17 +241,17 @@ def test_the_panel_of_a_resumed_run_shows_its_past() -> None:
     from rich.console import Console
 
     from bottega.app.sft_display import SftProgress
-    from bottega.train.conversations import Lessons
+    from bottega.train.conversations import SftData
 
-    lesson = SftProgress()
+    sample = SftProgress()
     past = (
         Measured("train/1", 1, {"loss": 3.0}),
         Measured("train/2", 2, {"loss": 1.0}, "odd"),
         Measured("eval/2", 2, {"nll": 2.5}),
     )
-    assert "4 steps, 2 of them done" in lesson.hear(Begun(Lessons([], []), 4, 2, "a-model", 10, 10, past))
+    assert "4 steps, 2 of them done" in sample.hear(SftStarted(SftData([], []), 4, 2, "a-model", 10, 10, past))
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(lesson.render())
+    console.print(sample.render())
     panel = console.export_text()
     assert "2 of 4" in panel
     assert "█▁" in panel

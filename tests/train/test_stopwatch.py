@@ -9,7 +9,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.train.stopwatch import LOST, Stopwatch, WatchedJudge
+from bottega.train.stopwatch import LOST, Stopwatch, TimedJudge
 
 TASK = Task("class Model: ...", "t")
 
@@ -35,7 +35,7 @@ def _candidate(source: str = "class ModelNew: ...") -> Candidate:
 
 def test_episodes_that_answer_alike_share_a_verdict_and_others_do_not() -> None:
     counting = Counting()
-    judge = WatchedJudge(counting, Stopwatch())
+    judge = TimedJudge(counting, Stopwatch())
 
     async def ask() -> list[Verdict]:
         texts = ("class ModelNew: ...", "class ModelNew: ...", "class ModelNew: pass")
@@ -48,7 +48,7 @@ def test_episodes_that_answer_alike_share_a_verdict_and_others_do_not() -> None:
 
 def test_options_and_proofs_are_judged_every_time() -> None:
     counting = Counting()
-    judge = WatchedJudge(counting, Stopwatch())
+    judge = TimedJudge(counting, Stopwatch())
 
     async def ask() -> None:
         await judge.judge_async(TASK, _candidate())
@@ -62,7 +62,7 @@ def test_options_and_proofs_are_judged_every_time() -> None:
 
 def test_a_judge_that_stays_lost_costs_a_verdict_and_is_not_remembered() -> None:
     counting, watch = Counting(lost=True), Stopwatch()
-    judge = WatchedJudge(counting, watch)
+    judge = TimedJudge(counting, watch)
     verdict = asyncio.run(judge.judge_async(TASK, _candidate()))
     assert verdict.outcome is Outcome.INVALID_TASK and LOST in verdict.notes and watch.lost == 1
     counting.lost = False

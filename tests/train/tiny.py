@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="a model in this process needs transformers")
 
-from bottega.train.rows import Row, imitation_row  # noqa: E402
+from bottega.train.rows import TrainRow, imitation_row  # noqa: E402
 
 WORDS = ["<pad>", "<end>", "<user>", "<assistant>", "<unk>", *(f"w{number}" for number in range(45))]
 TEMPLATE = (
@@ -63,7 +63,7 @@ def saved_tiny(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def random_rows(count: int, seed: int = 0, longest: int = 20) -> list[Row]:
+def random_rows(count: int, seed: int = 0, longest: int = 20) -> list[TrainRow]:
     source = np.random.default_rng(seed)
 
     def some(most: int) -> list[int]:

@@ -1,7 +1,7 @@
 """A world so small that a model of some seventy thousand parameters learns all three roles in it, from nothing, in half a minute.
 
 Everything is the real thing but for the judge and the wording: prompts come from a folder of templates, answers go through the agents'
-own parsers, cards through the library's door, proposals through the gate. A task is a colour, and for each colour one letter makes the
+own parsers, cards through the library's validation, proposals through the gate. A task is a colour, and for each colour one letter makes the
 fast kernel. The writer sees neither the task nor its past (the chat template leaves the system message out, as some models' do): what it needs stands
 on a card, so the selector must know which card belongs to which colour, and a card helps only if the summariser names the right letter.
 
@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers", reason="a model in this process needs transformers")
 
 from bottega.agents.prompts import Prompts  # noqa: E402
-from bottega.backbone.loading import Loaded  # noqa: E402
+from bottega.backbone.loading import LoadedModel  # noqa: E402
 from bottega.backbone.tokenizer import HuggingFaceTokenizer  # noqa: E402
 from bottega.core.candidate import Candidate  # noqa: E402
 from bottega.core.device import DeviceFacts  # noqa: E402
@@ -37,7 +37,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
 from bottega.skills.library import Library  # noqa: E402
 from bottega.skills.validation import admit_data  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
-from bottega.train.materials import Materials  # noqa: E402
+from bottega.train.rl_inputs import RlInputs  # noqa: E402
 from bottega.train.settings import Config  # noqa: E402
 
 LETTERS = {"red": "a", "green": "b", "blue": "c"}
@@ -61,7 +61,7 @@ SETTINGS = [
 
 
 def say(letter: str) -> str:
-    """What a card tells the writer: one word, long enough for the library's door."""
+    """What a card tells the writer: one word, long enough for the library's validation."""
     return f"write_the_letter_{letter}_as_the_whole_of_the_kernel"
 
 
@@ -98,14 +98,14 @@ def tasks() -> tuple[Task, ...]:
     )
 
 
-def shelf() -> list[Skill]:
+def library_cards() -> list[Skill]:
     """One admitted card for each colour, and a useless one. What the selector sees does not say which is which."""
 
     def card(name: str, tags: list[str], technique: str) -> Skill:
         return admit_data(
             {
-                "name": name, "intent": f"the {name.replace('_', ' ')} of the shelf", "scope": "general", "languages": ["cpp"],
-                "tags": tags, "devices": ["cpu"], "anchor": f"a place on the shelf, {name}", "technique": technique,
+                "name": name, "intent": f"the {name.replace('_', ' ')} of the library", "scope": "general", "languages": ["cpp"],
+                "tags": tags, "devices": ["cpu"], "anchor": f"a place in the library, {name}", "technique": technique,
                 "conditions": dict.fromkeys(("data_types", "layout", "storage", "pipeline", "hardware"), "none"),
                 "example": f"# the {name}", "effect": "what it says", "failures": ["taken for another colour"], "state": SkillState.ADMITTED,
             }
@@ -137,7 +137,7 @@ class ToyJudge:
         return self.judge(task, candidate, **options)
 
 
-def toy_loaded(seed: int = 0) -> Loaded:
+def toy_loaded(seed: int = 0) -> LoadedModel:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
     torch.manual_seed(seed)
@@ -158,27 +158,27 @@ def toy_loaded(seed: int = 0) -> Loaded:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, eos_token="<end>", pad_token="<pad>", unk_token="<unk>", chat_template=TEMPLATE
     )
-    return Loaded("toy", model, HuggingFaceTokenizer(tokenizer, 64))
+    return LoadedModel("toy", model, HuggingFaceTokenizer(tokenizer, 64))
 
 
 def toy_config(folder: Path, *overrides: str) -> Config:
     """Settings of a run in this world; its library lies in the folder."""
-    place = folder / "shelf"
+    place = folder / "library"
     if not place.exists():
         with Library(place) as library:
-            library.add_many(shelf())
+            library.add_many(library_cards())
     return read_config("rl", None, None, [*SETTINGS, f"skills.library={place}", *overrides])
 
 
-def toy_materials(folder: Path, judge: ToyJudge | None = None) -> Callable[[Config], Any]:
+def toy_inputs(folder: Path, judge: ToyJudge | None = None) -> Callable[[Config], Any]:
     wording = folder / "wording"
     wording.mkdir(exist_ok=True)
     for name, text in PROMPTS.items():
         (wording / name).write_text(text)
 
     @contextmanager
-    def opened(config: Config) -> Iterator[Materials]:
-        yield Materials(
+    def opened(config: Config) -> Iterator[RlInputs]:
+        yield RlInputs(
             loaded=toy_loaded(config.data.seed),
             tasks=tasks(),
             judge=judge or ToyJudge(),

@@ -1,5 +1,5 @@
-"""A task as a small model reads it. Where it has a sketch, that says everything that a kernel must do and the text is left out: modules
-that do the same look the same, however they are written. Without a sketch the task's text is shown, without prose.
+"""A task as a small model reads it. Where it has a call graph, that says everything that a kernel must do and the text is left out: modules
+that do the same look the same, however they are written. Without a call graph the task's text is shown, without prose.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ import ast
 import io
 import tokenize
 
+from bottega.compiler.callgraph import CallGraph
 
-def task_text(source: str, sketch: str, style: str) -> str:
+
+def task_text(source: str, callgraph: CallGraph | None, style: str) -> str:
     if style != "terse":
         return source
-    return "" if sketch else without_prose(source)
+    return "" if callgraph else without_prose(source)
 
 
 def without_prose(source: str) -> str:

@@ -26,9 +26,11 @@ SHIPPED = Path(__file__).parent / "prompts"
 _HEADER = frozenset(("name", "intent", "scope", "tags"))
 _SKILL = frozenset(("name", "intent", "anchor", "conditions", "technique", "example", "effect", "failures"))
 _TURN = frozenset(("title", "outcome", "summary", "diagnosis", "source"))
-_SELECT = frozenset(("task", "sketch", "language", "device", "k", "skills"))
-_WRITE = frozenset(("task", "sketch", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best"))
-_SUMMARISE = frozenset(("task", "language", "language_key", "device", "device_kind", "first", "best", "gain", "known", "most"))
+_SELECT = frozenset(("task", "callgraph", "language", "device", "k", "skills"))
+_WRITE = frozenset(("task", "callgraph", "language", "guide", "parts", "device", "precision", "goal", "skills", "past", "best"))
+_SUMMARISE = frozenset(
+    ("task", "language", "language_key", "language_keys", "device", "device_kind", "first", "best", "gain", "known", "most")
+)
 
 PLACEHOLDERS: dict[Role, dict[str, frozenset[str]]] = {
     "select": {"system": _SELECT, "user": _SELECT, "skill": _HEADER},

@@ -13,11 +13,12 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import PromptBudget, fitting
 from bottega.agents.module_text import task_text
+from bottega.agents.prompt_budget import PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import header_values
 from bottega.backbone.chat import Message
+from bottega.compiler.callgraph import CallGraph
 from bottega.core.task import Task
 from bottega.languages import language_named
 from bottega.skills.rerank import Choice
@@ -42,7 +43,7 @@ class SelectorInput:
     k: int
     device_kind: str
     language: str
-    sketch: str = ""
+    callgraph: CallGraph | None = None
 
 
 def messages(given: SelectorInput, prompts: Prompts, budget: PromptBudget | None = None) -> list[Message]:
@@ -51,8 +52,8 @@ def messages(given: SelectorInput, prompts: Prompts, budget: PromptBudget | None
     def build(count: int) -> list[Message]:
         headers = [prompts.piece("select", "skill", header_values(header)) for header in given.headers[:count]]
         values = {
-            "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
-            "sketch": fenced(given.sketch, "") if given.sketch else "",
+            "task": fenced(task_text(given.task.source, given.callgraph, prompts.style), "python"),
+            "callgraph": fenced(given.callgraph.text, "") if given.callgraph else "",
             "language": language_named(given.language).title,
             "device": given.device_kind,
             "k": str(given.k),

@@ -12,9 +12,9 @@ from typing import Any
 from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.answers.loose_json import json_values, looks_like_json
-from bottega.agents.budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
-from bottega.agents.history import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, turn_values
+from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, header_values
 from bottega.backbone.chat import Message
@@ -22,7 +22,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
-from bottega.languages import language_named
+from bottega.languages import kernel_languages, language_named
 from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
@@ -87,6 +87,7 @@ def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Messag
         "task": fenced(given.task.source, "python"),
         "language": language_named(given.language).title,
         "language_key": given.language,
+        "language_keys": ", ".join(f'"{language.name}"' for language in kernel_languages()),
         "device": device_text(given.device),
         "device_kind": given.device.kind,
         "first": prompts.piece("summarise", "turn", first),

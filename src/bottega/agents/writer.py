@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from bottega.agents.answers.answer import answer_text, one_line
 from bottega.agents.answers.fences import fenced, outside
 from bottega.agents.answers.parse import candidate_source
-from bottega.agents.budget import LENGTHS, PromptBudget, fitting
-from bottega.agents.history import EarlierTurn, turn_values
+from bottega.agents.earlier_turn import EarlierTurn, turn_values
 from bottega.agents.module_text import task_text
+from bottega.agents.prompt_budget import LENGTHS, PromptBudget, fitting
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, goal, precision_rule, skill_values
 from bottega.backbone.chat import Message
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.networks import is_read_as_text
 from bottega.compiler.source.text import parsed
@@ -45,7 +46,7 @@ class WriterInput:
     """Oldest first."""
     best: EarlierTurn | None = None
     """The best so far, of this trace or of another one."""
-    sketch: str = ""
+    callgraph: CallGraph | None = None
     """What the module calls and with which shapes; empty where that is not known. A terse prompt for Triton does not show a network's."""
     precision: str = "fp32"
     baseline: str = "eager"
@@ -79,8 +80,8 @@ def messages(given: WriterInput, prompts: Prompts, budget: PromptBudget | None =
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
         given = _as_written(given)
-        if language_named(given.language).kernel_library and is_read_as_text(given.sketch):
-            given = replace(given, sketch="")
+        if language_named(given.language).kernel_library and is_read_as_text(given.callgraph):
+            given = replace(given, callgraph=None)
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
 
 
@@ -150,8 +151,8 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         for number, skill in enumerate(given.skills[: plan.cards])
     ]
     values = {
-        "task": fenced(task_text(given.task.source, given.sketch, prompts.style), "python"),
-        "sketch": fenced(given.sketch, "") if given.sketch else "",
+        "task": fenced(task_text(given.task.source, given.callgraph, prompts.style), "python"),
+        "callgraph": fenced(given.callgraph.text, "") if given.callgraph else "",
         "language": language_named(given.language).title,
         "guide": prompts.guide(given.language),
         "parts": ", ".join(kernel_library().own()) if language_named(given.language).kernel_library else "",
@@ -171,5 +172,5 @@ def _best_text(given: WriterInput, prompts: Prompts, plan: _Plan) -> str:
     if given.best is None or (here is None and not plan.best) or (here is not None and here not in plan.turns):
         return ""
     if here is not None:
-        return f"Best so far: attempt {here + 1}, {given.best.told}."
+        return f"Best so far: attempt {here + 1}, {given.best.outcome_text}."
     return prompts.piece("write", "turn", turn_values(given.best, "Best so far", True, plan.longest))

@@ -22,9 +22,9 @@ from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
-from bottega.bench.attempt import Attempt
-from bottega.bench.session import STARTER, BenchRequest, Finished, next_folder, run_session
-from bottega.bench.settings import BenchSettings, Judging, Writing
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.session import STARTER, BenchFinished, BenchRequest, next_folder, run_session
+from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
@@ -100,7 +100,9 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     kind = kind_of(devices[0])
     wanted = BenchSettings(
         tuple(given.words),
-        Judging(kind, baselines, settings.precision, settings.mode, settings.quick, settings.timeout, settings.require_kernel),
+        BenchJudgeSettings(
+            kind, baselines, settings.precision, settings.mode, settings.quick, settings.timeout, settings.require_kernel
+        ),
         None if settings.backbone is None else writing_for(settings, settings.backbone, kind),
         settings.name,
         tuple(sorted(set(settings.levels))),
@@ -117,7 +119,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     request = BenchRequest(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
     display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
 
-    def client(spent: Sequence[Attempt]) -> Client:
+    def client(spent: Sequence[BenchAttempt]) -> Client:
         return _client(settings, prices, spent)
 
     finished = asyncio.run(_interruptible(run_session(request, client, display.say, display.hear), display))
@@ -143,10 +145,10 @@ def refuse_without_effect(given: Given[BenchCommandSettings]) -> None:
         raise UsageError(f"{', '.join(surplus)}: has no effect {without}; leave it out")
 
 
-def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Writing:
+def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> BenchWriterSettings:
     """What the user did not say is chosen by the backbone and the device."""
     style = prompt_style(backbone, settings.style)
-    return Writing(
+    return BenchWriterSettings(
         backbone=backbone,
         language=choose_language(settings.language, kind),
         samples=settings.samples,
@@ -185,7 +187,7 @@ async def _interruptible(work: Any, display: Display) -> Any:
             return None
 
 
-def _tell(finished: Finished, as_json: bool) -> None:
+def _tell(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished, summaries_of(finished.run))
         return
@@ -212,7 +214,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE
 
 
-def _client(settings: BenchCommandSettings, prices: Prices | None, earlier: Sequence[Attempt]) -> Client:
+def _client(settings: BenchCommandSettings, prices: Prices | None, earlier: Sequence[BenchAttempt]) -> Client:
     usage = Usage(
         sum(attempt.prompt_tokens for attempt in earlier),
         sum(attempt.output_tokens for attempt in earlier),

@@ -15,19 +15,19 @@ from bottega.app.bench_figures import counted, share, speed
 from bottega.app.display import clock
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
-from bottega.bench.attempt import Attempt, BenchRun
-from bottega.bench.metrics import Group, Summary, baselines_of, summary
-from bottega.bench.running import Begun, Kept, Noted
-from bottega.bench.session import Finished
+from bottega.bench.attempt import BenchAttempt, BenchRun
+from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
+from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
+from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
-from bottega.episodes.phases import Now
+from bottega.episodes.phases import PhaseStatus
 
 NO_KERNEL = "no kernel"
 COLOURS = {"holds": "bold green", "does not hold": "bold red"}
 
 
-FIGURES: dict[str, Callable[[Group], str]] = {
+FIGURES: dict[str, Callable[[TaskGroup], str]] = {
     "compiled": lambda group: share(group.compiled),
     "correct": lambda group: share(group.correct),
     "fast_1, by the point": lambda group: share(group.fast[1.0]),
@@ -45,7 +45,7 @@ class BenchProgress:
 
     def __init__(self, baseline: str) -> None:
         self.baseline = baseline
-        self.begun: Begun | None = None
+        self.begun: BenchStarted | None = None
         self.since = time.monotonic()
         self.kept = 0
         """Samples of this session."""
@@ -55,17 +55,17 @@ class BenchProgress:
         self.lines: deque[str] = deque(maxlen=6)
         self.notes: deque[str] = deque(maxlen=4)
 
-    def hear(self, event: Begun | Kept | Noted | Now) -> str:
+    def hear(self, event: BenchStarted | SampleKept | SampleFailed | PhaseStatus) -> str:
         """A line for whoever has no panel."""
-        if isinstance(event, Begun):
+        if isinstance(event, BenchStarted):
             self.begun, self.since = event, time.monotonic()
             earlier = f", {event.done} of them done" if event.done else ""
             sizes = ((event.tasks, "task"), (event.samples, "sample"))
             told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
             return f"{told_sizes}{earlier}, on {', '.join(event.devices)}"
-        if isinstance(event, Now):
+        if isinstance(event, PhaseStatus):
             return event.told
-        if isinstance(event, Noted):
+        if isinstance(event, SampleFailed):
             self.notes.append(event.text)
             return f"! {event.text}"
         self.kept += 1
@@ -111,14 +111,14 @@ class BenchProgress:
         return grid
 
 
-def told(attempt: Attempt, baseline: str) -> str:
+def told(attempt: BenchAttempt, baseline: str) -> str:
     if attempt.verdict is None:
         return NO_KERNEL
     speedup = attempt.verdict.speedup.get(baseline)
     return attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
 
 
-def show(finished: Finished, summaries: Sequence[Summary]) -> None:
+def show(finished: BenchFinished, summaries: Sequence[BenchSummary]) -> None:
     console = Terminal()
     for found in summaries:
         table = figures(found)
@@ -141,7 +141,7 @@ def show(finished: Finished, summaries: Sequence[Summary]) -> None:
     _say(console, f"bottega report {folder} tells more; bottega compare {folder} OTHER compares it")
 
 
-def figures(found: Summary) -> Table:
+def figures(found: BenchSummary) -> Table:
     """The headline: all tasks, those that can be judged fairly, and each level."""
     title = (
         f"{found.samples} × {found.turns} kernels a task against {found.baseline}, the best of each; 95 % intervals over tasks"
@@ -160,7 +160,7 @@ def figures(found: Summary) -> Table:
     return table
 
 
-def summaries_of(run: BenchRun) -> list[Summary]:
+def summaries_of(run: BenchRun) -> list[BenchSummary]:
     return [summary(run, baseline) for baseline in baselines_of(run)]
 
 

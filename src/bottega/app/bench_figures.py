@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from rich.table import Table
 
-from bottega.app.report_page import Page
+from bottega.app.report_page import ReportPage
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.bootstrap import Estimate
@@ -53,7 +53,7 @@ def sure_sign(estimate: Estimate, neutral: float) -> bool:
     return estimate.low is not None and estimate.high is not None and (estimate.low > neutral or estimate.high < neutral)
 
 
-def print_page(page: Page) -> None:
+def print_page(page: ReportPage) -> None:
     """A page on a terminal: what stands in its Markdown, in the terminal's own tables."""
     plain = Terminal()
     plain.print(page.title, style="bold")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from bottega.app.judging import show
+from bottega.app.judge_command import show
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.foreign_text import printable
 from bottega.core.json_text import strict

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bottega import __version__
-from bottega.app.groups import Groups
-from bottega.app.judging import demo_command, judge_command
-from bottega.app.terminal import say, write_source
+from bottega.app.groups import LazyCommands
+from bottega.app.judge_command import demo_command, judge_command
+from bottega.app.terminal import json_line, say, write_source
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
 
 app = typer.Typer(
     name="bottega",
-    cls=Groups,
+    cls=LazyCommands,
     help="A workshop for GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
     no_args_is_help=True,
     add_completion=False,
@@ -34,7 +35,10 @@ def export_command(
         Path | None, typer.Option("--output", "-o", help="Where to write it; standard output if left out.")
     ] = None,
 ) -> None:
-    """Turn a finished kernel into one file that needs no Bottega."""
+    """Turn a finished kernel into one file that needs no Bottega.
+
+    bottega export kernel.py -o alone.py
+    """
     if not candidate.is_file():
         raise UsageError(f"{candidate}: no such file")
     try:
@@ -78,6 +82,8 @@ def main() -> None:
         app()
     except BottegaError as error:
         say(f"bottega: {error}", err=True)
+        if {"--json", "json=true"} & set(sys.argv):  # whoever reads JSON reads the reason as JSON too
+            sys.stdout.write(json_line({"error": str(error)}) + "\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         say("bottega: interrupted", err=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottega.app.bench_figures import NONE, points, share, span, speed, sure_sign
-from bottega.app.report_page import Page, Rows
+from bottega.app.report_page import ReportPage, ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.compare import Comparison, Difference
-from bottega.bench.metrics import Summary
+from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import THRESHOLDS
 
 
-def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequence[Summary], found: Sequence[Comparison],
-                 most: int) -> Page:  # fmt: skip
+def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequence[BenchSummary], found: Sequence[Comparison],
+                 most: int) -> ReportPage:  # fmt: skip
     """The first run is the base; `found` holds each other run against it."""
     tables = [_runs(names, summaries)]
     for name, comparison in zip(names[1:], found):
@@ -24,7 +24,7 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
             _groups(title, comparison.groups),
             _moved(title, comparison, names[0], name, most),
         ]
-    return Page(
+    return ReportPage(
         title=f"Compared with {names[0]}: {', '.join(names[1:])}",
         facts=[(name, str(run.folder)) for name, run in zip(names, runs) if name != str(run.folder)],
         warnings=[f"{name}: {note}" for name, comparison in zip(names[1:], found) for note in comparison.notes],
@@ -33,7 +33,7 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
     )
 
 
-def _runs(names: Sequence[str], summaries: Sequence[Summary]) -> Rows:
+def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> ReportTable:
     columns = ("run", "tasks", "kernels a task", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
     rows = []
     for name, summary in zip(names, summaries):
@@ -55,10 +55,10 @@ def _runs(names: Sequence[str], summaries: Sequence[Summary]) -> Rows:
         f"Each run over its own tasks, against {summaries[0].baseline}. Geometric mean and median over tasks with a right kernel; kept: over "
         "all tasks, a kernel used only where it is surely faster. In brackets 95% intervals over tasks."
     )
-    return Rows("The runs", columns, rows, told)
+    return ReportTable("The runs", columns, rows, told)
 
 
-def _differences(title: str, every: Difference) -> Rows:
+def _differences(title: str, every: Difference) -> ReportTable:
     rows = [("correct", points(every.correct), "", _surely(every.correct, 0.0))]
     for p in THRESHOLDS[1:]:
         rows.append((f"fast_{p:g}", points(every.fast[p]), points(every.sure[p]), _surely(every.sure[p], 0.0)))
@@ -71,10 +71,10 @@ def _differences(title: str, every: Difference) -> Rows:
         f"Over {every.tasks} tasks that both have. Shares as differences, speedups as ratios; 95% intervals of tasks drawn in pairs. "
         "A win needs intervals that are apart, or a right kernel where the other has none."
     )
-    return Rows(title, ("", "by the point, as KernelBench", "surely, by intervals", "beyond chance"), rows, told)
+    return ReportTable(title, ("", "by the point, as KernelBench", "surely, by intervals", "beyond chance"), rows, told)
 
 
-def _groups(title: str, groups: Sequence[Difference]) -> Rows:
+def _groups(title: str, groups: Sequence[Difference]) -> ReportTable:
     columns = ("", "tasks", "correct", "fast_1", "fast_1 surely", "speedup, both right", "wins, losses, ties")
     rows = [
         (
@@ -88,10 +88,10 @@ def _groups(title: str, groups: Sequence[Difference]) -> Rows:
         )
         for group in groups
     ]
-    return Rows(f"{title}: levels and families", columns, rows)
+    return ReportTable(f"{title}: levels and families", columns, rows)
 
 
-def _moved(title: str, comparison: Comparison, base: str, other: str, most: int) -> Rows:
+def _moved(title: str, comparison: Comparison, base: str, other: str, most: int) -> ReportTable:
     pairs = [pair for pair in comparison.pairs if pair.sign != "tie" or pair.change]
     rows = [
         (
@@ -104,7 +104,7 @@ def _moved(title: str, comparison: Comparison, base: str, other: str, most: int)
         for pair in pairs[:most]
     ]
     more = f"; {len(pairs) - most} more moved less" if len(pairs) > most else ""
-    return Rows(
+    return ReportTable(
         f"{title}: tasks that moved most",
         ("task", "family", base, other, ""),
         rows,

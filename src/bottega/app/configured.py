@@ -16,7 +16,16 @@ import typer
 from typer.core import TyperCommand
 
 from bottega.core.errors import UsageError
-from bottega.core.settings import Layer, Section, keys, overrides_of, preset_names, read_settings, read_sources, split_tables
+from bottega.core.settings import (
+    Section,
+    SettingsLayer,
+    keys,
+    overrides_of,
+    preset_names,
+    read_settings,
+    read_sources,
+    split_tables,
+)
 
 PRESETS = "bottega.app.presets"
 COMMANDS = {
@@ -75,15 +84,15 @@ def configured(
 def given_by(model: type[C], values: Mapping[str, Any]) -> Given[C]:
     """From the parameters of a parsed command line. Raises `UsageError` for a setting that does not exist or a value that cannot be."""
     arguments = values["arguments"] or []
-    layers: list[Layer] = []
+    layers: list[SettingsLayer] = []
     for layer in read_sources(PRESETS, values["preset"], values["config"]):
         shared, tables = split_tables(layer, TABLES)
         own = tables.get(model.command.replace(" ", "-"), {})
-        layers += [Layer(layer.source, shared), Layer(layer.source, own)]
+        layers += [SettingsLayer(layer.source, shared), SettingsLayer(layer.source, own)]
     flags = {key: value for key in model.flags if (value := values[_parameter(key)]) not in (None, False, [], ())}
     flags = {key: value[0] if isinstance(value, list | tuple) and len(value) == 1 else value for key, value in flags.items()}
     said = overrides_of(model, (word for word in arguments if _SETTING.match(word)))
-    layers += [Layer("command line", flags), Layer("command line", said)]
+    layers += [SettingsLayer("command line", flags), SettingsLayer("command line", said)]
     words = [word for word in arguments if not _SETTING.match(word)]
     return Given(read_settings(model, layers), words, [*flags, *said])
 

@@ -20,7 +20,6 @@ from bottega.app.configured import Given, configured
 from bottega.app.data_display import trusted_words, watching
 from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
-from bottega.app.data_teachers import builder_for, classroom_for, family_of
 from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, say
@@ -34,6 +33,7 @@ from bottega.data.judge_stage import Progress
 from bottega.data.settings import DiversityCaps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_subjects
 from bottega.data.teachers import TEACHERS
+from bottega.data.teachers.chosen import builder_for, classroom_for, family_of
 from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
@@ -82,7 +82,7 @@ def build_command(given: Given[DataBuildSettings]) -> None:
             tokenizer=settings.tokenizer,
             form=settings.format,
             command=command,
-            sketching=_say_callgraphs(quiet=settings.as_json),
+            tracing=_say_callgraphs(quiet=settings.as_json),
         )
         told |= {"examples": card["examples"], "splits": card["splits"], "left_out": card["left_out"], "counts": card["counts"]}
         told["unreadable"] = outcome.faults
@@ -176,7 +176,10 @@ def show_command(
     split: Annotated[str | None, typer.Option(help="train or test.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Rows as they are, one a line.")] = False,
 ) -> None:
-    """Print examples as a model reads them."""
+    """Print examples as a model reads them.
+
+    bottega data show cold-start --kind repair
+    """
     shown = 0
     for row in read_rows(folder, split):
         if kind and row["kind"] != kind:
@@ -203,7 +206,10 @@ def show_command(
 def stats_command(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False
 ) -> None:
-    """Count what is in the data, and say how broad it is."""
+    """Count what is in the data, and say how broad it is.
+
+    bottega data stats cold-start
+    """
     card = read_card(folder)
     rows = Counter((row["split"], row["role"], row["kind"]) for row in read_rows(folder))
     if as_json:
@@ -215,7 +221,12 @@ def stats_command(
 
 @app.command("card")
 def card_command(folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="The card as JSON.")] = False) -> None:
-    """Print the data card, and check the hashes of all files. Exit code 1 when a file is not what the card says."""
+    """Print the data card, and check the hashes of all files.
+
+        bottega data card cold-start
+
+    Exit code 1 when a file is not what the card says.
+    """
     card = read_card(folder)
     sys.stdout.write(json.dumps(card) + "\n" if as_json else text_of(card))
     changed = changed_files(folder, card)
@@ -237,7 +248,10 @@ def techniques_command(
     language: Annotated[str, typer.Argument(help="One that the builder writes; all of them if left out.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
-    """List what the builder can do to a kernel, in the order in which a course does it, and when each is sound."""
+    """List what the rule-based compiler can do to a kernel, in the order of its passes, and when each is sound.
+
+    bottega data techniques triton
+    """
     from bottega.compiler.compiler import passes_of, target_languages
 
     chosen = [language] if language else list(target_languages())

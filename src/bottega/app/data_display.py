@@ -1,4 +1,4 @@
-"""How a cold start shows that it is alive: one line on standard error that is drawn anew, where there is a terminal."""
+"""How a cold start shows that it is alive: one line on standard error that is redrawn, where there is a terminal."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def watching(progress: Progress, *, quiet: bool = False) -> Iterator[None]:
     )
     with Bar(*columns, console=console, transient=True) as bar:
         line = bar.add_task("", total=None)
-        drawn = 0.0
+        rendered = 0.0
 
         def draw() -> None:
-            nonlocal drawn
-            if time.monotonic() - drawn >= OFTEN_S:
-                drawn = time.monotonic()
+            nonlocal rendered
+            if time.monotonic() - rendered >= OFTEN_S:
+                rendered = time.monotonic()
                 bar.update(line, total=progress.tasks or None, completed=progress.tasks_done, description=words(progress))
 
         progress.changed = draw

@@ -43,11 +43,11 @@ def drafts_command(
     """Have the builder write kernels for tasks, by rule and unjudged; then judge them as a run of their own.
 
         bottega data drafts builtin --out drafts
-        bottega bench builtin --candidates drafts --name builder --out run-builder
+        bottega bench builtin --candidates drafts name=builder --out run-builder
         bottega bench builtin --backbone embedded --out run-model
         bottega compare run-builder run-model
 
-    `bottega optimize --drafts N` lets the same kernels compete with a model's on one module.
+    `bottega optimize drafts=N` lets the same kernels compete with a model's on one module.
 
     Exit code 0 when there is a kernel, 2 for wrong usage or when every task was refused.
     """
@@ -62,10 +62,10 @@ def drafts_command(
     every = list({task.id: task for task in loaded.tasks}.values())
     if not every:
         raise UsageError("no task could be loaded")
-    with ProcessTeacherPool(TeacherSpec(BUILDER), processes, timeout) as room:
-        drawn = asyncio.run(_drawn(room, every, chosen, drafts))
-    kept = [(task, one) for task, one in zip(every, drawn) if one.drafts]
-    for task, one in zip(every, drawn):
+    with ProcessTeacherPool(TeacherSpec(BUILDER), processes, timeout) as pool:
+        written = asyncio.run(_written(pool, every, chosen, drafts))
+    kept = [(task, one) for task, one in zip(every, written) if one.drafts]
+    for task, one in zip(every, written):
         if one.refused:
             say(f"{task.name}: no draft: {' '.join(one.refused.split())}", err=True)
     if not kept:
@@ -78,12 +78,12 @@ def drafts_command(
             write(out / f"{stem}.{number}.py", draft.source)
     kernels = sum(len(one.drafts) for _, one in kept)
     say(f"{kernels} kernels by {kept[0][1].author} for {len(kept)} of {len(every)} tasks are in {out}")
-    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} --name builder")
+    say(f"judge them with: bottega bench {shlex.join(tasks)} --candidates {shlex.quote(str(out))} name=builder")
 
 
-async def _drawn(room: ProcessTeacherPool, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:
-    return await asyncio.gather(*(_of(room, task, language, count) for task in tasks))
+async def _written(pool: ProcessTeacherPool, tasks: Sequence[Task], language: str, count: int) -> list[Drafts]:
+    return await asyncio.gather(*(_of(pool, task, language, count) for task in tasks))
 
 
-async def _of(room: ProcessTeacherPool, task: Task, language: str, count: int) -> Drafts:
-    return drafts_of(await room.lecture(task, language), count)
+async def _of(pool: ProcessTeacherPool, task: Task, language: str, count: int) -> Drafts:
+    return drafts_of(await pool.lecture(task, language), count)

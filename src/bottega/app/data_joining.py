@@ -25,7 +25,7 @@ def join_command(
         list[str] | None,
         typer.Option(
             metavar="TASKS",
-            help="Leave out what has the calls of one of these tasks, as its sketch tells them; may be repeated.",
+            help="Leave out what has the calls of one of these tasks, as its call graph tells them; may be repeated.",
         ),
     ] = None,
     times: Annotated[

@@ -24,7 +24,7 @@ GROUPS = {
 }
 
 
-class Groups(TyperGroup):
+class LazyCommands(TyperGroup):
     """The commands that the application registers, and these groups beside them."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -76,14 +76,17 @@ def show_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The header as JSON on standard output.")] = False,
 ) -> None:
-    """Show a difference's card, hashes and sizes, once its content has been checked."""
+    """Show a difference's card, hashes and sizes, once its content has been checked.
+
+    bottega model show
+    """
     from bottega.backbone.delta import read_header
     from bottega.backbone.embedded import NAME, embedded_file
     from bottega.backbone.merged import file_sha256
-    from bottega.backbone.shipped import shipped_difference
+    from bottega.backbone.shipped import shipped_delta
     from bottega.train.model_card import card_text
 
-    path = file or shipped_difference()
+    path = file or shipped_delta()
     if path is None:
         say(f"no trained model comes along with this copy of Bottega: `embedded` is {NAME} as it is")
         return
@@ -108,7 +111,10 @@ def unpack_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A difference.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
 ) -> None:
-    """Write the whole model as a plain folder in transformers' format, which local:DIR opens."""
+    """Write the whole model as a plain folder in transformers' format, which local:DIR opens.
+
+    bottega model unpack bottega.difference --out folder
+    """
     from bottega.train.shipping import unpack
 
     unpack(file, out)

@@ -144,7 +144,7 @@ def request_for(settings: OptimizeSettings, module: str) -> OptimizeRequest:
 async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display) -> int:
     from bottega.data.drafts import CompilerDrafts
     from bottega.episodes.optimise import Stop, optimise
-    from bottega.skills.home import open_library
+    from bottega.skills.default_library import open_library
 
     stop, loop = Stop(), asyncio.get_running_loop()
 
@@ -243,6 +243,6 @@ def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequen
 
 
 def _library_folder(given: Path | None) -> Path:
-    from bottega.skills.home import default_folder
+    from bottega.skills.default_library import default_folder
 
     return (given or default_folder()).resolve()

@@ -9,9 +9,9 @@ from typing import Any
 from bottega.app.bench_figures import NONE, counted, share, speed
 from bottega.app.report_bench_charts import charts
 from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
-from bottega.app.report_page import Page, Rows
+from bottega.app.report_page import ReportPage, ReportTable
 from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import Group, Summary, baselines_of, summary
+from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS
 from bottega.bench.sheet import sheet_of
@@ -31,12 +31,12 @@ CONVENTIONS = (
 )
 
 
-def bench_page(folder: Path) -> Page:
+def bench_page(folder: Path) -> ReportPage:
     run = read_run(folder)
     found = [summary(run, baseline) for baseline in baselines_of(run)]
     sheets = {each.baseline: sheet_of(run, each.baseline) for each in found}
     first = found[0]
-    return Page(
+    return ReportPage(
         title=f"Benchmark: {run.settings.get('name') or run.settings.get('model') or folder.resolve().name}",
         facts=_facts(run, first),
         warnings=[*first.notes, *(note for each in found[1:] for note in each.notes if note not in first.notes)],
@@ -58,7 +58,7 @@ def bench_page(folder: Path) -> Page:
     )
 
 
-def _facts(run: BenchRun, found: Summary) -> list[tuple[str, str]]:
+def _facts(run: BenchRun, found: BenchSummary) -> list[tuple[str, str]]:
     every = found.every
     settings = [f"{name} {_word(run.settings[name])}" for name in SHOWN if run.settings.get(name) not in (None, "", False)]
     where = [
@@ -78,7 +78,7 @@ def _word(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _columns(found: Sequence[Summary]) -> list[tuple[str, Group]]:
+def _columns(found: Sequence[BenchSummary]) -> list[tuple[str, TaskGroup]]:
     """All tasks against each baseline; and again without unfit ones, where there are any."""
     columns = [(each.baseline, each.every) for each in found]
     if found[0].unfit:
@@ -86,7 +86,7 @@ def _columns(found: Sequence[Summary]) -> list[tuple[str, Group]]:
     return columns
 
 
-def _short(found: Sequence[Summary]) -> Rows:
+def _short(found: Sequence[BenchSummary]) -> ReportTable:
     columns = _columns(found)
     groups = [group for _, group in columns]
     rows = [
@@ -102,10 +102,12 @@ def _short(found: Sequence[Summary]) -> Rows:
         ("mean, wrong as 0", *(speed(group.speeds.mean, over=True) for group in groups)),
         ("coverage of the best", *(share(group.coverage) for group in groups)),
     ]
-    return Rows("In short", ("against", *(name for name, _ in columns)), rows, "Of each task the best of all its attempts.")
+    return ReportTable(
+        "In short", ("against", *(name for name, _ in columns)), rows, "Of each task the best of all its attempts."
+    )
 
 
-def _thresholds(found: Sequence[Summary]) -> list[Rows]:
+def _thresholds(found: Sequence[BenchSummary]) -> list[ReportTable]:
     names = [name for each in found for name in (each.baseline, f"{each.baseline}, surely")]
     tables = []
     for title, groups in (("fast_p", [each.every for each in found]), ("fast_p of fit tasks", [each.fit for each in found])):
@@ -113,11 +115,11 @@ def _thresholds(found: Sequence[Summary]) -> list[Rows]:
             (f"fast_{p:g}", *(share(figures[p]) for group in groups for figures in (group.fast, group.sure)))
             for p in THRESHOLDS
         ]
-        tables.append(Rows(title, ("", *names), rows))
+        tables.append(ReportTable(title, ("", *names), rows))
     return tables if found[0].unfit else tables[:1]
 
 
-def _levels(found: Summary) -> list[Rows]:
+def _levels(found: BenchSummary) -> list[ReportTable]:
     groups = [group for group in found.groups[2:] if not group.fit_only or found.unfit]
     if not groups:
         return []
@@ -135,10 +137,10 @@ def _levels(found: Summary) -> list[Rows]:
         for group in groups
     ]
     columns = ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
-    return [Rows(f"By level, against {found.baseline}", columns, rows)]
+    return [ReportTable(f"By level, against {found.baseline}", columns, rows)]
 
 
-def _endings(found: Summary) -> Rows:
+def _endings(found: BenchSummary) -> ReportTable:
     every, fit = found.every, found.fit
     rows = [
         (name.replace("_", " "), str(every.outcomes.get(name, 0)), str(every.task_outcomes.get(name, 0)))
@@ -147,4 +149,4 @@ def _endings(found: Summary) -> Rows:
     told = f"Answers, and tasks by their best answer. Speed against {found.baseline}, which the judge's outcome speaks of."
     if found.unfit:
         told += f" Tasks without unfit ones: {counted(fit.task_outcomes.items())}."
-    return Rows("How they ended", ("", "answers", "tasks"), rows, told)
+    return ReportTable("How they ended", ("", "answers", "tasks"), rows, told)

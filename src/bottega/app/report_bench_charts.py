@@ -10,9 +10,9 @@ import numpy as np
 from bottega.app.report_curves import COLOURS, Chart
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.families import Family
-from bottega.bench.metrics import Summary
-from bottega.bench.scaling import Cell
-from bottega.bench.sheet import ENDINGS, Sheet
+from bottega.bench.metrics import BenchSummary
+from bottega.bench.scaling import GridCell
+from bottega.bench.sheet import ENDINGS, BenchSheet
 from bottega.bench.uplift import Uplift
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -38,7 +38,7 @@ HUES = tuple(COLOURS[place] for place in (0, 1, 3, 5, 6, 2))
 """In an order in which neighbours differ for every eye."""
 
 
-def fast_curve(sheets: dict[str, Sheet]) -> Chart:
+def fast_curve(sheets: dict[str, BenchSheet]) -> Chart:
     """By baseline."""
 
     def paint(axes: Any) -> None:
@@ -59,7 +59,7 @@ def fast_curve(sheets: dict[str, Sheet]) -> Chart:
     return Chart("fast_p", "Share of all tasks whose best kernel is right and more than p times as fast.", paint)
 
 
-def speed_spread(sheet: Sheet, baseline: str) -> Chart:
+def speed_spread(sheet: BenchSheet, baseline: str) -> Chart:
     point, low, high = sheet.surest()
     known = np.flatnonzero(np.isfinite(point))
     order = known[np.argsort(point[known])]
@@ -100,9 +100,9 @@ def speed_spread(sheet: Sheet, baseline: str) -> Chart:
     )
 
 
-def progress(cells: Sequence[Cell], alone: Sequence[Cell], title: str, told: str, axis: str) -> Chart:
+def progress(cells: Sequence[GridCell], alone: Sequence[GridCell], title: str, told: str, axis: str) -> Chart:
     """The best so far with its interval, and beside it each turn alone."""
-    parts: tuple[tuple[str, Callable[[Cell], Estimate]], ...] = (
+    parts: tuple[tuple[str, Callable[[GridCell], Estimate]], ...] = (
         ("correct", lambda cell: cell.correct),
         ("fast_1", lambda cell: cell.fast[1.0]),
         ("fast_1 surely", lambda cell: cell.sure[1.0]),
@@ -130,7 +130,7 @@ def progress(cells: Sequence[Cell], alone: Sequence[Cell], title: str, told: str
     return Chart(title, told, paint)
 
 
-def budgets(cells: Sequence[Cell]) -> Chart:
+def budgets(cells: Sequence[GridCell]) -> Chart:
     """A line for each number of turns: where lines of more turns lie higher at equal kernels, refining beats drawing anew."""
     most = max(cell.turns for cell in cells)
     wanted = sorted({most, *(2**power for power in range(most.bit_length()) if 2**power <= most)})
@@ -202,7 +202,7 @@ def skills(found: Sequence[Uplift]) -> Chart:
     return Chart("Skills by uplift", told, paint, 1.2 + _height(len(rows)))
 
 
-def charts(sheets: dict[str, Sheet], summary: Summary) -> list[Chart]:
+def charts(sheets: dict[str, BenchSheet], summary: BenchSummary) -> list[Chart]:
     """What there is to draw of a run; the summary is that of the first baseline."""
     every = summary.every
     if not every.spending.answers:

@@ -6,27 +6,27 @@ from collections.abc import Sequence
 
 from bottega.app.bench_figures import NONE, share, span, speed
 from bottega.app.display import clock
-from bottega.app.report_page import Rows
+from bottega.app.report_page import ReportTable
 from bottega.bench.attempt import BenchRun
-from bottega.bench.metrics import Summary
-from bottega.bench.scaling import Cell, equal_budgets
-from bottega.bench.sheet import Sheet, task_ending
+from bottega.bench.metrics import BenchSummary
+from bottega.bench.scaling import GridCell, equal_budgets
+from bottega.bench.sheet import BenchSheet, task_ending
 from bottega.bench.spending import Amount
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
 
 
-def more_kernels(found: Summary) -> list[Rows]:
+def more_kernels(found: BenchSummary) -> list[ReportTable]:
     """What turns and samples bring; where a run has more than one of both, at equal budgets."""
     every, tables = found.every, []
     if found.turns > 1:
         rows = [(f"turn {place}", *_cell(cell)) for place, cell in enumerate(every.by_turn, 1)]
         rows += [(f"best by turn {cell.turns}", *_cell(cell)) for cell in every.best_by_turn]
-        tables.append(Rows("By turn", ("", *CELL), rows, "Of one sample: each turn alone, then the best so far."))
+        tables.append(ReportTable("By turn", ("", *CELL), rows, "Of one sample: each turn alone, then the best so far."))
     if found.samples > 1:
         rows = [(f"best of {cell.samples}", *_cell(cell)) for cell in _spread(every.best_of_n)]
         tables.append(
-            Rows("By samples", ("", *CELL), rows, "With all turns; expected over every choice among the run's samples.")
+            ReportTable("By samples", ("", *CELL), rows, "With all turns; expected over every choice among the run's samples.")
         )
     same = equal_budgets(every.grid)
     if found.turns > 1 and found.samples > 1 and same:
@@ -39,11 +39,11 @@ def more_kernels(found: Summary) -> list[Rows]:
         told = (
             "As many kernels, spent on parallel samples or on serial turns. Speedup with wrong as 0 is what Kevin's table has."
         )
-        tables.append(Rows("Samples × turns at equal budgets", ("kernels", "samples × turns", *CELL), rows, told))
+        tables.append(ReportTable("Samples × turns at equal budgets", ("kernels", "samples × turns", *CELL), rows, told))
     return tables
 
 
-def passes(found: Summary) -> list[Rows]:
+def passes(found: BenchSummary) -> list[ReportTable]:
     every = found.every
     if found.samples < 2:
         return []
@@ -51,18 +51,20 @@ def passes(found: Summary) -> list[Rows]:
         (str(k), share(every.pass_correct[k]), share(every.pass_fast[k]), share(every.pass_sure[k])) for k in every.pass_correct
     ]
     told = f"Out of {found.samples} samples, without bias; a sample passes if any of its turns does. Speed against {found.baseline}."
-    return [Rows("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
+    return [ReportTable("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
 
 
-def in_families(found: Summary) -> list[Rows]:
+def in_families(found: BenchSummary) -> list[ReportTable]:
     rows = [
         (each.name, str(each.tasks), share(each.correct), share(each.fast), share(each.sure), speed(each.speedup))
         for each in found.families
     ]
-    return [Rows("By family", ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean"), rows)] if rows else []
+    return (
+        [ReportTable("By family", ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean"), rows)] if rows else []
+    )
 
 
-def used_cards(found: Summary) -> list[Rows]:
+def used_cards(found: BenchSummary) -> list[ReportTable]:
     if not found.uplifts:
         return []
     rows = [
@@ -73,10 +75,10 @@ def used_cards(found: Summary) -> list[Rows]:
         "Uplift: what answers with the card were worth over answers without it at the same task and turn. Selections differ for reasons, so it "
         "is a hint; the gate's own trials prove a card."
     )
-    return [Rows("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
+    return [ReportTable("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
 
 
-def spent(found: Summary) -> Rows:
+def spent(found: BenchSummary) -> ReportTable:
     spending = found.every.spending
     rows = [
         _amount("prompt tokens", spending.prompt_tokens, "{:,.0f}"),
@@ -84,25 +86,27 @@ def spent(found: Summary) -> Rows:
         _amount("money", spending.money, "{:.4g}"),
         ("time of answers", *(clock(value) for value in _three(spending.seconds))),
     ]
-    return Rows("What it took", ("", "mean of a task", "median of a task", "in all"), rows)
+    return ReportTable("What it took", ("", "mean of a task", "median of a task", "in all"), rows)
 
 
-def unfair(run: BenchRun, found: Summary) -> list[Rows]:
+def unfair(run: BenchRun, found: BenchSummary) -> list[ReportTable]:
     """Tasks that are told apart: unfit ones, and ones with trouble."""
     names = {task.id: task.name or task.id for task in run.tasks}
     tables = []
     if found.unfit:
         rows = [(names[task], reason) for task, reason in found.unfit.items()]
         tables.append(
-            Rows("Tasks that cannot be judged fairly", ("task", "why"), rows, "In every total that does not say otherwise.")
+            ReportTable(
+                "Tasks that cannot be judged fairly", ("task", "why"), rows, "In every total that does not say otherwise."
+            )
         )
     if found.troubled:
         rows = [(names[task], reason) for task, reason in found.troubled.items()]
-        tables.append(Rows("Tasks with missing attempts", ("task", "why"), rows, "What is missing counts as failed."))
+        tables.append(ReportTable("Tasks with missing attempts", ("task", "why"), rows, "What is missing counts as failed."))
     return tables
 
 
-def by_task(run: BenchRun, sheets: dict[str, Sheet]) -> Rows:
+def by_task(run: BenchRun, sheets: dict[str, BenchSheet]) -> ReportTable:
     spans = {name: sheet.surest() for name, sheet in sheets.items()}
     first = next(iter(sheets))
     sheet = sheets[first]
@@ -118,14 +122,14 @@ def by_task(run: BenchRun, sheets: dict[str, Sheet]) -> Rows:
         ended = task_ending(attempts, first).replace("_", " ")
         rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *told))
     columns = ("task", "level", "family", "best ending", "right answers", *(f"against {name}" for name in sheets))
-    return Rows("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
+    return ReportTable("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
 
 
-def _cell(cell: Cell) -> tuple[str, ...]:
+def _cell(cell: GridCell) -> tuple[str, ...]:
     return share(cell.correct), share(cell.fast[1.0]), share(cell.sure[1.0]), speed(cell.kept), speed(cell.mean)
 
 
-def _spread(cells: Sequence[Cell], most: int = 12) -> list[Cell]:
+def _spread(cells: Sequence[GridCell], most: int = 12) -> list[GridCell]:
     """All of few; of many those at powers of two, and the last."""
     if len(cells) <= most:
         return list(cells)

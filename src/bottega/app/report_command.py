@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from bottega.app.report_bench import bench_page
-from bottega.app.report_page import Page, html, markdown
+from bottega.app.report_page import ReportPage, html, markdown
 from bottega.app.report_training import training_page
 from bottega.app.terminal import say
 from bottega.bench.run_directory import BENCH
@@ -17,7 +17,7 @@ from bottega.core.errors import UsageError
 from bottega.episodes.delivery.files import write
 from bottega.train.run_directory import kind_of
 
-KINDS: dict[str, Callable[[Path], Page]] = {
+KINDS: dict[str, Callable[[Path], ReportPage]] = {
     "rl": lambda folder: training_page(folder, "rl"),
     "sft": lambda folder: training_page(folder, "sft"),
     "bench": bench_page,

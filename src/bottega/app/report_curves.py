@@ -30,7 +30,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Panel:
+class CurvePanel:
     title: str
     told: str
     """What a reader should look for, in a sentence."""
@@ -52,7 +52,7 @@ class Chart:
     """In inches."""
 
 
-def drawn(panel: Panel | Chart, number: int) -> str:
+def svg_of(panel: CurvePanel | Chart, number: int) -> str:
     """Raises `UsageError` where matplotlib is missing. `number` keeps the ids of several figures in one page apart."""
     try:
         import matplotlib
@@ -82,7 +82,7 @@ def drawn(panel: Panel | Chart, number: int) -> str:
     return svg.replace("<svg ", f'<svg role="img" aria-label="{_attribute(panel.title)}" ', 1)
 
 
-def _curves(axes: Any, panel: Panel) -> None:
+def _curves(axes: Any, panel: CurvePanel) -> None:
     from matplotlib.ticker import MaxNLocator
 
     names = labels([line.name for line in panel.lines])

@@ -1,6 +1,6 @@
 """A report as data, and what becomes of it: one HTML file for a browser, a phone and a printer, and one Markdown file.
 
-Whatever kind of run is reported gives a `Page`; nothing here knows what the curves mean. Everything that came from outside is escaped.
+Whatever kind of run is reported gives a `ReportPage`; nothing here knows what the curves mean. Everything that came from outside is escaped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bottega.app.display import spark
-from bottega.app.report_curves import Chart, Panel, drawn
+from bottega.app.report_curves import Chart, CurvePanel, svg_of
 from bottega.core.foreign_text import html_text, markdown_text
 
 STYLE = """
@@ -39,7 +39,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 @dataclass(frozen=True)
-class Rows:
+class ReportTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -48,22 +48,22 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     title: str
     facts: Sequence[tuple[str, str]]
     warnings: Sequence[str] = ()
-    tables: Sequence[Rows] = ()
-    panels: Sequence[Panel | Chart] = ()
+    tables: Sequence[ReportTable] = ()
+    panels: Sequence[CurvePanel | Chart] = ()
     notes: Sequence[str] = field(default=())
     heading: str = "Curves"
     """Over the panels."""
     empty: str = "No step is finished yet."
     """In place of panels where there are none."""
-    later: Sequence[Rows] = ()
+    later: Sequence[ReportTable] = ()
     """Tables that come after the panels."""
 
 
-def html(page: Page) -> str:
+def html(page: ReportPage) -> str:
     parts = [f"<h1>{html_text(page.title)}</h1>", *(f'<p class="bad">{html_text(text)}</p>' for text in page.warnings)]
     parts.append(
         "<dl>" + "".join(f"<dt>{html_text(name)}</dt><dd>{html_text(text)}</dd>" for name, text in page.facts) + "</dl>"
@@ -71,7 +71,7 @@ def html(page: Page) -> str:
     for table in page.tables:
         parts.append(f"<h2>{html_text(table.title)}</h2>" + _table(table))
     figures = [
-        f"<figure>{drawn(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
+        f"<figure>{svg_of(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
     parts.append(
@@ -92,7 +92,7 @@ def html(page: Page) -> str:
     )
 
 
-def _table(table: Rows) -> str:
+def _table(table: ReportTable) -> str:
     head = "".join(f"<th>{html_text(column)}</th>" for column in table.columns)
     rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     told = f"<p>{html_text(table.told)}</p>" if table.told else ""
@@ -108,7 +108,7 @@ def _cell(text: str) -> str:
     return f"{html_text(found[1])} <span>{html_text(found[2])}</span>{rest}"
 
 
-def markdown(page: Page) -> str:
+def markdown(page: ReportPage) -> str:
     lines = [f"# {markdown_text(page.title)}", ""]
     lines += [f"> **{markdown_text(text)}**\n" for text in page.warnings]
     lines += [f"- {markdown_text(name)}: {markdown_text(text)}" for name, text in page.facts]
@@ -117,7 +117,7 @@ def markdown(page: Page) -> str:
     curves = [
         (panel.title, line.name, f"{line.values[0]:.4g}", f"{line.values[-1]:.4g}", spark(list(line.values), 30))
         for panel in page.panels
-        if isinstance(panel, Panel)
+        if isinstance(panel, CurvePanel)
         for line in panel.lines
         if line.values
     ]
@@ -130,7 +130,7 @@ def markdown(page: Page) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(table: Rows) -> list[str]:
+def _section(table: ReportTable) -> list[str]:
     told = [markdown_text(table.told), ""] if table.told else []
     return ["", f"## {markdown_text(table.title)}", "", *told, *_rows(table.columns, table.rows)]
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from bottega.app.display import clock
-from bottega.app.report_curves import Line, Panel
-from bottega.app.report_page import Page, Rows
+from bottega.app.report_curves import CurvePanel, Line
+from bottega.app.report_page import ReportPage, ReportTable
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked
 from bottega.episodes.attempts import seconds_of
@@ -36,13 +36,13 @@ RL_PANELS: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
      ("junk", "cut", "dishonest", "unjudged", "skills/selector_faults"), "lines"),
     ("Spread of advantages", "Standard deviation by role. At 0 there is nothing to learn from.",
      ("write/advantage_deviation", "select/advantage_deviation", "summarise/advantage_deviation"), "lines"),
-    ("Entropy", "Of the drawn tokens. Running away or vanishing: see the alarms.", ("entropy",), "lines"),
+    ("Entropy", "Of the sampled tokens. Running away or vanishing: see the alarms.", ("entropy",), "lines"),
     ("Mismatch of decoder and trainer", "Mean size of the log-ratio, and its divergence.", ("mismatch", "mismatch_kl"), "lines"),
     ("Left out of the update", "By coverage, by mismatch, and clipped.", ("dropped/coverage", "dropped/mismatch", "clipped_share"), "lines"),
     ("Skills of a step", "Cards proposed, tried by the gate, passed, and used by selections.",
      ("skills/proposed", "skills/proved", "skills/passed", "skills/known", "skills/used"), "lines"),
     ("Loss and gradient", "Before the bound on the gradient.", ("loss", "gradient"), "lines"),
-    ("Tokens a second", "Drawn while the generator was busy, and learned while the trainer was.",
+    ("Tokens a second", "Sampled while the generator was busy, and learned while the trainer was.",
      ("tokens_per_second", "training_tokens_per_second"), "lines"),
     ("Who was busy", "Share of a step.", ("busy/generator", "busy/judge", "busy/trainer"), "lines"),
     ("Seconds of a step", "By stage.", ("seconds/rollout", "seconds/gate", "seconds/training"), "stacked"),
@@ -67,13 +67,13 @@ STAGES = {
     "busy/generator": ("generator busy", "{:.0%}"),
     "busy/judge": ("judge busy", "{:.0%}"),
     "busy/trainer": ("trainer busy", "{:.0%}"),
-    "tokens_per_second": ("tokens drawn a second", "{:,.0f}"),
+    "tokens_per_second": ("tokens sampled a second", "{:,.0f}"),
     "training_tokens_per_second": ("tokens learned a second", "{:,.0f}"),
     "memory_gib": ("memory", "{:.1f}\u00a0GiB"),
 }
 
 
-def training_page(folder: Path, kind: str) -> Page:
+def training_page(folder: Path, kind: str) -> ReportPage:
     events = list(read_events(folder))
     steps, held_out = _measured(events, "train"), _measured(events, "eval")
     panels = [_panel(steps, *each) for each in (RL_PANELS if kind == "rl" else SFT_PANELS)]
@@ -88,7 +88,7 @@ def training_page(folder: Path, kind: str) -> Page:
     notes = [f"step {event.step}: {event.note}" for event in steps if event.note]
     more = [f"and {len(notes) - MOST_NOTES} more"] if len(notes) > MOST_NOTES else []
     what = "Reinforcement learning" if kind == "rl" else "Supervised fine-tuning"
-    return Page(
+    return ReportPage(
         title=f"{what}: {folder.resolve().name}",
         facts=_facts(folder, kind, events, steps),
         warnings=alarms,
@@ -102,7 +102,7 @@ def _measured(events: Sequence[Event], kind: str) -> list[Measured]:
     return [event for event in events if isinstance(event, Measured) and event.key.startswith(f"{kind}/")]
 
 
-def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str], kind: str) -> Panel:
+def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str], kind: str) -> CurvePanel:
     """A name with a star stands for all that fit it."""
     known = sorted({name for event in steps for name in event.values})
     wanted: list[str] = []
@@ -112,7 +112,7 @@ def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str
             [each for each in known if each.startswith(before) and each.endswith(after)] if star else [name] * (name in known)
         )
     lines = [_line(steps, name) for name in dict.fromkeys(wanted)]
-    return Panel(title, told, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
+    return CurvePanel(title, told, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
 
 
 def _line(steps: Sequence[Measured], name: str) -> Line:
@@ -147,7 +147,7 @@ def _at(config: Config, key: str) -> object:
     return found
 
 
-def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> Rows:
+def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> ReportTable:
     rows = []
     lines = [_line(steps, name) for name in COMPARED]
     lines.append(replace(_line(held_out, "nll"), name="held-out nll"))
@@ -163,13 +163,13 @@ def _compared(steps: Sequence[Measured], held_out: Sequence[Measured]) -> Rows:
             rows.append((line.name, *(text.replace("e-0", "e-").replace("-", "−") for text in told)))
     how = f"Means of the first and of the last {WINDOW} steps, or of each half of a shorter run."
     how += " Shares change by percentage points." if any(line.name in SHARES and line.values for line in lines) else ""
-    return Rows("Beginning and end", ("", "first", "last", "change"), rows, how)
+    return ReportTable("Beginning and end", ("", "first", "last", "change"), rows, how)
 
 
-def _stages(steps: Sequence[Measured]) -> Rows:
+def _stages(steps: Sequence[Measured]) -> ReportTable:
     rows = []
     for name, (told, form) in STAGES.items():
         values = sorted(_line(steps, name).values)
         if values:
             rows.append((told, *(form.format(value) for value in (values[len(values) // 2], values[0], values[-1]))))
-    return Rows("Time and memory of a step", ("", "median", "least", "most"), rows)
+    return ReportTable("Time and memory of a step", ("", "median", "least", "most"), rows)

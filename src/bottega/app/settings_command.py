@@ -29,7 +29,7 @@ app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingRow:
     key: str
     kind: str
     default: Any
@@ -65,7 +65,7 @@ def settings_command(
         _print(found)
 
 
-def settings_of(command: str) -> Iterator[Setting]:
+def settings_of(command: str) -> Iterator[SettingRow]:
     """All settings that a command reads."""
     module, _, name = COMMANDS[command].partition(":")
     model: type[BaseModel] = getattr(import_module(module), name)
@@ -81,7 +81,7 @@ def settings_of(command: str) -> Iterator[Setting]:
             yield replace(one, default=defaults.get(one.key, one.default))
 
 
-def _of(model: type[BaseModel], before: str = "", optional: bool = False) -> Iterator[Setting]:
+def _of(model: type[BaseModel], before: str = "", optional: bool = False) -> Iterator[SettingRow]:
     """The section's own settings first: in TOML nothing of it may follow a table inside of it."""
     inside: list[tuple[str, type[BaseModel], bool]] = []
     for name, field in model.model_fields.items():
@@ -91,7 +91,7 @@ def _of(model: type[BaseModel], before: str = "", optional: bool = False) -> Ite
             continue
         kind = " ".join([kind_of(field.annotation), *_limits(field.metadata)])
         doc = " ".join((field.description or "").split())
-        yield Setting(key, kind, None if field.is_required() else field.default, field.is_required(), doc, optional)
+        yield SettingRow(key, kind, None if field.is_required() else field.default, field.is_required(), doc, optional)
     for above, section, left_out in inside:
         yield from _of(section, above, left_out)
 
@@ -122,7 +122,7 @@ def _limits(rules: Iterable[Any]) -> list[str]:
     return [f"({', '.join(told)})"] if told else []
 
 
-def toml_text(command: str, found: list[Setting]) -> str:
+def toml_text(command: str, found: list[SettingRow]) -> str:
     """A file that says the defaults. What has none stands there as a comment."""
     lines = [f"# Settings of `bottega {command}` with their defaults. Pass it back with: bottega {command} --config FILE"]
     section = ""
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
 
 
-def _print(found: list[Setting]) -> None:
+def _print(found: list[SettingRow]) -> None:
     table = Table("key", "default", "kind", "what it does", show_lines=False, pad_edge=False, box=None)
     for one in found:
         default = "needed" if one.required else "none" if one.default is None else _toml(one.default).strip('"')

@@ -21,7 +21,7 @@ ONE_SIGNAL_S = 1.0
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
-@app.command("sft")
+@app.command("sft", epilog="All settings, with defaults and docs: bottega settings sft")
 def sft_command(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-4.")
@@ -32,13 +32,10 @@ def sft_command(
     out: Annotated[Path, typer.Option("--out", metavar="RUN", help="The run's folder.")] = Path("bottega-sft"),
     preset: Annotated[str | None, typer.Option("--preset", help="laptop, one-gpu or paper.")] = None,
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file over the preset.")] = None,
-    more: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="As the arguments; may be repeated.")
-    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, from its last checkpoint.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")] = False,
 ) -> None:
-    """Teach the backbone from conversations: the answer of each row, given what comes before it.
+    """Train the backbone on conversations (supervised fine-tuning): the answer of each row, given what comes before it.
 
         bottega sft --data examples/ --out run --preset one-gpu optimiser.lr=2e-4
 
@@ -54,7 +51,7 @@ def sft_command(
     from bottega.train.config import read_config
     from bottega.train.sft import resumed_config, sft
 
-    changes = [*(overrides or ()), *(more or ())]
+    changes = overrides or ()
     if resume:
         if preset or config:
             raise UsageError("--resume takes its settings from the run: leave --preset and --config out")

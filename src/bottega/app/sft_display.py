@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bottega.app.display import clock, spark
 from bottega.core.event import Checkpointed, Event, Measured
-from bottega.train.sft import Begun
+from bottega.train.sft import SftStarted
 
 
 class SftProgress:
@@ -21,7 +21,7 @@ class SftProgress:
     stage = ""
 
     def __init__(self) -> None:
-        self.begun: Begun | None = None
+        self.begun: SftStarted | None = None
         self.step = 0
         self.train: dict[str, float] = {}
         self.held_out: list[tuple[int, float]] = []
@@ -30,16 +30,16 @@ class SftProgress:
         self.kept = ""
         self.notes: deque[str] = deque(maxlen=3)
 
-    def hear(self, event: Event | Begun) -> str:
+    def hear(self, event: Event | SftStarted) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
-        if isinstance(event, Begun):
+        if isinstance(event, SftStarted):
             self.begun, self.step = event, event.step
             for past in event.past:
                 self.hear(past)
             self.times.clear()
             self.notes.clear()
             share = f", {event.trained:,} of them trained" if event.trained < event.parameters else ""
-            return f"{event.model}, {event.parameters:,} parameters{share}; {event.lessons}; {event.steps} steps, {event.step} of them done"
+            return f"{event.model}, {event.parameters:,} parameters{share}; {event.samples}; {event.steps} steps, {event.step} of them done"
         if isinstance(event, Checkpointed):
             self.kept = event.folder
             return f"kept {event.folder}"
@@ -83,7 +83,7 @@ class SftProgress:
         if self.held_out:
             told = ", ".join(f"{loss:.4f} at {step}" for step, loss in self.held_out[-4:])
             grid.add_row("held out", Text(told))
-        grid.add_row("data", Text(str(self.begun.lessons), "dim"))
+        grid.add_row("data", Text(str(self.begun.samples), "dim"))
         for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
         return grid

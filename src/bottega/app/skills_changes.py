@@ -17,8 +17,8 @@ from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
+from bottega.skills.default_library import default_folder, open_library
 from bottega.skills.exchange import export_file, export_lines, import_file
-from bottega.skills.home import default_folder, open_library
 from bottega.skills.library import Library
 from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped
@@ -36,7 +36,10 @@ def add_command(
     revise: Annotated[bool, typer.Option("--revise", help="Replace the text of a card that has the same name.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add cards, as proposed. Faults are listed all at once; a name that is taken is refused unless --revise."""
+    """Add cards, as proposed. Faults are listed all at once; a name that is taken is refused unless --revise.
+
+    bottega skills add card.toml
+    """
     # What the file says of its state is not believed: a card is admitted by the gate.
     cards = [replace(_read(path), state=SkillState.PROPOSED, version=1, reason="") for path in files]
     with open_library(library, create=True) as opened:
@@ -46,13 +49,15 @@ def add_command(
             before = opened.version
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
-                alike = [{"name": twins.keep, "likeness": twins.likeness} for twins in known]
+                alike = [{"name": twins.keep, "likeness": twins.similarity} for twins in known]
                 skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
             for twins in known:
-                say(f"  {twins.likeness:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one")
+                say(
+                    f"  {twins.similarity:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
+                )
 
 
 def import_command(
@@ -66,6 +71,8 @@ def import_command(
     as_json: AsJson = False,
 ) -> None:
     """Add cards from a file. A line that cannot be taken is reported and the others go in; importing again adds nothing twice.
+
+        bottega skills import starter
 
     Exit code 0 when every line was taken, 1 when some were refused.
     """
@@ -105,7 +112,10 @@ def export_command(
     ] = False,
     at: Annotated[int | None, typer.Option("--at", metavar="VERSION", help="The library as it was at this version.")] = None,
 ) -> None:
-    """Write cards with their evidence as JSONL, or as Agent Skills folders."""
+    """Write cards with their evidence as JSONL, or as Agent Skills folders.
+
+    bottega skills export cards.jsonl --state admitted
+    """
     if agent_skills and output is None:
         raise UsageError("--agent-skills needs a folder to write to")
     if state is not None and state not in list(SkillState):
@@ -130,7 +140,10 @@ def merge_command(
     every: Annotated[bool, typer.Option("--all", help="Merge every pair that is found.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Merge near-duplicates with their evidence. Without names it lists the pairs that are alike; --all merges them."""
+    """Merge near-duplicates with their evidence. Without names it lists the pairs that are alike; --all merges them.
+
+    bottega skills merge --alike 0.7
+    """
     if not 0 < least <= 1:
         raise UsageError("--alike is a share: above 0, and 1 at most")
     with open_library(library) as opened:
@@ -146,7 +159,7 @@ def merge_command(
         elif not merged:
             say(f"no two cards are {least:.0%} alike")
         for twins in merged if not as_json else ():
-            done = "merged into" if names or every else f"is {twins.likeness:.0%} like"
+            done = "merged into" if names or every else f"is {twins.similarity:.0%} like"
             say(f"{twins.drop} {done} {twins.keep}")
 
 
@@ -160,7 +173,10 @@ def retire_command(
     library: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Retire a card, with the reason. It is kept, no longer offered, and can be restored."""
+    """Retire a card, with the reason. It is kept, no longer offered, and can be restored.
+
+    bottega skills retire gelu_erf_simd --reason "no gain"
+    """
     if (name is None) is not tired_ones:
         raise UsageError("give a card's name and --reason, or --tired")
     with open_library(library) as opened:
@@ -182,7 +198,10 @@ def restore_command(
     library: Place = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a retired card back, as proposed; a merged one becomes a card of its own again."""
+    """Bring a retired card back, as proposed; a merged one becomes a card of its own again.
+
+    bottega skills restore gelu_erf_simd
+    """
     with open_library(library) as opened:
         card = restore(opened, name, reason)
         if as_json:
@@ -192,7 +211,10 @@ def restore_command(
 
 
 def recover_command(library: Place = None, as_json: AsJson = False) -> None:
-    """Save what can be read of a damaged library into a new one, and rebuild the index. The damaged file is kept."""
+    """Save what can be read of a damaged library into a new one, and rebuild the index. The damaged file is kept.
+
+    bottega skills recover --library damaged
+    """
     folder = library or default_folder()
     report = recover(folder)
     with Library(folder) as opened:
@@ -235,5 +257,5 @@ def _merge_living(library: Library, twins: Twins) -> bool:
     """A card may be in several pairs; once it is retired the others are settled."""
     living = all(library.get(name).state is not SkillState.RETIRED for name in (twins.keep, twins.drop))
     if living:
-        merge(library, twins.keep, [twins.drop], f"{twins.likeness:.0%} alike")
+        merge(library, twins.keep, [twins.drop], f"{twins.similarity:.0%} alike")
     return living

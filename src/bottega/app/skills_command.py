@@ -12,7 +12,7 @@ from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
-from bottega.skills.home import open_library
+from bottega.skills.default_library import open_library
 from bottega.skills.query import Query, query_for, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.tasks.load import load_task
@@ -37,7 +37,10 @@ def list_command(
     at: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """List cards with their state and intent."""
+    """List cards with their state and intent.
+
+    bottega skills list --state admitted
+    """
     wanted = wanted_state(state)
     Filter(language=language)  # refuses a language that there is not
     with open_library(library) as opened:
@@ -58,7 +61,10 @@ def show_command(
     at: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a card whole: text, conditions, evidence, use and history."""
+    """Show a card whole: text, conditions, evidence, use and history.
+
+    bottega skills show gelu_erf_simd
+    """
     with open_library(library) as opened:
         card, trials = opened.get(name, at), opened.evidence.trials(name)
         tallies, history = opened.uses.tallies(name), opened.history(name)
@@ -87,7 +93,10 @@ def search_command(
     at: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find cards by words or for a task, best first. Only admitted ones unless --state says otherwise."""
+    """Find cards by words or for a task, best first. Only admitted ones unless --state says otherwise.
+
+    bottega skills search --task builtin:rms_norm_rows --state all
+    """
     if not words and task is None:
         raise UsageError("say what to look for: words, or --task FILE")
     if count < 1:
@@ -116,7 +125,10 @@ def stats_command(
     by_family: Annotated[bool, typer.Option("--by-family", help="A row for each family and device.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how cards fare in use: retrieved, selected, and what episodes gained with them over without."""
+    """Show how cards fare in use: retrieved, selected, and what episodes gained with them over without.
+
+    bottega skills stats --by-family
+    """
     with open_library(library) as opened:
         if name is not None:
             opened.get(name)

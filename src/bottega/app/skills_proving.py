@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import subprocess
-import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -19,22 +13,22 @@ from bottega.app.configured import Given
 from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.terminal import say
 from bottega.backbone.choose import open_backbone
-from bottega.core.errors import BackboneError, LibraryError, UsageError
+from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
-from bottega.core.task import Task
-from bottega.core.verdict import Verdict
 from bottega.episodes.admission_sampler import AdmissionSampler
 from bottega.episodes.backbone_defaults import prompt_style
+from bottega.episodes.program_sampler import ProgramSampler
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
-from bottega.languages import candidate_from
+from bottega.skills.default_library import open_library
 from bottega.skills.gate import Decision, Rules
-from bottega.skills.home import open_library
 from bottega.skills.library import Library
 from bottega.skills.proving import Proof, prove
 from bottega.tasks.load import load_task
+
+KERNELS = "kernels"
 
 
 def verify_command(given: Given[SkillsVerifySettings]) -> None:
@@ -71,13 +65,13 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
         with ExitStack() as stack:
             judge = stack.enter_context(Judge(device, workers=workers, baselines=(baseline,), quick=True))
             pool = stack.enter_context(ThreadPoolExecutor(workers + 1))  # one is written while others are judged
-            bench: Workbench | AdmissionSampler
+            sampler: ProgramSampler | AdmissionSampler
             if writer is not None:
-                bench = Workbench(opened, judge, writer, device, proof.skill.languages[0])
+                sampler = ProgramSampler(opened.folder / KERNELS, judge, writer, device, proof.skill.languages[0])
             else:
-                bench = stack.enter_context(_apprentice(opened, judge, str(backbone), device, proof.skill, baseline))
+                sampler = stack.enter_context(_model_sampler(opened, judge, str(backbone), device, proof.skill, baseline))
             decision = prove(
-                opened, proof, bench.attempt, bench.confirm, run=pool.map, progress=None if settings.as_json else _show
+                opened, proof, sampler.attempt, sampler.confirm, run=pool.map, progress=None if settings.as_json else _show
             )
         state = opened.get(name).state
     if settings.as_json:
@@ -89,67 +83,13 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
     raise typer.Exit(0 if decision.step == "admit" else 1)
 
 
-def _apprentice(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> AdmissionSampler:
+def _model_sampler(library: Library, judge: Judge, spec: str, device: str, skill: Skill, baseline: str) -> AdmissionSampler:
     client = open_backbone(spec)
     prompts = Prompts(prompt_style(spec))
-    kernels = library.folder / "kernels"
+    kernels = library.folder / KERNELS
     return AdmissionSampler(
         client, judge, prompts, device_facts(device), skill.languages[0], kernels, baseline=baseline, judged_on=device
     )
-
-
-class Workbench:
-    """Attempts by a foreign program. Its kernels are kept beside the library, so that they can be judged again."""
-
-    def __init__(self, library: Library, judge: Judge, command: str, device: str, language: str) -> None:
-        self.judge, self.device, self.language = judge, device, language
-        try:
-            self.command = shlex.split(command)
-        except ValueError as error:
-            raise UsageError(f"--writer {command!r} is no command line: {error}") from None
-        self.kernels = library.folder / "kernels"
-        if not self.command:
-            raise UsageError("--writer is empty; give the command that writes a candidate")
-
-    def attempt(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
-        wanted = {"task": task.source, "name": task.name, "skills": [skill.to_json() for skill in skills], "seed": seed}
-        answer = self._written(json.dumps({**wanted, "language": self.language, "device": self.device}))
-        candidate = candidate_from(answer)
-        place = self.kernels / f"{candidate.id}.py"
-        temporary = place.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        try:
-            self.kernels.mkdir(exist_ok=True)
-            if not place.exists():
-                temporary.write_text(candidate.source, encoding="utf-8")
-                temporary.replace(place)
-        except OSError as error:
-            raise LibraryError(
-                f"{place}: a kernel cannot be kept: {error.strerror}; start the proof again when it can"
-            ) from None
-        return self.judge.judge(task, candidate)
-
-    def confirm(self, task: Task, verdict: Verdict) -> Verdict:
-        place = self.kernels / f"{verdict.candidate_id}.py"
-        try:
-            source = place.read_text(encoding="utf-8")
-        except OSError as error:
-            raise LibraryError(
-                f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card anew with another --seed"
-            ) from None
-        return self.judge.judge(task, candidate_from(source), quick=False)
-
-    def _written(self, question: str) -> str:
-        try:
-            done = subprocess.run(
-                self.command, input=question, capture_output=True, encoding="utf-8", errors="replace", timeout=600, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BackboneError(f"the writer {self.command[0]!r} gave no candidate: {error}") from None
-        if done.returncode:
-            raise BackboneError(
-                f"the writer {self.command[0]!r} failed with exit code {done.returncode}: {done.stderr.strip()[-400:]}"
-            )
-        return done.stdout
 
 
 def _show(decision: Decision) -> None:

@@ -17,9 +17,9 @@ from bottega.core.json_text import strict
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.skills.agent_skills import markdown
-from bottega.skills.library import Entry
+from bottega.skills.library import HistoryEntry
 from bottega.skills.retrieve import Hit
-from bottega.skills.uses import Tally
+from bottega.skills.uses import UseCounts
 
 COLOURS = {SkillState.ADMITTED: "green", SkillState.PROPOSED: "yellow", SkillState.RETIRED: "dim"}
 
@@ -60,7 +60,7 @@ def console_for(table: Table) -> Console:
     return console
 
 
-def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], history: Sequence[Entry]) -> None:
+def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[UseCounts], history: Sequence[HistoryEntry]) -> None:
     console = Terminal()
     console.print(coloured(skill.state) + f", version {skill.version}: {skill.reason or 'no reason given'}")
     console.print(f"from {skill.provenance.origin} {skill.provenance.source}")
@@ -74,7 +74,7 @@ def print_card(skill: Skill, trials: Sequence[Trial], tallies: Sequence[Tally], 
             console.print(f"library version {entry.valid_from}: text {entry.skill.version}, {state}")
 
 
-def print_tallies(tallies: Sequence[Tally]) -> None:
+def print_tallies(tallies: Sequence[UseCounts]) -> None:
     table = names_whole("name", "family", "device", "retrieved", "selected", "compared", "uplift")
     for tally in tallies:
         counts = (str(tally.retrieved), str(tally.selected), str(tally.compared))
@@ -82,14 +82,14 @@ def print_tallies(tallies: Sequence[Tally]) -> None:
     console_for(table).print(table)
 
 
-def uplift(tally: Tally) -> str:
+def uplift(tally: UseCounts) -> str:
     if tally.uplift is None:
         return ""
     spread = f" ± {tally.error:.1%}" if tally.error is not None else ""
     return f"{math.expm1(tally.uplift):+.1%}{spread}"
 
 
-def tally_json(tally: Tally) -> dict[str, Any]:
+def tally_json(tally: UseCounts) -> dict[str, Any]:
     return {**tally.__dict__, "uplift_factor": None if tally.uplift is None else math.exp(tally.uplift)}
 
 

@@ -22,7 +22,7 @@ from bottega.data.task_examiner import JudgeExaminer
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count
 from bottega.tasks.load import load_tasks
-from bottega.tasks.synth import CATALOGUE, Benchmark, Plan, Summary, Tally, parse_shard, run
+from bottega.tasks.synth import CATALOGUE, Benchmark, SynthPlan, SynthSummary, SynthTally, parse_shard, run
 
 
 def synth_command(given: Given[TasksSynthSettings]) -> None:
@@ -45,7 +45,7 @@ def synth_command(given: Given[TasksSynthSettings]) -> None:
     number, of = parse_shard(settings.shard)
     away, digest = _benchmark(settings.decontaminate, device)
     originals = _tasks("like", settings.like, device, levels)
-    plan = Plan(
+    plan = SynthPlan(
         settings.count,
         settings.seed,
         device,
@@ -75,10 +75,10 @@ def synth_command(given: Given[TasksSynthSettings]) -> None:
     ) as progress:
         bar = progress.add_task("tasks accepted", total=settings.count)
 
-        def watch(tally: Tally) -> None:
+        def watch(tally: SynthTally) -> None:
             progress.update(bar, completed=tally.accepted, description=f"{tally.looked_at} looked at, {tally.words()}")
 
-        def written(examiner: JudgeExaminer | None) -> Summary:
+        def written(examiner: JudgeExaminer | None) -> SynthSummary:
             return run(
                 plan,
                 settings.out,
@@ -128,7 +128,7 @@ def _digest(tasks: tuple[Task, ...]) -> str:
     return hashlib.sha256(" ".join(sorted(task.id for task in tasks)).encode()).hexdigest()[:16] if tasks else ""
 
 
-def show_summary(summary: Summary, out: Path) -> None:
+def show_summary(summary: SynthSummary, out: Path) -> None:
     table = Table(
         title=f"{summary.accepted} of {summary.looked_at} tasks accepted in {summary.seconds:.0f} s", title_justify="left"
     )

@@ -36,7 +36,10 @@ def list_command(
     size: Annotated[str, typer.Option(help="Size of built-in tasks: cpu or gpu.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
-    """List tasks with their level, id and operator families."""
+    """List tasks with their level, id and operator families.
+
+    bottega tasks list builtin:level2
+    """
     loaded = load_tasks(references or ["builtin"], size=size)
     if as_json:
         rows = [{"name": t.name, "id": t.id, "level": t.level, "tags": list(t.tags), "origin": t.origin} for t in loaded.tasks]
@@ -54,7 +57,10 @@ def show_command(
     reference: Annotated[str, typer.Argument(help="A task file or builtin:NAME.")],
     size: Annotated[str, typer.Option(help="Size of built-in tasks: cpu or gpu.")] = "cpu",
 ) -> None:
-    """Print the source of a task."""
+    """Print the source of a task.
+
+    bottega tasks show builtin:star_relu
+    """
     write_source(load_task(reference, size=size).source)
 
 
@@ -67,6 +73,8 @@ def check_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and task on standard output.")] = False,
 ) -> None:
     """Say which tasks cannot be judged fairly, and why.
+
+        bottega tasks check my-tasks --device cuda
 
     Exit code 0 when every task is fit, 1 when some are not, 2 when nothing could be checked.
     """
@@ -82,6 +90,10 @@ def check_command(
                 report = {"fit": False, "problems": [{"name": "unusable", "detail": str(error)}], "facts": {}}
             unfit += not report["fit"]
             _show_report(number, len(loaded.tasks), task.name, report, as_json)
+    if as_json:
+        for problem in loaded.problems:
+            unusable = {"fit": False, "problems": [{"name": "unusable", "detail": problem.message}], "facts": {}}
+            _show_report(0, 0, problem.origin, unusable, as_json)
     _report_problems(loaded.problems)
     if not loaded.tasks:
         raise UsageError("no task could be loaded")

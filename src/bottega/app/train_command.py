@@ -15,7 +15,7 @@ STOPPED = 130
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
-@app.command("train")
+@app.command("train", epilog="All settings, with defaults and docs: bottega settings train")
 def train_command(
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[SECTION.KEY=VALUE]...", help="Settings, such as optimiser.lr=1e-6.")
@@ -40,7 +40,7 @@ def train_command(
     `ablations.roles='["write"]'`, `reward.name=kevin`, `advantage.name=grpo`. A key that does not exist is an error that names the nearest one.
 
     Ctrl-C ends the run after the current step with a checkpoint, and so do SIGTERM and, with `log.stop_on_alarm=true`, an alarm for collapse.
-    `--resume` goes on; also after a kill, and then nothing is drawn or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
+    `--resume` goes on; also after a kill, and then nothing is sampled or judged twice. Exit code 0: finished. 130: stopped. 2: wrong usage,
     or training cannot go on.
     """
     from bottega.app.display import display_for

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from bottega.app.display import clock, spark
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
-from bottega.episodes.phases import Now
-from bottega.train.rl import Begun, Learning, Told
+from bottega.episodes.phases import PhaseStatus
+from bottega.train.rl import Learning, RlStarted, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {
@@ -29,7 +29,7 @@ class TrainProgress:
     stage = ""
 
     def __init__(self) -> None:
-        self.begun: Begun | None = None
+        self.begun: RlStarted | None = None
         self.step = 0
         self.values: dict[str, float] = {}
         self.curves: dict[str, deque[float]] = {name: deque(maxlen=2000) for name in CURVES}
@@ -40,7 +40,7 @@ class TrainProgress:
         """What the device is used for, where the model and the judge share one."""
         self.outcomes: Counter[str] = Counter()
         self.cards = Counter[str]()
-        self.shelf = 0
+        self.library_cards = 0
         """Cards in the library."""
         self.notes: deque[str] = deque(maxlen=4)
         self.times: deque[tuple[float, int]] = deque(maxlen=20)
@@ -49,21 +49,23 @@ class TrainProgress:
 
     def hear(self, event: Told) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
-        if isinstance(event, Begun):
+        if isinstance(event, RlStarted):
             self.begun, self.step, self.since = event, event.step, time.monotonic()
             for past in event.past:
                 self._measured(past)
             self.times.clear()
             self.times.append((self.since, event.step))
             self.notes.clear()
-            self.shelf = event.cards
-            return f"{self.materials}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
+            self.library_cards = event.cards
+            return (
+                f"{self.inputs}, decoder: {event.engine}; {event.cards} cards; {event.steps} steps, {event.step} of them done"
+            )
         if isinstance(event, Wrote | Selected | Summarised):
             self.now[{Wrote: "written", Selected: "selected", Summarised: "summarised"}[type(event)]] += 1
         elif isinstance(event, Judged):
             self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
-        elif isinstance(event, Now):
+        elif isinstance(event, PhaseStatus):
             self.phase = event.told.partition(":")[0]
         elif isinstance(event, Learning):
             self.learning, self.phase = True, ""
@@ -80,7 +82,7 @@ class TrainProgress:
         if kind == "checkpoint":
             came = {name: int(event.values.get(name, 0)) for name in ("admitted", "retired")}
             self.cards.update(came)
-            self.shelf += came["admitted"]
+            self.library_cards += came["admitted"]
             count = f"{came['admitted']} card{'s' * (came['admitted'] != 1)}"
             return f"step {event.step}: kept, {count} admitted, {came['retired']} retired"
         if kind != "train":
@@ -97,7 +99,7 @@ class TrainProgress:
         return f"step {event.step}: {self.figures()}" + (f" ({event.note})" if event.note else "")
 
     @property
-    def materials(self) -> str:
+    def inputs(self) -> str:
         if self.begun is None:
             return ""
         begun = self.begun
@@ -135,9 +137,9 @@ class TrainProgress:
             grid.add_row("last step", Text(self.figures(name for name in FIGURES if name not in CURVES), "dim"))
             busy = "  ".join(f"{who} {self.values.get(f'busy/{who}', 0):.0%}" for who in ("generator", "judge", "trainer"))
             grid.add_row("busy", Text(busy, "dim"))
-        cards = f"{self.shelf} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
+        cards = f"{self.library_cards} in the library; {self.cards['admitted']} admitted, {self.cards['retired']} retired by this run"
         grid.add_row("cards", Text(cards, "dim"))
-        grid.add_row("model", Text(self.materials, "dim"))
+        grid.add_row("model", Text(self.inputs, "dim"))
         for note in self.notes:
             grid.add_row("", Text(note, "yellow"))
         return grid

@@ -1,6 +1,6 @@
-"""The rows of a running batch, as they lie on the device: what was drawn last, where, how, and where the results go.
+"""The rows of a running batch, as they lie on the device: what was sampled last, where, how, and where the results go.
 
-Every step reads and moves this state on the device itself; the host only writes rows as drafts come, go or move up. After the
+Every step reads and moves this state on the device itself; the host only writes rows as generations come, go or move up. After the
 last row lies one that is always asleep: what fills up a graph's fixed sizes belongs to it.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.pages import PAGE, Held
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)
 TEMPERATURES, TOP_PS, CUTS = range(3)
 
 
-class Batch:
+class DecodeBatch:
     def __init__(self, slots: int, context: int, entries: int, ends: Sequence[int], device: torch.device) -> None:
         self.asleep = slots
         self.device = device
@@ -35,7 +35,7 @@ class Batch:
         self.ends = torch.tensor([*ends] or [-1], dtype=torch.int32, device=device)
         self.ring_tokens = torch.full((entries, slots), -1, dtype=torch.int32, device=device)
         self.ring_logprobs = torch.zeros((entries, slots), dtype=torch.float32, device=device)
-        """What was drawn since the host last looked, an entry for each step; -1 where a row drew nothing."""
+        """What was sampled since the host last looked, an entry for each step; -1 where a row drew nothing."""
         self.cursor = torch.zeros(1, dtype=torch.int32, device=device)
 
     def drawing(self, rows: int | None) -> dict[str, Tensor]:
@@ -56,17 +56,17 @@ class Batch:
             "cursor": self.cursor,
         }
 
-    def put(self, rows: Sequence[int], drafts: Sequence[Draft], held: Sequence[Held]) -> None:
-        """New drafts, as they are before their first draw."""
+    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[Held]) -> None:
+        """New generations, as they are before their first draw."""
         at = self.upload(np.array(rows))
-        whole = [(draft.prompt[-1], len(draft.prompt) - 1, 1, draft.limit) for draft in drafts]
-        real = [(draft.temperature, draft.top_p, 0.0) for draft in drafts]
+        whole = [(generation.prompt[-1], len(generation.prompt) - 1, 1, generation.limit) for generation in generations]
+        real = [(generation.temperature, generation.top_p, 0.0) for generation in generations]
         table = np.zeros((len(rows), self.table.shape[1]), dtype=np.int32)
         for line, each in enumerate(held):
             table[line, : len(each.pages)] = each.pages
         self.whole.index_copy_(1, at, self.upload(np.array(whole, dtype=np.int32).T))
         self.real.index_copy_(1, at, self.upload(np.array(real, dtype=np.float32).T))
-        self.seeds.index_copy_(0, at, self.upload(np.array([draft.seed for draft in drafts], dtype=np.int64)))
+        self.seeds.index_copy_(0, at, self.upload(np.array([generation.seed for generation in generations], dtype=np.int64)))
         self.table.index_copy_(0, at, self.upload(table))
 
     def stop(self, rows: Sequence[int]) -> None:

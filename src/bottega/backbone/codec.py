@@ -1,7 +1,7 @@
-"""Rows of small numbers as integers, and the integers in few bytes: a difference of weights costs between one and two bits each.
+"""The codec of a weight delta: rows are quantized to integers and the integers are entropy-coded, at one to two bits a weight.
 
-Every row is divided by a step of its own and rounded. Three integers make one byte, large ones stand beside, and zlib's Huffman code
-does the rest: about 1 % above the entropy, tens of millions of weights a second when it is read, and nothing but what comes with Python.
+Every row is divided by a step of its own and rounded. Three integers make one byte, large ones are stored apart, and zlib's Huffman code
+compresses both: about 1 % above the entropy, tens of millions of weights a second when it is read, and nothing but what comes with Python.
 A range coder would gain that one percent; LZMA on the integers loses a quarter.
 """
 
@@ -34,7 +34,7 @@ _BAND = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class CodedRows:
     """A matrix as integers, with what is needed to have it back."""
 
     integers: Array
@@ -70,7 +70,7 @@ def bands(shape: tuple[int, ...]) -> list[slice]:
     return [slice(start, start + height) for start in range(0, shape[0], height)]
 
 
-def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> Levels:
+def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> CodedRows:
     """A matrix in integers. `step` is in units of each row's root mean square; what is below `dead_zone` of a step becomes nothing."""
     square = np.concatenate([np.square(delta[rows], dtype=np.float64).mean(axis=1) for rows in bands(delta.shape)])
     wanted = step * np.sqrt(square)
@@ -91,15 +91,16 @@ def rounded(delta: Array, step: float, dead_zone: float = 0.5) -> Levels:
             counts[place] += float(chosen.sum())
         sums[2] -= float(size[size > _NEAR].sum(dtype=np.float64))
     means = np.divide(sums, counts, out=np.array([1.0, 2.0, 0.0]), where=counts > 0).astype(np.float32)
-    return Levels(integers, drops, top, (float(means[0]), float(means[1]), max(0.0, float(means[2]))))
+    return CodedRows(integers, drops, top, (float(means[0]), float(means[1]), max(0.0, float(means[2]))))
 
 
-def moved(delta: Array, start: Levels, chance: np.random.Generator) -> Levels:
-    """A matrix on the levels of the one that training began with. What lies between two of them takes one by chance, the nearer one more likely.
+def moved(delta: Array, start: CodedRows, chance: np.random.Generator) -> CodedRows:
+    """Round a matrix to the quantization levels of `start`, the delta that training began with. A value between two levels takes one of them
+    at random, the nearer one with higher probability (stochastic rounding).
 
-    A model that was packed before lies on its levels, and training moves a weight by less than half of a step: rounded to the nearest, nearly
-    all of it would be undone. By chance it is right in the mean, over the hundreds of weights that every result is made of. A row that had no
-    step has none: nothing was moved there before.
+    The weights of a packed model lie on its levels, and training moves a weight by less than half a step: rounding to the nearest would undo
+    nearly all of it. Stochastic rounding is right in the mean, over the hundreds of weights that every output sums. A row without a step stays
+    without one: nothing was changed there before.
     """
     first, second, beyond = (np.float32(abs(point)) for point in start.points)
     sizes = np.float32(start.top) * _SIZES[start.drops]
@@ -117,8 +118,8 @@ def moved(delta: Array, start: Levels, chance: np.random.Generator) -> Levels:
     return replace(start, integers=integers)
 
 
-def packed(levels: Levels) -> bytes:
-    flat = levels.integers.reshape(-1)
+def packed(coded: CodedRows) -> bytes:
+    flat = coded.integers.reshape(-1)
     symbols = np.zeros(-(-len(flat) // 3) * 3, np.uint8)
     symbols[:] = _NEAR
     far = np.abs(flat) > _NEAR
@@ -132,12 +133,12 @@ def packed(levels: Levels) -> bytes:
         _deflated(triples, zlib.Z_HUFFMAN_ONLY),
         _deflated((folded & 255).astype(np.uint8), zlib.Z_HUFFMAN_ONLY),
         _deflated((folded >> 8).astype(np.uint8)),
-        _deflated(levels.drops),
+        _deflated(coded.drops),
     ]
     return _LENGTHS.pack(*map(len, parts)) + b"".join(parts)
 
 
-def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, points: tuple[float, float, float]) -> Levels:
+def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, points: tuple[float, float, float]) -> CodedRows:
     """Raises `ValueError` where the bytes are not what `packed` made for that shape."""
     if len(data) < _LENGTHS.size:
         raise ValueError("it is cut off")
@@ -157,7 +158,7 @@ def unpacked(data: bytes | memoryview, shape: tuple[int, int], top: float, point
     far = np.flatnonzero(flat == _FAR - _NEAR)
     folded = _inflated(parts[1], len(far)).astype(np.int32) | _inflated(parts[2], len(far)).astype(np.int32) << 8
     flat[far] = np.where(folded & 1, -(folded >> 1) - 1, folded >> 1)
-    return Levels(flat.reshape(shape), _inflated(parts[3], shape[0]), top, points)
+    return CodedRows(flat.reshape(shape), _inflated(parts[3], shape[0]), top, points)
 
 
 def _deflated(values: Array, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:

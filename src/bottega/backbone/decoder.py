@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.backbone.batch import ACTIVE, Batch
-from bottega.backbone.pack import TILE, Pack, length_of, parts
+from bottega.backbone.batch import ACTIVE, DecodeBatch
+from bottega.backbone.pack import TILE, PrefillPack, length_of, parts
 from bottega.backbone.pages import PAGE
 from bottega.backbone.weights import Weights
 
@@ -22,11 +22,11 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class PagedDecoder:
-    def __init__(self, weights: Weights, batch: Batch, graphs: bool) -> None:
-        from bottega.backbone.kernels import attention, drawing, rows
+    def __init__(self, weights: Weights, batch: DecodeBatch, graphs: bool) -> None:
+        from bottega.backbone.kernels import attention, rows, sampling
 
         self._decode_attention, self._prompt_attention = attention.decode_attention, attention.prompt_attention
-        self._draw, self._norm, self._rotate, self._swiglu = drawing.draw_tokens, rows.rms_norm, rows.rotate, rows.swiglu
+        self._draw, self._norm, self._rotate, self._swiglu = sampling.sample_tokens, rows.rms_norm, rows.rotate, rows.swiglu
         self.weights = weights
         self._batch = batch
         self.cache = self._pages(0)
@@ -67,7 +67,7 @@ class PagedDecoder:
             self._steps[rows] = self._recorded(lambda: self._step(rows))
         return self._steps[rows].replay
 
-    def read(self, pack: Pack) -> None:
+    def read(self, pack: PrefillPack) -> None:
         """Read a pack of prompts, and draw for those that end in it."""
         flat = self._batch.upload(pack.flat)
         if not self._graphed:
@@ -129,13 +129,13 @@ class PagedDecoder:
         self._batch.cursor += 1
 
     def _read(self, flat: Tensor, size: int) -> None:
-        (ids, positions, rows), tiles, (lasts, drawing) = parts(flat, size)
+        (ids, positions, rows), tiles, (lasts, sampling) = parts(flat, size)
 
         def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             return self._prompt_attention(queries, keys, values, self._batch.table, tiles, self.weights.shape.scale, TILE)
 
         hidden = self._forward(ids, positions, rows, attend)
-        self._draw(self._logits(hidden.index_select(0, lasts)), drawing, **self._batch.drawing(None))
+        self._draw(self._logits(hidden.index_select(0, lasts)), sampling, **self._batch.drawing(None))
 
     def _forward(self, ids: Tensor, positions: Tensor, rows: Tensor | None, attend: Attend) -> Tensor:
         """The last layer's output after the final norm. Keys and values go to the pages of the rows."""

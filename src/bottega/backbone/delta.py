@@ -1,6 +1,6 @@
-"""A trained model as a small file beside its base: for every matrix that changed the difference, rounded row by row and Huffman-coded.
+"""A trained model as a small file beside its base: for every matrix that changed the delta, rounded row by row and Huffman-coded.
 
-The base is the embedded model exactly as it is read from its GGUF file, so that base and difference give the same weights to the bit on
+The base is the embedded model exactly as it is read from its GGUF file, so that base and delta give the same weights to the bit on
 every machine; the file names the base by its hash and holds checksums of every tensor before and after. Tensors that did not change
 cost nothing, vectors are kept whole. LoRA or another low rank is not assumed: full fine-tuning changes every weight a little.
 """
@@ -24,7 +24,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from bottega.backbone.codec import Array, Levels, moved, packed, rounded, unpacked
+from bottega.backbone.codec import Array, CodedRows, moved, packed, rounded, unpacked
 from bottega.core.errors import BackboneError
 
 MAGIC = b"BOTTEGA\x01"
@@ -37,7 +37,7 @@ _SAMPLE = 16
 """One row of so many is looked at when a step is searched for."""
 
 
-class Entry(BaseModel):
+class DeltaEntry(BaseModel):
     """One tensor that changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -66,12 +66,12 @@ class Header(BaseModel):
     dead_zone: float
     card: dict[str, Any]
     """Whatever its maker tells of it: data, judge, settings, hashes, limits."""
-    entries: tuple[Entry, ...]
+    entries: tuple[DeltaEntry, ...]
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a difference became."""
+class DeltaFile:
+    """What a delta became."""
 
     path: Path
     size: int
@@ -100,16 +100,16 @@ def state_of(model: Any) -> dict[str, Tensor]:
     return found
 
 
-def write_difference(
+def write_delta(
     base_state: Mapping[str, Tensor], trained_state: Mapping[str, Tensor], path: Path, *, base: str, base_sha256: str, step: float = 1.0,
     dead_zone: float = DEAD_ZONE, card: Mapping[str, Any] | None = None, start: Path | None = None,
-) -> Written:  # fmt: skip
+) -> DeltaFile:  # fmt: skip
     """What leads from one state to the other, in a file that appears whole. `step` is in units of each row's root mean square. `start`: the
-    difference that training began with, whose levels are kept where it has them."""
+    delta that training began with, whose quantization levels are kept where it has them."""
     changed = _changed(base_state, trained_state)
-    began = _levels_of(start, base_state) if start is not None else {}
+    began = _coded_rows_of(start, base_state) if start is not None else {}
 
-    def entry(name: str) -> tuple[Entry, bytes]:
+    def entry(name: str) -> tuple[DeltaEntry, bytes]:
         return _entry(name, base_state[name], trained_state[name], step, dead_zone, began.get(name))
 
     with ThreadPoolExecutor(max(1, min(8, os.cpu_count() or 1))) as pool:
@@ -128,7 +128,7 @@ def write_difference(
     body = b"".join([_LENGTH.pack(len(text)), text, *(data for _, data in made)])
     digest = hashlib.sha256(body)
     _put(path, MAGIC + digest.digest() + body)
-    return Written(path, _BEFORE + len(body), digest.hexdigest(), header)
+    return DeltaFile(path, _BEFORE + len(body), digest.hexdigest(), header)
 
 
 def step_for(
@@ -157,7 +157,7 @@ def step_for(
 
     low, high = 0.05, 8.0
     if size(high) > most:
-        raise BackboneError(f"{weights:,} weights changed: their difference does not fit into {most / 1e6:.1f} MB; allow more")
+        raise BackboneError(f"{weights:,} weights changed: their delta does not fit into {most / 1e6:.1f} MB; allow more")
     while high / low > 1.01:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if size(middle) > most else (low, middle)
@@ -170,8 +170,8 @@ def read_header(path: Path) -> tuple[Header, str]:
     return header, digest
 
 
-def apply_difference(model: Any, path: Path, base_sha256: str | None = None) -> Header:
-    """Add a difference to a model in place. Nothing is changed unless all of it fits: the base's hash where given, and every tensor."""
+def apply_delta(model: Any, path: Path, base_sha256: str | None = None) -> Header:
+    """Add a delta to a model in place. Nothing is changed unless all of it fits: the base's hash where given, and every tensor."""
     header, _, payload = _read(path)
     if base_sha256 is not None and base_sha256 != header.base_sha256:
         raise BackboneError(
@@ -185,7 +185,7 @@ def apply_difference(model: Any, path: Path, base_sha256: str | None = None) -> 
             found = "no such tensor" if there is None else f"{tuple(there.shape)} in {there.dtype}"
             raise BackboneError(f"{path}: does not fit this model: {entry.name} is {entry.shape} there, and here {found}")
 
-    def result(pair: tuple[Entry, memoryview]) -> Tensor:
+    def result(pair: tuple[DeltaEntry, memoryview]) -> Tensor:
         return torch.from_numpy(_result(path, *pair, _array(own[pair[0].name])))
 
     parts = list(_parts(path, header, payload))
@@ -197,7 +197,7 @@ def apply_difference(model: Any, path: Path, base_sha256: str | None = None) -> 
     return header
 
 
-def _levels_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, Levels]:
+def _coded_rows_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, CodedRows]:
     """By tensor; those that were made for this base."""
     header, _, payload = _read(path)
     fits = {
@@ -211,28 +211,28 @@ def _levels_of(path: Path, base: Mapping[str, Tensor]) -> dict[str, Levels]:
 
 
 def _entry(
-    name: str, base: Tensor, trained: Tensor, step: float, dead_zone: float, start: Levels | None = None
-) -> tuple[Entry, bytes]:
+    name: str, base: Tensor, trained: Tensor, step: float, dead_zone: float, start: CodedRows | None = None
+) -> tuple[DeltaEntry, bytes]:
     before, after = _array(base), _array(trained)
     if before.ndim != 2:
         data = zlib.compress(after.astype("<f4").tobytes(), 9)
         sums = {"before": _checksum(before), "after": _checksum(after)}
-        return Entry(name=name, shape=before.shape, kind="whole", bytes=len(data), **cast(Any, sums)), data
+        return DeltaEntry(name=name, shape=before.shape, kind="whole", bytes=len(data), **cast(Any, sums)), data
     delta = after - before
     chance = np.random.default_rng(zlib.crc32(name.encode()))  # the same file comes out of the same weights
-    levels = rounded(delta, step, dead_zone) if start is None else moved(delta, start, chance)
-    values = levels.values()
+    coded = rounded(delta, step, dead_zone) if start is None else moved(delta, start, chance)
+    values = coded.values()
     energy, lost = (float(np.square(part, dtype=np.float64).sum()) for part in (delta, delta - values))
-    data = packed(levels)
+    data = packed(coded)
     values += before
-    entry = Entry(
-        name=name, shape=before.shape, kind="levels", bytes=len(data), top=levels.top, points=levels.points,
+    entry = DeltaEntry(
+        name=name, shape=before.shape, kind="levels", bytes=len(data), top=coded.top, points=coded.points,
         kept=round(1 - lost / energy, 6), before=_checksum(before), after=_checksum(values),
     )  # fmt: skip
     return entry, data
 
 
-def _result(path: Path, entry: Entry, data: memoryview, before: Array) -> Array:
+def _result(path: Path, entry: DeltaEntry, data: memoryview, before: Array) -> Array:
     if _checksum(before) != entry.before:
         raise BackboneError(f"{path}: was made for another model: {entry.name} is not as it was there; take embedded:base")
     try:
@@ -263,7 +263,7 @@ def _changed(base: Mapping[str, Tensor], trained: Mapping[str, Tensor]) -> list[
             if names
         ]
         raise BackboneError(
-            f"the trained model is not one of the base's make ({'; '.join(told)}): a difference needs the same model"
+            f"the trained model is not one of the base's make ({'; '.join(told)}): a delta needs the same model"
         )
     found = []
     for name, value in trained.items():
@@ -282,7 +282,7 @@ def _read(path: Path) -> tuple[Header, str, memoryview]:
     if content[: len(MAGIC)] != MAGIC:
         newer = content[: len(MAGIC) - 1] == MAGIC[:-1]
         raise BackboneError(
-            f"{path}: {'comes from a newer Bottega: update' if newer else 'is no difference that `bottega model pack` wrote'}"
+            f"{path}: {'comes from a newer Bottega: update' if newer else 'is no delta that `bottega model pack` wrote'}"
         )
     digest = hashlib.sha256(memoryview(content)[_BEFORE:])
     if digest.digest() != content[len(MAGIC) : _BEFORE]:
@@ -302,7 +302,7 @@ def _read(path: Path) -> tuple[Header, str, memoryview]:
     return header, digest.hexdigest(), memoryview(content)[start + length :]
 
 
-def _parts(path: Path, header: Header, payload: memoryview) -> Iterator[tuple[Entry, memoryview]]:
+def _parts(path: Path, header: Header, payload: memoryview) -> Iterator[tuple[DeltaEntry, memoryview]]:
     at = 0
     for entry in header.entries:
         if entry.kind == "levels" and len(entry.shape) != 2:
@@ -324,14 +324,14 @@ def _damaged(path: Path, why: str) -> BackboneError:
 
 
 def _put(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(draft, "wb") as file:
+        with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            temporary.unlink()
         raise BackboneError(f"{path}: cannot be written: {error.strerror or error}") from None

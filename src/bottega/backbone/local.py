@@ -1,4 +1,4 @@
-"""The backbone whose weights live in this process: drawn from by many tasks at once, changed in place by a trainer beside it."""
+"""The backbone whose weights live in this process: sampled from by many tasks at once, changed in place by a trainer beside it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.engine import DeviceLock, Engine
-from bottega.backbone.foreign import ForeignRunner
-from bottega.backbone.generation import draft
-from bottega.backbone.loading import EMBEDDED, Loaded, free_memory, load
-from bottega.backbone.paged import PagedRunner
-from bottega.backbone.plain import PlainRunner
-from bottega.backbone.runner import MemoryClaim, Runner
+from bottega.backbone.generation import generation_of
+from bottega.backbone.loading import EMBEDDED, LoadedModel, free_memory, load
+from bottega.backbone.paged_runner import PagedRunner
+from bottega.backbone.plain_runner import PlainRunner
+from bottega.backbone.runner import BatchRunner, MemoryClaim
 from bottega.backbone.teacher import Row, teacher_forced
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
+from bottega.backbone.transformers_runner import TransformersRunner
 from bottega.backbone.weights import Weights, bare, unfit
 from bottega.core.errors import BackboneError
 
@@ -46,11 +46,11 @@ class LocalBackbone:
     """A `Trainable`. Requests of overlapping calls share one running batch; a slot is filled again when its answer is over.
 
     A trainer changes the module's parameters in place and then calls `weights_changed`. It should do so while nothing is being
-    drawn: an answer that is under way goes on with the new weights, and carries the older policy version.
+    sampled: an answer that is under way goes on with the new weights, and carries the older policy version.
     """
 
     def __init__(
-        self, loaded: Loaded, *, slots: int | None = None, cache_tokens: int | None = None, dtype: torch.dtype | None = None,
+        self, loaded: LoadedModel, *, slots: int | None = None, cache_tokens: int | None = None, dtype: torch.dtype | None = None,
         graphs: bool = True,
     ) -> None:  # fmt: skip
         """`dtype` is that of the decoder, if it is to differ from the module's: bf16 beside a trainer's fp32, say."""
@@ -73,12 +73,14 @@ class LocalBackbone:
 
     async def complete(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
         vocabulary = bare(self.model).get_input_embeddings().weight.shape[0]
-        drafts = [draft(request, self.tokenizer.context, self._runner.capacity, vocabulary) for request in requests]
-        self._engine.submit(drafts)
+        generations = [
+            generation_of(request, self.tokenizer.context, self._runner.capacity, vocabulary) for request in requests
+        ]
+        self._engine.submit(generations)
         try:
-            return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in drafts)))
+            return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in generations)))
         except BaseException:  # cancelled, or one of them failed: nobody waits for the others any more
-            self._engine.cancel(drafts)
+            self._engine.cancel(generations)
             raise
 
     def share(self, lock: Callable[[], DeviceLock]) -> DeviceLock:
@@ -173,7 +175,9 @@ class LocalBackbone:
             torch.cuda.current_stream(device).synchronize()
 
 
-def _runner(loaded: Loaded, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool) -> Runner:
+def _runner(
+    loaded: LoadedModel, slots: int | None, cache_tokens: int | None, dtype: torch.dtype | None, graphs: bool
+) -> BatchRunner:
     model, tokenizer = loaded.model, loaded.tokenizer
     device = next(model.parameters()).device
     slots = slots or SLOTS[device.type]
@@ -184,9 +188,9 @@ def _runner(loaded: Loaded, slots: int | None, cache_tokens: int | None, dtype: 
         config = bare(model).config
         padding = next((i for i in (tokenizer.inner.pad_token_id, *tokenizer.ends) if i is not None), 0)
         each = 2 * config.hidden_size * config.num_hidden_layers * next(model.parameters()).element_size()
-        foreign = ForeignRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding)
-        foreign.why = why
-        return foreign
+        fallback = TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding)
+        fallback.why = why
+        return fallback
     weights = Weights(model, tokenizer.context, dtype)
     capacity = _capacity(slots, cache_tokens, tokenizer.context, weights.shape.cache_bytes(weights.dtype), device)
     head = weights.shape.head

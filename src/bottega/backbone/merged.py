@@ -1,6 +1,6 @@
-"""The embedded model with a difference added to it, kept in the user's cache folder so that only the first start has to add.
+"""The embedded model with a delta added to it, kept in the user's cache folder so that only the first start has to add.
 
-What is kept is named by the hashes of base and difference and by its own checksum: a file that was damaged is noticed and made again, one that
+What is kept is named by the hashes of base and delta and by its own checksum: a file that was damaged is noticed and made again, one that
 was half written has no name yet. A cache that cannot be written is no reason to stop; the next start only takes longer.
 """
 
@@ -15,12 +15,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from bottega.backbone.delta import Header, apply_difference, read_header, state_of
+from bottega.backbone.delta import Header, apply_delta, read_header, state_of
 from bottega.backbone.embedded import read_embedded, require_embedded_file
 
 KEPT = 2
 """Models in the cache; older ones make room."""
-_SUFFIX, _DRAFT = ".safetensors", ".draft-"
+_SUFFIX, _TEMPORARY = ".safetensors", ".temporary-"
 _ABANDONED_AFTER_S = 3600.0
 
 
@@ -35,14 +35,14 @@ def cache_folder() -> Path | None:
 
 
 def name_of(header: Header) -> str:
-    """How a model with this difference is called: by its base and by what was added."""
+    """How a model with this delta is called: by its base and by what was added."""
     return f"{header.base} + {header.card.get('name') or 'difference'}"
 
 
-def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, str]:
-    """Model, tokenizer and name. Raises `BackboneError` where the difference is damaged, or not for this base."""
+def read_merged(delta: Path, path: Path | None = None) -> tuple[Any, Any, str]:
+    """Model, tokenizer and name. Raises `BackboneError` where the delta is damaged, or not for this base."""
     base = path or require_embedded_file()
-    header, digest = read_header(difference)
+    header, digest = read_header(delta)
     base_digest = file_sha256(base)
     key = hashlib.sha256(f"{base_digest} {digest}".encode()).hexdigest()[:32]
     stored = _stored(key)
@@ -50,7 +50,7 @@ def read_merged(difference: Path, path: Path | None = None) -> tuple[Any, Any, s
         model, tokenizer = read_embedded(base, stored)
         return model, tokenizer, name_of(header)
     model, tokenizer = read_embedded(base)
-    apply_difference(model, difference, base_digest)
+    apply_delta(model, delta, base_digest)
     _store(key, model)
     return model, tokenizer, name_of(header)
 
@@ -89,30 +89,30 @@ def _store(key: str, model: Any) -> None:
     folder = cache_folder()
     if folder is None:
         return
-    draft: Path | None = None
+    temporary: Path | None = None
     try:
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
         _sweep(folder)
-        handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
+        handle, name = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
         os.close(handle)
-        draft = Path(name)
-        save_file({name: value.contiguous() for name, value in state_of(model).items()}, draft)
-        with open(draft, "rb+") as file:
+        temporary = Path(name)
+        save_file({name: value.contiguous() for name, value in state_of(model).items()}, temporary)
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
-        os.replace(draft, folder / f"{key}-{_checksum(draft)}{_SUFFIX}")
+        os.replace(temporary, folder / f"{key}-{_checksum(temporary)}{_SUFFIX}")
     except Exception:  # safetensors has its own kind of error for a full disk
-        if draft is not None:
+        if temporary is not None:
             with contextlib.suppress(OSError):
-                draft.unlink()
+                temporary.unlink()
 
 
 def _sweep(folder: Path) -> None:
-    """Remove drafts of processes that were killed, and all but the newest models."""
+    """Remove temporary files of processes that were killed, and all but the newest models."""
     oldest = time.time() - _ABANDONED_AFTER_S
     models = sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    drafts = [path for path in folder.glob(_DRAFT + "*") if path.stat().st_mtime < oldest]
-    for path in [*models[KEPT - 1 :], *drafts]:
+    temporaries = [path for path in folder.glob(_TEMPORARY + "*") if path.stat().st_mtime < oldest]
+    for path in [*models[KEPT - 1 :], *temporaries]:
         with contextlib.suppress(OSError):
             path.unlink()

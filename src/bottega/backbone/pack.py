@@ -21,7 +21,7 @@ PER_END = 32
 
 
 @dataclass(frozen=True)
-class Piece:
+class PrefillSpan:
     """Tokens `begin` to `end` of the prompt in a row of the batch."""
 
     row: int
@@ -31,7 +31,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Pack:
+class PrefillPack:
     size: int
     flat: npt.NDArray[np.int32]
     """Everything in one array, for one copy to the device; `parts` says what lies where."""
@@ -59,7 +59,7 @@ def parts(flat: Any, size: int) -> tuple[Any, Any, Any]:
     return flat[:cut].reshape(3, size), flat[cut:after].reshape(4, tiles), flat[after:].reshape(2, -1)
 
 
-def pack(pieces: Sequence[Piece], asleep: int) -> Pack:
+def pack(pieces: Sequence[PrefillSpan], asleep: int) -> PrefillPack:
     """Side by side in the smallest size that holds them. What is left over belongs to a row that is always asleep."""
     count = sum(piece.end - piece.begin for piece in pieces)
     done = [piece for piece in pieces if piece.end == len(piece.prompt)]
@@ -82,18 +82,18 @@ def pack(pieces: Sequence[Piece], asleep: int) -> Pack:
             ends[:, end] = at - 1, piece.row
             end += 1
     assert end == len(done)
-    return Pack(size, flat)
+    return PrefillPack(size, flat)
 
 
-def packs(pieces: Sequence[Piece], asleep: int) -> Iterator[Pack]:
+def packs(pieces: Sequence[PrefillSpan], asleep: int) -> Iterator[PrefillPack]:
     """All pieces in their order, cut where a pack is full: who shares pages of another is never read before that one."""
-    waiting: list[Piece] = []
+    waiting: list[PrefillSpan] = []
     room, most = SIZES[-1], ends_of(SIZES[-1])
     for whole in pieces:
         begin = whole.begin
         while begin < whole.end:
             end = min(whole.end, begin + room)
-            waiting.append(Piece(whole.row, whole.prompt, begin, end))
+            waiting.append(PrefillSpan(whole.row, whole.prompt, begin, end))
             room -= end - begin
             begin = end
             if not room or len(waiting) == most:

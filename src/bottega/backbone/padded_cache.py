@@ -1,4 +1,4 @@
-"""The cache of the plain runner: a rectangle of rows for each layer, as wide as the longest draft in it may become.
+"""The cache of the plain runner: for each layer one padded tensor of rows, as wide as the longest generation in it may become.
 
 Rows lie without gaps, so that attention over all of them is a few calls on views, and nothing is gathered or joined.
 """
@@ -11,19 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.weights import Weights
 
 _GRAIN = 128
-"""Widths are multiples of it, so that the rectangle is seldom made anew."""
+"""Widths are multiples of it, so that the tensor is seldom allocated anew."""
 
 
-class Rectangle:
+class PaddedCache:
     def __init__(self, weights: Weights, slots: int, capacity: int) -> None:
         self._weights = weights
         self._slots = slots
         self._capacity = capacity
-        self.drafts: list[Draft | None] = []
+        self.generations: list[ActiveGeneration | None] = []
         """Who has which row."""
         self._layers: list[Tensor] = []
         """[rows, keys and values, kv_heads, width, head]."""
@@ -35,43 +35,43 @@ class Rectangle:
     def __getitem__(self, number: int) -> Tensor:
         return self._layers[number]
 
-    def row(self, draft: Draft) -> int:
-        return self.drafts.index(draft)
+    def row(self, generation: ActiveGeneration) -> int:
+        return self.generations.index(generation)
 
-    def take(self, draft: Draft) -> bool:
-        held = [each for each in self.drafts if each is not None]
-        width = -(-max([draft.length, *(each.length for each in held)]) // _GRAIN) * _GRAIN
+    def take(self, generation: ActiveGeneration) -> bool:
+        held = [each for each in self.generations if each is not None]
+        width = -(-max([generation.length, *(each.length for each in held)]) // _GRAIN) * _GRAIN
         if len(held) == self._slots or (held and (len(held) + 1) * width > self._capacity):
             return False
         if not self._layers or width > self._layers[0].shape[3]:
             self._widen(width)
-        if None in self.drafts:
-            self.drafts[self.drafts.index(None)] = draft
+        if None in self.generations:
+            self.generations[self.generations.index(None)] = generation
         else:
-            self.drafts.append(draft)
-        if len(self.drafts) > self._layers[0].shape[0]:
+            self.generations.append(generation)
+        if len(self.generations) > self._layers[0].shape[0]:
             self._lengthen()
         return True
 
-    def drop(self, draft: Draft) -> None:
-        self.drafts[self.row(draft)] = None
-        if not any(self.drafts):
+    def drop(self, generation: ActiveGeneration) -> None:
+        self.generations[self.row(generation)] = None
+        if not any(self.generations):
             self.clear()
 
     def clear(self) -> None:
-        self.drafts, self._layers = [], []
+        self.generations, self._layers = [], []
 
     def close_gaps(self) -> None:
         """Bring the last rows forward."""
-        while None in self.drafts:
-            last = self.drafts.pop()
+        while None in self.generations:
+            last = self.generations.pop()
             if last is None:
                 continue
-            gap = self.drafts.index(None)
+            gap = self.generations.index(None)
             used = len(last.prompt) + len(last.ids)
             for layer in self._layers:
-                layer[gap, :, :, :used] = layer[len(self.drafts), :, :, :used]
-            self.drafts[gap] = last
+                layer[gap, :, :, :used] = layer[len(self.generations), :, :, :used]
+            self.generations[gap] = last
 
     def copy(self, source: int, target: int, count: int) -> None:
         """The first tokens of one row to another."""

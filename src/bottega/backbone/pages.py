@@ -1,8 +1,8 @@
 """Who holds which pages of the cache. Prompts that begin alike share the pages of their common beginning.
 
-All pages that a draft may come to need are set aside when it is taken, so none is ever thrown out in the middle. Full pages of
+All pages that a generation may come to need are set aside when it is taken, so none is ever thrown out in the middle. Full pages of
 a prompt are known by what they hold; after their last holder has gone they stay readable until the memory is wanted. In
-training, where many answers are drawn to one prompt, that prompt is read once.
+training, where many answers are sampled to one prompt, that prompt is read once.
 """
 
 from __future__ import annotations

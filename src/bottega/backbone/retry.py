@@ -12,7 +12,7 @@ from bottega.core.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     timeout: float = 600.0
     """Seconds by the wall clock that one attempt may take, from connecting to the last byte: an endless answer ends here."""
     deadline: float = 1800.0
@@ -32,7 +32,7 @@ class Patience:
     def pause(self, attempt: int, asked: float | None, chance: float) -> float:
         """Seconds after a failed attempt (the first is 1): twice as long each time, and never less than the server asked for.
 
-        `chance`, drawn evenly from 0 to 1, spreads requests that failed together, so that they do not come back together.
+        `chance`, sampled evenly from 0 to 1, spreads requests that failed together, so that they do not come back together.
         """
         backoff = min(self.longest_pause, self.first_pause * 2.0 ** min(attempt - 1, 32)) * (0.5 + chance / 2)
         return max(backoff, asked * (1 + chance / 10)) if asked is not None else backoff

@@ -1,6 +1,6 @@
-"""What turns drafts into tokens. Three do it: pages and kernels on a GPU, plain torch anywhere, transformers for the rest.
+"""What turns generations into tokens. Three do it: pages and kernels on a GPU, plain torch anywhere, transformers for the rest.
 
-The engine decides who is in the batch; a runner owns the cache and the device, and knows drafts, not requests or futures.
+The engine decides who is in the batch; a runner owns the cache and the device, and knows generations, not requests or futures.
 """
 
 from __future__ import annotations
@@ -10,38 +10,38 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from bottega.backbone.generation import Draft
+from bottega.backbone.generation import ActiveGeneration
 
 
 @dataclass(frozen=True)
-class Drawn:
-    draft: Draft
+class Sampled:
+    generation: ActiveGeneration
     ids: list[int]
     logprobs: list[float]
 
 
-class Window(Protocol):
+class StepWindow(Protocol):
     """A few steps that were put on the device together, looked at once."""
 
     @property
     def draws(self) -> int:
-        """How many tokens every draft that goes on has at least in it."""
+        """How many tokens every generation that goes on has at least in it."""
         ...
 
-    def collect(self) -> list[Drawn]:
-        """Wait for the device, then what was drawn. Drafts that drew nothing may be left out."""
+    def collect(self) -> list[Sampled]:
+        """Wait for the device, then what was sampled. Generations that drew nothing may be left out."""
         ...
 
 
 @dataclass(frozen=True)
-class Ready:
+class FinishedWindow:
     """A window of a runner that has nothing to wait for."""
 
-    drawn: list[Drawn]
+    sampled: list[Sampled]
     draws: int = 1
 
-    def collect(self) -> list[Drawn]:
-        return self.drawn
+    def collect(self) -> list[Sampled]:
+        return self.sampled
 
 
 class MemoryClaim(Protocol):
@@ -52,11 +52,11 @@ class MemoryClaim(Protocol):
         ...
 
 
-class Runner(Protocol):
+class BatchRunner(Protocol):
     kind: str
     """For people: which of the three it is."""
     slots: int
-    """How many drafts it can have in the batch."""
+    """How many generations it can have in the batch."""
     capacity: int
     """How many tokens its cache may come to hold."""
     lag: int
@@ -75,29 +75,29 @@ class Runner(Protocol):
         ...
 
     def reserve(self, lengths: Sequence[int]) -> None:
-        """Drafts that are there or about to come may need so many tokens of the cache: have room for them, as far as the memory goes."""
+        """Generations that are there or about to come may need so many tokens of the cache: have room for them, as far as the memory goes."""
         ...
 
     def hand_back(self) -> None:
-        """No draft is left: give the cache's memory back to the device until a draft comes again."""
+        """No generation is left: give the cache's memory back to the device until a generation comes again."""
         ...
 
-    def take(self, draft: Draft) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         """Give it a place in the batch and in the cache, or say that there is none now."""
         ...
 
-    def prefill(self, drafts: Sequence[Draft]) -> None:
-        """Read the prompts of drafts that were taken, and draw their first tokens into the next window."""
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
+        """Read the prompts of generations that were taken, and draw their first tokens into the next window."""
         ...
 
-    def launch(self) -> Window: ...
+    def launch(self) -> StepWindow: ...
 
-    def drop(self, draft: Draft) -> None:
+    def drop(self, generation: ActiveGeneration) -> None:
         """It is over: its place is free. What is still under way for it will not be looked at."""
         ...
 
     def refresh(self) -> None:
-        """The weights have changed. What was computed from the old ones may serve running drafts, but no new ones."""
+        """The weights have changed. What was computed from the old ones may serve running generations, but no new ones."""
         ...
 
     def warm_up(self) -> None:

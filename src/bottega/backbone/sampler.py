@@ -23,10 +23,10 @@ _ROUND_A, _ROUND_B = 0xD2511F53, 0xCD9E8D57
 _KEY_A, _KEY_B = 0x9E3779B9, 0xBB67AE85
 
 
-def draw(
+def sample(
     logits: Tensor, temperatures: Sequence[float], top_ps: Sequence[float], seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[list[int], list[float]]:
-    """For each row of `logits`: the drawn token, and its log-prob at temperature 1 without top-p."""
+    """For each row of `logits`: the sampled token, and its log-prob at temperature 1 without top-p."""
     logits = logits.float()
     scaled = logits
     if any(t not in (0.0, 1.0) for t in temperatures):

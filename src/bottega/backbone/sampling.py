@@ -1,4 +1,4 @@
-"""How one answer is drawn. The same for both protocols, so that a run can move from one to the other."""
+"""How one answer is sampled. The same for both protocols, so that a run can move from one to the other."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from bottega.backbone.failures import Failure, GarbageError, UnreachableError, e
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.pricing import MESSAGE_TOKENS, TEMPLATE_TOKENS, likely_tokens, most_tokens
 from bottega.backbone.reply import Reply, read_reply
-from bottega.backbone.retry import Patience
+from bottega.backbone.retry import RetryPolicy
 from bottega.backbone.sampling import Sampling
 from bottega.core.errors import BackboneError, UsageError
 
@@ -42,7 +42,7 @@ class ServerBackbone:
         *,
         context: int = 32_768,
         concurrency: int = 8,
-        patience: Patience | None = None,
+        retry: RetryPolicy | None = None,
         ledger: Ledger | None = None,
         limit_field: LimitField = "max_tokens",
         extra: Mapping[str, object] | None = None,
@@ -54,7 +54,7 @@ class ServerBackbone:
             raise UsageError(f"concurrency and context must be 1 or more, not {concurrency} and {context}")
         self.name, self.context = endpoint.model, context
         self.endpoint, self.concurrency = endpoint, concurrency
-        self.patience, self.ledger = patience or Patience(), ledger or Ledger()
+        self.retry, self.ledger = retry or RetryPolicy(), ledger or Ledger()
         self.limit_field, self.extra = limit_field, dict(extra or {})
         self.attempts = 0
         """How often the server was asked, retries included."""
@@ -91,19 +91,19 @@ class ServerBackbone:
 
     async def _insist(self, line: _Line, request: dict[str, Any]) -> Reply | Failure:
         """Ask until there is an answer, a failure that stays, or no time left."""
-        end = time.monotonic() + self.patience.deadline
+        end = time.monotonic() + self.retry.deadline
         attempt = 0
         while True:
             attempt += 1
             self.attempts += 1
-            outcome = await self._attempt(line, request, min(self.patience.timeout, end - time.monotonic()))
+            outcome = await self._attempt(line, request, min(self.retry.timeout, end - time.monotonic()))
             if isinstance(outcome, Reply) or not outcome.retry:
                 return outcome
-            pause = self.patience.pause(attempt, outcome.pause, random.random())
-            if attempt == self.patience.attempts:
+            pause = self.retry.pause(attempt, outcome.pause, random.random())
+            if attempt == self.retry.attempts:
                 return replace(outcome, what=f"{outcome.what} (asked {attempt} times)")
             if time.monotonic() + pause >= end:
-                late = f"the next pause of {pause:.3g} s would pass the deadline of {self.patience.deadline:g} s"
+                late = f"the next pause of {pause:.3g} s would pass the deadline of {self.retry.deadline:g} s"
                 return replace(outcome, what=f"{outcome.what} (asked {attempt} times; {late})")
             await asyncio.sleep(pause)
 
@@ -156,7 +156,7 @@ class ServerBackbone:
     def _open_line(self) -> _Line:
         loop = asyncio.get_running_loop()
         if self._line is None or (self._line.loop is not loop and self._line.loop.is_closed()):
-            self._line = _Line(self.endpoint, self.patience.timeout, self.concurrency, loop)
+            self._line = _Line(self.endpoint, self.retry.timeout, self.concurrency, loop)
         if self._line.loop is not loop:
             raise BackboneError(f"{self!r} is in use by another event loop: open one for each")
         return self._line

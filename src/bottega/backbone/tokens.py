@@ -1,4 +1,4 @@
-"""Token completion: ids in, ids and log-probs out. What training needs, because text does not say which tokens were drawn."""
+"""Token completion: ids in, ids and log-probs out. What training needs, because text does not say which tokens were sampled."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TokenRequest:
 @dataclass(frozen=True)
 class TokenCompletion:
     output_ids: tuple[int, ...]
-    """As drawn, the end-of-turn token included where it was drawn."""
+    """As sampled, the end-of-turn token included where it was sampled."""
     logprobs: tuple[float, ...]
-    """Of each drawn token under the distribution at temperature 1 without top-p: what a teacher-forced pass gives."""
+    """Of each sampled token under the distribution at temperature 1 without top-p: what a teacher-forced pass gives."""
     stop_reason: StopReason
     policy_version: int
     """Which weights drew it: raised by every update."""

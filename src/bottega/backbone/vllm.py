@@ -1,6 +1,6 @@
 """vLLM in this process, on a GPU: the token protocol of the local backbone, with weights that a trainer beside it pushes in place.
 
-Our own engine keeps the drafts (versions, stop strings, cancelling, closing) and vLLM's engine, behind the runner here, draws them.
+Our own engine keeps the generations (versions, stop strings, cancelling, closing) and vLLM's engine, behind the runner here, draws them.
 Everything of vLLM is built and called on one thread. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.engine import DeviceLock, Engine
-from bottega.backbone.generation import Draft, draft
+from bottega.backbone.generation import ActiveGeneration, generation_of
 from bottega.backbone.loading import end_ids, place_of
-from bottega.backbone.runner import Drawn, Ready
+from bottega.backbone.runner import FinishedWindow, Sampled
 from bottega.backbone.teacher import Row
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
@@ -98,12 +98,14 @@ class VllmBackbone:
         return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
 
     async def complete(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
-        drafts = [draft(request, self.tokenizer.context, self.tokenizer.context, self._vocabulary) for request in requests]
-        self._engine.submit(drafts)
+        generations = [
+            generation_of(request, self.tokenizer.context, self.tokenizer.context, self._vocabulary) for request in requests
+        ]
+        self._engine.submit(generations)
         try:
-            return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in drafts)))
+            return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in generations)))
         except BaseException:  # cancelled, or one of them failed: nobody waits for the others any more
-            self._engine.cancel(drafts)
+            self._engine.cancel(generations)
             raise
 
     def share(self, lock: Callable[[], DeviceLock]) -> DeviceLock:
@@ -111,7 +113,7 @@ class VllmBackbone:
         return self._engine.lock or self._engine.share(lock())
 
     def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        """By vLLM's own pass over the whole row. Answers that are being drawn wait for it."""
+        """By vLLM's own pass over the whole row. Answers that are being sampled wait for it."""
         for prompt, output in rows:
             if not prompt and output:
                 raise BackboneError(
@@ -169,10 +171,10 @@ class VllmRunner:
         self.failure = "it was closed while it started"
         """Why it could not be opened."""
         self._open, self._ends = open_llm, list(ends)
-        self._names: dict[str, Draft] = {}
+        self._names: dict[str, ActiveGeneration] = {}
         self._count = 0
-        self._kept: list[Drawn] = []
-        """What was drawn while something else was waited for."""
+        self._kept: list[Sampled] = []
+        """What was sampled while something else was waited for."""
 
     @property
     def cache_bytes(self) -> int:
@@ -201,30 +203,30 @@ class VllmRunner:
     def hand_back(self) -> None:
         """The same."""
 
-    def take(self, draft: Draft) -> bool:
+    def take(self, generation: ActiveGeneration) -> bool:
         if len(self._names) >= self.slots:
             return False
-        self._names[self._name()] = draft
+        self._names[self._name()] = generation
         return True
 
-    def prefill(self, drafts: Sequence[Draft]) -> None:
-        new = set(map(id, drafts))
+    def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
+        new = set(map(id, generations))
         for name, each in self._names.items():
             if id(each) in new:
                 self._llm.llm_engine.add_request(name, {"prompt_token_ids": list(each.prompt)}, self._parameters(each))
 
-    def launch(self) -> Ready:
-        drawn, self._kept = [*self._kept, *self._step({})], []
-        return Ready(drawn, draws=0)
+    def launch(self) -> FinishedWindow:
+        sampled, self._kept = [*self._kept, *self._step({})], []
+        return FinishedWindow(sampled, draws=0)
 
-    def drop(self, draft: Draft) -> None:
-        name = next((name for name, each in self._names.items() if each is draft), None)
+    def drop(self, generation: ActiveGeneration) -> None:
+        name = next((name for name, each in self._names.items() if each is generation), None)
         if name is not None:
             del self._names[name]
             self._llm.llm_engine.abort_request([name])  # nothing happens where it is over already
 
     def refresh(self) -> None:
-        """Nothing cached may serve the new weights: running drafts are read again, with what they have drawn."""
+        """Nothing cached may serve the new weights: running generations are read again, with what they have sampled."""
         self._llm.llm_engine.reset_prefix_cache(reset_running_requests=bool(self._names))
 
     def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
@@ -259,8 +261,8 @@ class VllmRunner:
             for name, (prompt, output) in zip(names, rows)
         ]
 
-    def _step(self, wanted: dict[str, Any]) -> list[Drawn]:
-        drawn = []
+    def _step(self, wanted: dict[str, Any]) -> list[Sampled]:
+        sampled = []
         for output in self._llm.llm_engine.step():
             if output.request_id in wanted:
                 wanted[output.request_id] = output.prompt_logprobs if output.finished else None
@@ -270,17 +272,18 @@ class VllmRunner:
                     raise BackboneError(f"vLLM gave an answer up (finish_reason {found.finish_reason!r}): look at its log")
                 ids = [int(token) for token in found.token_ids]
                 positions = found.logprobs[len(found.logprobs) - len(ids) :] if ids else []
-                drawn.append(Drawn(self._names[output.request_id], ids, _first_of_each(positions, 0, ids)))
-        return drawn
+                sampled.append(Sampled(self._names[output.request_id], ids, _first_of_each(positions, 0, ids)))
+        return sampled
 
-    def _parameters(self, draft: Draft) -> Any:
+    def _parameters(self, generation: ActiveGeneration) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
         # Stop strings are ours to find: vLLM would keep the text that the ids of a cut answer no longer spell.
-        kind = RequestOutputKind.DELTA if draft.stop else RequestOutputKind.FINAL_ONLY
+        kind = RequestOutputKind.DELTA if generation.stop else RequestOutputKind.FINAL_ONLY
         return SamplingParams(
-            max_tokens=draft.limit, temperature=draft.temperature, top_p=draft.top_p, seed=draft.seed, logprobs=0, flat_logprobs=True,
+            max_tokens=generation.limit, temperature=generation.temperature, top_p=generation.top_p, seed=generation.seed,
+            logprobs=0, flat_logprobs=True,
             detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=kind,
         )  # fmt: skip
 
@@ -302,7 +305,7 @@ def _first_of_each(flat: Any, begin: int, ids: Sequence[int]) -> list[float]:
     for place in range(begin, len(ids)):
         at = flat.start_indices[place]
         if flat.token_ids[at] != ids[place]:
-            raise BackboneError(f"vLLM tells the log-prob of token {flat.token_ids[at]} where {ids[place]} was drawn")
+            raise BackboneError(f"vLLM tells the log-prob of token {flat.token_ids[at]} where {ids[place]} was sampled")
         found.append(float(flat.logprobs[at]))
     return found
 

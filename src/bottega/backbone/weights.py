@@ -47,7 +47,7 @@ class Shape:
 
 
 @dataclass(eq=False)
-class Layer:
+class LayerTensors:
     before: Tensor
     """The norm before attention."""
     qkv: Tensor
@@ -201,12 +201,12 @@ class Weights:
             self._rotary(inner.model.rotary_emb)
         return places is not None and places != self._places()
 
-    def _layer(self, number: int, layer: Any) -> Layer:
+    def _layer(self, number: int, layer: Any) -> LayerTensors:
         attention, feed = layer.self_attn, layer.mlp
         three = (attention.q_proj, attention.k_proj, attention.v_proj)
         two = (feed.gate_proj, feed.up_proj)
         norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
-        return Layer(
+        return LayerTensors(
             before=self._one(f"{number}.before", layer.input_layernorm.weight.detach()),
             qkv=self._joined(f"{number}.qkv", [merged(each) for each in three]),
             qkv_bias=self._joined_biases(f"{number}.qkv_bias", [_bias(each) for each in three]),

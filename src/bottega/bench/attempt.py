@@ -13,7 +13,7 @@ Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Attempt:
+class BenchAttempt:
     """One kernel, or one answer without a kernel, of one sample at one turn."""
 
     task: str
@@ -38,7 +38,9 @@ class Attempt:
     junk: str = ""
     """Why the answer held no kernel."""
     redrawn: int = 0
-    """How many more answers were drawn because of faults that were seen in them; they are in the tokens."""
+    """How many more answers were sampled because of findings in the ones before; they are in the tokens."""
+    repairs: tuple[str, ...] = ()
+    """Names of the repairs that changed the answer."""
 
     @property
     def key(self) -> Key:
@@ -46,12 +48,13 @@ class Attempt:
 
     def to_json(self) -> dict[str, Any]:
         verdict = None if self.verdict is None else self.verdict.to_json()
-        return {**self.__dict__, "verdict": verdict, "skills": list(self.skills)}
+        return {**self.__dict__, "verdict": verdict, "skills": list(self.skills), "repairs": list(self.repairs)}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Attempt:
+    def from_json(cls, data: dict[str, Any]) -> BenchAttempt:
         verdict = None if data["verdict"] is None else Verdict.from_json(data["verdict"])
-        return cls(**{**data, "verdict": verdict, "skills": tuple(data["skills"])})
+        repairs = tuple(data.get("repairs", ()))  # not in older runs
+        return cls(**{**data, "verdict": verdict, "skills": tuple(data["skills"]), "repairs": repairs})
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class BenchRun:
     settings: dict[str, Any]
     fingerprint: dict[str, Any]
     tasks: tuple[BenchTask, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[BenchAttempt, ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -102,5 +105,5 @@ class BenchRun:
             settings=data["settings"],
             fingerprint=data["fingerprint"],
             tasks=tuple(BenchTask.from_json(task) for task in data["tasks"]),
-            attempts=tuple(Attempt.from_json(attempt) for attempt in data["attempts"]),
+            attempts=tuple(BenchAttempt.from_json(attempt) for attempt in data["attempts"]),
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottega.bench.attempt import BenchRun
-from bottega.bench.sheet import Sheet
+from bottega.bench.sheet import BenchSheet
 from bottega.judge.baselines import LEFT_OUT
 
 
-def caveats(run: BenchRun, sheet: Sheet, baseline: str, reasons: dict[str, str]) -> list[str]:
+def caveats(run: BenchRun, sheet: BenchSheet, baseline: str, reasons: dict[str, str]) -> list[str]:
     notes = []
     if not sheet.tasks:
         return ["the run has no tasks, so there are no figures"]

@@ -18,14 +18,14 @@ from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate, Floats, ce
 from bottega.bench.comparable import differences
 from bottega.bench.families import family_of
 from bottega.bench.scaling import THRESHOLDS
-from bottega.bench.sheet import Flags, Sheet, sheet_of, unfit
+from bottega.bench.sheet import BenchSheet, Flags, sheet_of, unfit
 from bottega.core.errors import UsageError
 
 Sign = Literal["win", "loss", "tie"]
 
 
 @dataclass(frozen=True)
-class Pair:
+class TaskPair:
     """One task in both runs. Speedups are those of the attempt whose low end is highest; None where none was right and timed."""
 
     task: BenchTask
@@ -87,7 +87,7 @@ class Comparison:
     baseline: str
     groups: tuple[Difference, ...]
     """All tasks that both have, those of them that can be judged fairly, then levels and families."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TaskPair, ...]
     """Those that moved most first."""
     only_base: tuple[BenchTask, ...]
     only_other: tuple[BenchTask, ...]
@@ -163,14 +163,14 @@ def sign_of(one: tuple[float, float, float] | None, two: tuple[float, float, flo
     return "win" if two[1] > one[2] else "loss" if two[2] < one[1] else "tie"
 
 
-def _pairs(one: Sheet, two: Sheet) -> list[Pair]:
+def _pairs(one: BenchSheet, two: BenchSheet) -> list[TaskPair]:
     spans = [np.stack(sheet.surest(), axis=1) for sheet in (one, two)]
     rights = [sheet.ever(sheet.correct) for sheet in (one, two)]
     found = []
     for place, task in enumerate(one.tasks):
         first, second = (_span(rows[place]) for rows in spans)
         right = bool(rights[0][place]), bool(rights[1][place])
-        found.append(Pair(task, right, (first, second), sign_of(first, second, right)))
+        found.append(TaskPair(task, right, (first, second), sign_of(first, second, right)))
     return found
 
 
@@ -178,7 +178,9 @@ def _span(row: Floats) -> tuple[float, float, float] | None:
     return (float(row[0]), float(row[1]), float(row[2])) if np.isfinite(row[0]) else None
 
 
-def _difference(name: str, one: Sheet, two: Sheet, pairs: Sequence[Pair], resamples: int, seed: int) -> Difference:
+def _difference(
+    name: str, one: BenchSheet, two: BenchSheet, pairs: Sequence[TaskPair], resamples: int, seed: int
+) -> Difference:
     draws = Draws(len(pairs), resamples, seed)
 
     def share(first: Flags, second: Flags) -> Estimate:
@@ -216,6 +218,6 @@ def _labels(task: BenchTask) -> tuple[str, str]:
     return "no level" if task.level is None else f"level {task.level}", family_of(task)
 
 
-def _moved(pair: Pair) -> tuple[bool, bool, float]:
+def _moved(pair: TaskPair) -> tuple[bool, bool, float]:
     """Right against wrong first, then wins and losses, then by how much."""
     return pair.right[0] == pair.right[1], pair.sign == "tie", -abs(pair.change)

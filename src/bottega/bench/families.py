@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.bench.attempt import Attempt, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
-from bottega.bench.sheet import ENDINGS, NO_ATTEMPT, Sheet, ending
+from bottega.bench.sheet import ENDINGS, NO_ATTEMPT, BenchSheet, ending
 
 UNNAMED = "no family"
 
@@ -40,7 +40,7 @@ class Family:
         }
 
 
-def families(sheet: Sheet, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Family, ...]:
+def families(sheet: BenchSheet, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Family, ...]:
     """The largest first."""
     places: dict[str, list[int]] = {}
     for place, task in enumerate(sheet.tasks):
@@ -53,13 +53,13 @@ def family_of(task: BenchTask) -> str:
     return task.family or UNNAMED
 
 
-def outcomes_of(attempts: Iterable[tuple[Attempt, ...]]) -> dict[str, int]:
+def outcomes_of(attempts: Iterable[tuple[BenchAttempt, ...]]) -> dict[str, int]:
     """Of all attempts, in the order of the endings. A task without attempts is told as one that has none."""
     counted = Counter(name for row in attempts for name in ([ending(attempt) for attempt in row] or [NO_ATTEMPT]))
     return {name: counted[name] for name in ENDINGS if counted[name]}
 
 
-def _family(name: str, sheet: Sheet, resamples: int, seed: int) -> Family:
+def _family(name: str, sheet: BenchSheet, resamples: int, seed: int) -> Family:
     draws = Draws(len(sheet.tasks), resamples, seed)
     right, fast, sure = (
         draws.share(sheet.ever(flags)) for flags in (sheet.correct, sheet.fast(1.0), sheet.fast(1.0, sure=True))

@@ -18,8 +18,8 @@ from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.caveats import caveats
 from bottega.bench.families import Family, families, outcomes_of
 from bottega.bench.pass_at_k import chances, usual_k
-from bottega.bench.scaling import THRESHOLDS, Cell, best_by_turn, best_of_n, by_turn, grid
-from bottega.bench.sheet import ENDINGS, Sheet, sheet_of, task_ending, timed, unfit
+from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, grid
+from bottega.bench.sheet import ENDINGS, BenchSheet, sheet_of, task_ending, timed, unfit
 from bottega.bench.spending import Spending, spending
 from bottega.bench.uplift import Uplift, uplifts
 from bottega.judge.baselines import BASELINES
@@ -43,7 +43,7 @@ class Speeds:
 
 
 @dataclass(frozen=True)
-class Group:
+class TaskGroup:
     """The figures of some tasks: all of them or one level, with those that cannot be judged fairly or without."""
 
     name: str
@@ -66,10 +66,10 @@ class Group:
     coverage: Estimate
     """Mean share of the work that the best right kernel does itself, where it was measured."""
     spending: Spending
-    by_turn: tuple[Cell, ...]
-    best_by_turn: tuple[Cell, ...]
-    best_of_n: tuple[Cell, ...]
-    grid: tuple[Cell, ...] = ()
+    by_turn: tuple[GridCell, ...]
+    best_by_turn: tuple[GridCell, ...]
+    best_of_n: tuple[GridCell, ...]
+    grid: tuple[GridCell, ...] = ()
     """Of the whole run only."""
 
     def to_json(self) -> dict[str, Any]:
@@ -77,13 +77,13 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Summary:
+class BenchSummary:
     baseline: str
     samples: int
     turns: int
     resamples: int
     seed: int
-    groups: tuple[Group, ...]
+    groups: tuple[TaskGroup, ...]
     """`all` first, then the levels; each with unfit tasks and then without."""
     families: tuple[Family, ...]
     uplifts: tuple[Uplift, ...]
@@ -93,12 +93,12 @@ class Summary:
     notes: tuple[str, ...]
 
     @property
-    def every(self) -> Group:
+    def every(self) -> TaskGroup:
         """All tasks."""
         return self.groups[0]
 
     @property
-    def fit(self) -> Group:
+    def fit(self) -> TaskGroup:
         """All tasks that can be judged fairly."""
         return self.groups[1]
 
@@ -106,11 +106,11 @@ class Summary:
         return {name: _plain(getattr(self, name)) for name in self.__dataclass_fields__}
 
 
-def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> Summary:
+def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> BenchSummary:
     """A run without tasks or without attempts has a summary too: it has no figures, and says so."""
     sheet = sheet_of(run, baseline)
     reasons = {task.id: reason for task, attempts in zip(sheet.tasks, sheet.attempts) if (reason := unfit(task, attempts))}
-    groups: list[Group] = []
+    groups: list[TaskGroup] = []
     for name, places in groupings(sheet).items():
         whole = not groups
         every = _group(name, sheet.only(places), baseline, resamples, seed, whole)
@@ -120,7 +120,7 @@ def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLE
             every,
             replace(every if same else _group(name, sheet.only(fit), baseline, resamples, seed, whole), fit_only=True),
         ]
-    return Summary(
+    return BenchSummary(
         baseline=baseline,
         samples=sheet.samples,
         turns=sheet.turns,
@@ -135,7 +135,7 @@ def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLE
     )
 
 
-def groupings(sheet: Sheet) -> dict[str, list[int]]:
+def groupings(sheet: BenchSheet) -> dict[str, list[int]]:
     """Places of all tasks, and of each level's where there are several."""
     found: dict[str, list[int]] = {"all": list(range(len(sheet.tasks)))}
     levels = sorted({task.level for task in sheet.tasks}, key=lambda level: (level is None, level or 0))
@@ -152,13 +152,13 @@ def baselines_of(run: BenchRun) -> tuple[str, ...]:
     return tuple(name for name in order if name in found) or ("eager",)
 
 
-def _group(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int, whole: bool) -> Group:
+def _group(name: str, sheet: BenchSheet, baseline: str, resamples: int, seed: int, whole: bool) -> TaskGroup:
     draws = Draws(len(sheet.tasks), resamples, seed)
     flags = [sheet.compiled, *(sheet.fast(p) for p in THRESHOLDS), *(sheet.fast(p, sure=True) for p in THRESHOLDS)]
     shares = draws.shares(np.stack([sheet.ever(flag) for flag in flags], axis=1))
     fast = dict(zip(THRESHOLDS, shares[1:]))
     endings = Counter(task_ending(attempts, baseline) for attempts in sheet.attempts)
-    return Group(
+    return TaskGroup(
         name=name,
         fit_only=False,
         tasks=len(sheet.tasks),
@@ -182,7 +182,7 @@ def _group(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int, wh
     )
 
 
-def _speeds(sheet: Sheet, draws: Draws) -> Speeds:
+def _speeds(sheet: BenchSheet, draws: Draws) -> Speeds:
     best, kept = sheet.best_point(), sheet.kept()
     best_spread, kept_spread = sheet.best_spread(), sheet.kept_spread()
     return Speeds(
@@ -194,13 +194,13 @@ def _speeds(sheet: Sheet, draws: Draws) -> Speeds:
     )
 
 
-def _pass_at(sheet: Sheet, draws: Draws, flags: Any) -> dict[int, Estimate]:
+def _pass_at(sheet: BenchSheet, draws: Draws, flags: Any) -> dict[int, Estimate]:
     """A sample passes if any of its turns does."""
     right = flags.any(axis=2).sum(axis=1)
     return {k: draws.share(chances(right, sheet.samples, k)) for k in usual_k(sheet.samples)}
 
 
-def _coverage(sheet: Sheet, baseline: str) -> Any:
+def _coverage(sheet: BenchSheet, baseline: str) -> Any:
     """Of each task's best right kernel; NaN where there is none, or where it could not be measured."""
     found = []
     for attempts in sheet.attempts:

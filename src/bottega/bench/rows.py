@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from bottega.bench.attempt import Attempt, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome
 
@@ -71,6 +71,7 @@ class _Attempt(_Line):
     skills: list[str]
     junk: str = ""
     redrawn: int = Field(default=0, ge=0)
+    repairs: list[str] = []
 
 
 class _Task(_Line):
@@ -115,7 +116,7 @@ def _damaged(path: Path, number: int, error: Exception) -> str:
     return f"{path}: line {number} is damaged ({type(error).__name__}: {error}); remove it to go on without what it held"
 
 
-def attempt_of(data: dict[str, Any]) -> Attempt:
+def attempt_of(data: dict[str, Any]) -> BenchAttempt:
     """Raises `ValueError` with the field that is wrong."""
     _check(_Attempt, data)
     verdict = data["verdict"]
@@ -123,7 +124,7 @@ def attempt_of(data: dict[str, Any]) -> Attempt:
         Outcome(verdict["outcome"])
         if not isinstance(verdict.get("coverage", {}).get("share"), int | float | None):
             raise ValueError("verdict.coverage.share: is no number")
-    return Attempt.from_json(data)
+    return BenchAttempt.from_json(data)
 
 
 def task_of(data: dict[str, Any]) -> BenchTask:

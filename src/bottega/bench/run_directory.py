@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bottega.bench.attempt import Attempt, BenchRun, BenchTask, Key
+from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask, Key
 from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.json_text import strict
@@ -48,7 +48,7 @@ def read_run(folder: Path, say: Say | None = None) -> BenchRun:
     for number, data in lines_of(folder / TASKS, say):
         row = made(task_of, data, folder / TASKS, number)
         tasks[row.id] = row
-    attempts: dict[Key, Attempt] = {}
+    attempts: dict[Key, BenchAttempt] = {}
     seen: dict[Key, int] = {}
     for number, data in lines_of(folder / ATTEMPTS, say):
         attempt = made(attempt_of, data, folder / ATTEMPTS, number)
@@ -150,7 +150,7 @@ class Recorder:
     def run(self) -> BenchRun:
         return BenchRun(self.folder, self.settings, self.fingerprint, tuple(self.tasks.values()), tuple(self.attempts.values()))
 
-    def add(self, attempt: Attempt, source: str = "") -> bool:
+    def add(self, attempt: BenchAttempt, source: str = "") -> bool:
         """Keep an attempt and its kernel; False where it is there already."""
         if attempt.key in self.attempts:
             return False

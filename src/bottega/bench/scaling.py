@@ -14,14 +14,14 @@ import numpy as np
 
 from bottega.bench.bootstrap import Draws, Estimate, Floats, mapped
 from bottega.bench.pass_at_k import chances, expected_best
-from bottega.bench.sheet import Flags, Sheet
+from bottega.bench.sheet import BenchSheet, Flags
 
 THRESHOLDS = (0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 """The p of fast_p."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     samples: int
     turns: int
     correct: Estimate
@@ -54,13 +54,13 @@ class Cell:
         }
 
 
-def cell(sheet: Sheet, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> Cell:
+def cell(sheet: BenchSheet, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> GridCell:
     """The best of so many samples within a slice of the turns."""
     values = cell_values(sheet, samples, turns, thresholds)
     count = len(thresholds)
     shares = draws.shares(np.stack(values[: 1 + 2 * count], axis=1))
     mean, kept = draws.means(np.stack(values[1 + 2 * count :], axis=1))
-    return Cell(
+    return GridCell(
         samples=samples,
         turns=len(range(*turns.indices(sheet.turns))),
         correct=shares[0],
@@ -72,7 +72,7 @@ def cell(sheet: Sheet, draws: Draws, samples: int, turns: slice, thresholds: Seq
     )
 
 
-def cell_values(sheet: Sheet, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
+def cell_values(sheet: BenchSheet, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
     """For each task: right, fast and surely fast for each threshold, the best speedup, and the logarithm of what a user keeps."""
     flags = [sheet.correct, *(sheet.fast(p) for p in thresholds), *(sheet.fast(p, sure=True) for p in thresholds)]
     found = [_chance(flag, samples, turns) for flag in flags]
@@ -84,7 +84,7 @@ def cell_values(sheet: Sheet, samples: int, turns: slice, thresholds: Sequence[f
     return [*found, expected_best(best, best, samples), expected_best(low, worth, samples)]
 
 
-def grid(sheet: Sheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[Cell, ...]:
+def grid(sheet: BenchSheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[GridCell, ...]:
     return tuple(
         cell(sheet, draws, samples, slice(0, turns), thresholds)
         for turns in range(1, sheet.turns + 1)
@@ -92,24 +92,24 @@ def grid(sheet: Sheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tu
     )
 
 
-def by_turn(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def by_turn(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
     """Each turn alone, of one sample."""
     return tuple(cell(sheet, draws, 1, slice(turn, turn + 1)) for turn in range(sheet.turns))
 
 
-def best_by_turn(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def best_by_turn(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
     """The best up to each turn, of one sample."""
     return tuple(cell(sheet, draws, 1, slice(0, turns)) for turns in range(1, sheet.turns + 1))
 
 
-def best_of_n(sheet: Sheet, draws: Draws) -> tuple[Cell, ...]:
+def best_of_n(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
     """The best of n samples with all their turns."""
     return tuple(cell(sheet, draws, samples, slice(0, sheet.turns)) for samples in range(1, sheet.samples + 1))
 
 
-def equal_budgets(cells: Sequence[Cell]) -> dict[int, tuple[Cell, ...]]:
+def equal_budgets(cells: Sequence[GridCell]) -> dict[int, tuple[GridCell, ...]]:
     """By number of kernels, those that can be spent in more than one way; the most parallel first."""
-    found: dict[int, list[Cell]] = {}
+    found: dict[int, list[GridCell]] = {}
     for each in cells:
         found.setdefault(each.kernels, []).append(each)
     return {

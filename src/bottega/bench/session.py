@@ -16,17 +16,17 @@ from typing import Any
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.attempt import BenchAttempt, BenchRun
+from bottega.bench.candidates import CandidateSet, read_candidates
 from bottega.bench.comparable import SAME_MACHINE
-from bottega.bench.foreign import Foreign, read_candidates
-from bottega.bench.known import read_known, run_name
+from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
-from bottega.bench.running import Run, Watch
+from bottega.bench.runner import BenchRunner, Watch
 from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
-from bottega.bench.work import Readers, Work, Writers
+from bottega.bench.work import BenchWork, Readers, Writers
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
@@ -64,7 +64,7 @@ class BenchRequest:
 
 
 @dataclass(frozen=True)
-class Finished:
+class BenchFinished:
     run: BenchRun
     whole: bool
     ended: str
@@ -75,21 +75,21 @@ class Finished:
 
 async def run_session(
     request: BenchRequest,
-    open_speaker: Callable[[Sequence[Attempt]], Client],
+    open_speaker: Callable[[Sequence[BenchAttempt]], Client],
     say: Callable[[str], None],
     watch: Watch = lambda event: None,
-) -> Finished:
+) -> BenchFinished:
     """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
     settings = request.settings
     size = "cpu" if settings.judging.kind == "cpu" else "gpu"
     tasks = load_task_set(settings.tasks, size, settings.levels, settings.only, settings.limit)
-    foreign = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
-    if foreign is None and settings.writing is None:
+    candidates = read_candidates(Path(settings.candidates), tasks.rows, tasks.tasks) if settings.candidates else None
+    if candidates is None and settings.writing is None:
         raise UsageError("nobody is there to write kernels: give --backbone, or --candidates with kernels that others wrote")
-    for line in (*tasks.repeated, *(() if foreign is None else (*foreign.unmatched, *foreign.outside))):
+    for line in (*tasks.repeated, *(() if candidates is None else (*candidates.unmatched, *candidates.outside))):
         say(line)
     async with contextlib.AsyncExitStack() as stack:
-        head = _head(request, tasks, foreign)
+        head = _head(request, tasks, candidates)
         known = read_known(request.known, settings.judging, head["fingerprint"], say)
         shards = [Shard(device, settings.judging, request.workers, known) for device in request.devices]
         for shard in shards:
@@ -113,17 +113,17 @@ async def run_session(
         for attempt in recorder.attempts.values():
             if attempt.verdict is not None:
                 known.keep(attempt.task, attempt.candidate, attempt.verdict)
-        if foreign is not None:
-            work: Work = _readers(foreign, recorder)
+        if candidates is not None:
+            work: BenchWork = _readers(candidates, recorder)
         else:
             assert client is not None and prompts is not None
             facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
             work = _writers(request, recorder, client, prompts, phases, facts, stack)
         say(f"run in {request.folder}")
-        run = Run(recorder, tasks.tasks, shards, work, watch, phases)
+        run = BenchRunner(recorder, tasks.tasks, shards, work, watch, phases)
         whole = await run.go()
         record = _record(recorder.run, say) if whole else None
-        return Finished(recorder.run, whole, run.ended, record, foreign.unmatched if foreign is not None else ())
+        return BenchFinished(recorder.run, whole, run.ended, record, candidates.unmatched if candidates is not None else ())
 
 
 def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
@@ -138,14 +138,14 @@ def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
     return write_record(run)
 
 
-def _head(request: BenchRequest, tasks: TaskSet, foreign: Foreign | None) -> dict[str, Any]:
+def _head(request: BenchRequest, tasks: TaskSet, candidates: CandidateSet | None) -> dict[str, Any]:
     """What a run is, as far as that is known before it begins."""
     settings = request.settings
     facts: dict[str, Any] = {"model": settings.name or _model(settings), "tasks_digest": tasks.digest}
     hashes = {"tasks": tasks.digest}
-    if foreign is not None:
-        facts |= {"samples": len(foreign.numbers), "sample_numbers": list(foreign.numbers)}
-        hashes["candidates"] = _digest_of(foreign)
+    if candidates is not None:
+        facts |= {"samples": len(candidates.numbers), "sample_numbers": list(candidates.numbers)}
+        hashes["candidates"] = _digest_of(candidates)
     if settings.writing is not None:
         facts["model_beside_the_judge"] = settings.writing.in_process
     if settings.writing is not None and settings.writing.library:
@@ -189,18 +189,18 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     return True
 
 
-def _readers(foreign: Foreign, recorder: Recorder) -> Readers:
+def _readers(candidates: CandidateSet, recorder: Recorder) -> Readers:
     """A file that was changed since an earlier session judged it is an error."""
     for (task, sample, _), attempt in recorder.attempts.items():
-        kernel = foreign.kernels.get(task, {}).get(sample)
+        kernel = candidates.kernels.get(task, {}).get(sample)
         if kernel is not None and kernel.id != attempt.candidate:
             raise UsageError(
-                f"{foreign.folder}: sample {foreign.numbers[sample]} of {recorder.tasks[task].name} is another kernel than the one "
+                f"{candidates.folder}: sample {candidates.numbers[sample]} of {recorder.tasks[task].name} is another kernel than the one "
                 "that was judged; put that back, or give another --out"
             )
         if kernel is not None:
             recorder.keep_kernel(kernel.id, kernel.source)  # where somebody deleted it
-    return Readers(foreign.kernels)
+    return Readers(candidates.kernels)
 
 
 def _writers(
@@ -264,9 +264,9 @@ def _model(settings: BenchSettings) -> str:
     return rest.partition("?")[0].rstrip("/").rpartition("/")[2] if rest else form
 
 
-def _digest_of(foreign: Foreign) -> str:
+def _digest_of(candidates: CandidateSet) -> str:
     lines = sorted(
-        f"{task} {sample} {kernel.id}" for task, kernels in foreign.kernels.items() for sample, kernel in kernels.items()
+        f"{task} {sample} {kernel.id}" for task, kernels in candidates.kernels.items() for sample, kernel in kernels.items()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

@@ -18,7 +18,7 @@ Selection = Literal["selector", "bm25", "none"]
 
 
 @dataclass(frozen=True)
-class Judging:
+class BenchJudgeSettings:
     """How every kernel of a run is judged, whoever wrote it."""
 
     kind: str = "cpu"
@@ -47,7 +47,7 @@ class Judging:
         }
 
     @classmethod
-    def of(cls, settings: dict[str, Any]) -> Judging:
+    def of(cls, settings: dict[str, Any]) -> BenchJudgeSettings:
         """From the terms of a run. Raises `KeyError` or `TypeError` for what are no terms."""
         names = cls.__dataclass_fields__
         values = {name: settings[name] for name in names}
@@ -55,7 +55,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Writing:
+class BenchWriterSettings:
     """How kernels are written. Every sample of a task is an episode of its own, so that none sees another."""
 
     backbone: str
@@ -87,7 +87,7 @@ class Writing:
         if self.strategy == "parallel":  # kernels that see no other are samples of one turn, whatever they were called
             object.__setattr__(self, "samples", self.samples * self.generations)
             object.__setattr__(self, "generations", 1)
-        self.episode("cpu", Judging())  # says now what an episode would not take
+        self.episode("cpu", BenchJudgeSettings())  # says now what an episode would not take
 
     @property
     def in_process(self) -> bool:
@@ -99,7 +99,7 @@ class Writing:
         """Kernels of one sample, in a row."""
         return self.generations * (self.width * self.branch if self.strategy in ("beam", "evolve") else 1)
 
-    def episode(self, device: str, judging: Judging) -> EpisodeSettings:
+    def episode(self, device: str, judging: BenchJudgeSettings) -> EpisodeSettings:
         """Of one sample. All turns are always taken: an end by target or roofline would leave samples of unequal length."""
         skilled = bool(self.library) and self.selection != "none"
         return EpisodeSettings(
@@ -129,8 +129,8 @@ class Writing:
 class BenchSettings:
     tasks: tuple[str, ...]
     """References, as the user gave them."""
-    judging: Judging
-    writing: Writing | None = None
+    judging: BenchJudgeSettings
+    writing: BenchWriterSettings | None = None
     """None where others wrote the kernels."""
     name: str = ""
     """Who wrote the kernels, for the record."""

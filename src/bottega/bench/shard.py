@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import Any
 
 from bottega.bench.by_task import ByTask
-from bottega.bench.known import Known
-from bottega.bench.settings import Judging
+from bottega.bench.known_verdicts import KnownVerdicts
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
@@ -58,7 +58,9 @@ class Fitness:
 class Shard:
     """One device. Episodes take it for their judge."""
 
-    def __init__(self, device: str, judging: Judging, workers: Workers = "auto", known: Known | None = None) -> None:
+    def __init__(
+        self, device: str, judging: BenchJudgeSettings, workers: Workers = "auto", known: KnownVerdicts | None = None
+    ) -> None:
         """Without `known` every request is judged, also for a text that was judged before."""
         self.device, self.workers, self.known = device, worker_count(workers, device), known
         self.judge = RunJudge(device, workers=self.workers, **judging.options)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bottega.bench.attempt import Attempt, BenchRun, BenchTask
+from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask
 from bottega.bench.bootstrap import Floats, Spread
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
@@ -38,9 +38,9 @@ NOT_BUILT = (Outcome.COMPILE_ERROR, Outcome.TIMEOUT, Outcome.INVALID_TASK)
 
 
 @dataclass(frozen=True)
-class Sheet:
+class BenchSheet:
     tasks: tuple[BenchTask, ...]
-    attempts: tuple[tuple[Attempt, ...], ...]
+    attempts: tuple[tuple[BenchAttempt, ...], ...]
     """By task."""
     answered: Flags
     compiled: Flags
@@ -65,12 +65,12 @@ class Sheet:
             return self.correct
         return self.correct & ((self.low if sure else self.point) > p)
 
-    def only(self, places: Sequence[int]) -> Sheet:
+    def only(self, places: Sequence[int]) -> BenchSheet:
         """Some of its tasks."""
         at = np.array(places, dtype=int)
         arrays = (self.answered, self.compiled, self.correct, self.point, self.low, self.high)
         kept = [array[at] for array in arrays]
-        return Sheet(tuple(self.tasks[i] for i in places), tuple(self.attempts[i] for i in places), *kept)
+        return BenchSheet(tuple(self.tasks[i] for i in places), tuple(self.attempts[i] for i in places), *kept)
 
     def flat(self, array: NDArray) -> NDArray:
         """Samples and turns of a task in one row."""
@@ -117,7 +117,7 @@ class Sheet:
         return np.where(np.nan_to_num(low) > 1, point, 1.0)
 
 
-def sheet_of(run: BenchRun, baseline: str = "eager") -> Sheet:
+def sheet_of(run: BenchRun, baseline: str = "eager") -> BenchSheet:
     """As many samples and turns as the run was asked for, or has where it holds more."""
     places = {task.id: place for place, task in enumerate(run.tasks)}
     cells = {attempt.key: attempt for attempt in run.attempts if attempt.task in places}
@@ -126,7 +126,7 @@ def sheet_of(run: BenchRun, baseline: str = "eager") -> Sheet:
     shape = (len(run.tasks), samples, turns)
     answered, compiled, correct = (np.zeros(shape, dtype=bool) for _ in range(3))
     point, low, high = (np.zeros(shape) for _ in range(3))
-    by_task: list[list[Attempt]] = [[] for _ in run.tasks]
+    by_task: list[list[BenchAttempt]] = [[] for _ in run.tasks]
     for attempt in cells.values():
         at = places[attempt.task], attempt.sample, attempt.turn
         by_task[at[0]].append(attempt)
@@ -139,7 +139,7 @@ def sheet_of(run: BenchRun, baseline: str = "eager") -> Sheet:
         if found is not None:
             point[at], low[at], high[at] = found.point, found.low, found.high
     ordered = tuple(tuple(sorted(row, key=lambda attempt: attempt.key)) for row in by_task)
-    return Sheet(run.tasks, ordered, answered, compiled, correct, point, low, high)
+    return BenchSheet(run.tasks, ordered, answered, compiled, correct, point, low, high)
 
 
 def timed(verdict: Verdict, baseline: str) -> Speedup | None:
@@ -158,7 +158,7 @@ def asked(run: BenchRun, name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 1
 
 
-def unfit(task: BenchTask, attempts: Sequence[Attempt]) -> str:
+def unfit(task: BenchTask, attempts: Sequence[BenchAttempt]) -> str:
     """Why a task cannot be judged fairly; empty where it can."""
     if task.fitness:
         return task.fitness
@@ -166,11 +166,11 @@ def unfit(task: BenchTask, attempts: Sequence[Attempt]) -> str:
     return INVALID if invalid else ""
 
 
-def ending(attempt: Attempt) -> str:
+def ending(attempt: BenchAttempt) -> str:
     return NO_KERNEL if attempt.verdict is None else attempt.verdict.outcome.value
 
 
-def task_ending(attempts: Sequence[Attempt], baseline: str) -> str:
+def task_ending(attempts: Sequence[BenchAttempt], baseline: str) -> str:
     """What a task came to: the outcome of its surest right attempt, or else of the failure that came furthest."""
     verdicts = [attempt.verdict for attempt in attempts if attempt.verdict is not None]
     right = [verdict for verdict in verdicts if verdict.outcome.accepted]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from bottega.bench.attempt import Attempt
+from bottega.bench.attempt import BenchAttempt
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Spending:
         return asdict(self)
 
 
-def spending(attempts: Sequence[Sequence[Attempt]]) -> Spending:
+def spending(attempts: Sequence[Sequence[BenchAttempt]]) -> Spending:
     rows = [row for row in attempts if row]
     return Spending(
         tasks=len(rows),

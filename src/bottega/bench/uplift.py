@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bottega.bench.attempt import Attempt
+from bottega.bench.attempt import BenchAttempt
 from bottega.bench.bootstrap import NOTHING, RESAMPLES, SEED, Draws, Estimate, mapped
-from bottega.bench.sheet import Sheet, timed
+from bottega.bench.sheet import BenchSheet, timed
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,20 @@ class Uplift:
         return {**self.__dict__, "gain": self.gain.to_json()}
 
 
-def uplifts(sheet: Sheet, baseline: str, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Uplift, ...]:
+def uplifts(sheet: BenchSheet, baseline: str, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Uplift, ...]:
     """The most useful first; cards that could not be compared last."""
     names = sorted({name for row in sheet.attempts for attempt in row for name in attempt.skills})
     found = [_uplift(name, sheet, baseline, resamples, seed) for name in names]
     return tuple(sorted(found, key=lambda each: (each.gain.point is None, -(each.gain.point or 0.0), each.skill)))
 
 
-def worth(attempt: Attempt, baseline: str) -> float:
+def worth(attempt: BenchAttempt, baseline: str) -> float:
     """The logarithm of the speedup of what is right and faster; 0 for anything else, since nobody has to use it."""
     found = timed(attempt.verdict, baseline) if attempt.verdict is not None else None
     return max(0.0, math.log(found.point)) if found is not None else 0.0
 
 
-def _uplift(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int) -> Uplift:
+def _uplift(name: str, sheet: BenchSheet, baseline: str, resamples: int, seed: int) -> Uplift:
     shown = [attempt for row in sheet.attempts for attempt in row if name in attempt.skills]
     correct = sum(attempt.verdict is not None and attempt.verdict.outcome.accepted for attempt in shown)
     gains = [gain for row in sheet.attempts if (gain := _gain(name, row, baseline)) is not None]
@@ -54,7 +54,7 @@ def _uplift(name: str, sheet: Sheet, baseline: str, resamples: int, seed: int) -
     return Uplift(name, len(shown), correct, len(gains), estimate)
 
 
-def _gain(name: str, attempts: Sequence[Attempt], baseline: str) -> float | None:
+def _gain(name: str, attempts: Sequence[BenchAttempt], baseline: str) -> float | None:
     """Over one task's turns that have both kinds of answers."""
     differences = []
     for turn in sorted({attempt.turn for attempt in attempts}):

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bottega.bench.attempt import Attempt, BenchRun
+from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import read_kernel, read_run
-from bottega.bench.settings import Judging
+from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.shard import Shard, fingerprint_of, kind_of, maker_of
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
@@ -94,7 +94,7 @@ async def verify(
     run = read_run(folder)
     reasons = disagreements(run, told)
     try:
-        judging = Judging.of(run.settings)
+        judging = BenchJudgeSettings.of(run.settings)
     except (KeyError, TypeError, UsageError) as error:
         raise UsageError(f"{folder}: its settings do not say how it was judged ({error})") from None
     if kind_of(devices[0]) != judging.kind:
@@ -119,9 +119,9 @@ async def verify(
     return Verification(conclusion, tuple(reasons), tuple(checked), len(every), seed)
 
 
-def kernels_of(run: BenchRun) -> list[Attempt]:
+def kernels_of(run: BenchRun) -> list[BenchAttempt]:
     """Every kernel with a verdict of its own, once for each task."""
-    found: dict[tuple[str, str], Attempt] = {}
+    found: dict[tuple[str, str], BenchAttempt] = {}
     for attempt in run.attempts:
         judged = attempt.verdict is not None and attempt.verdict.outcome is not Outcome.INVALID_TASK
         if judged and attempt.candidate:
@@ -129,7 +129,7 @@ def kernels_of(run: BenchRun) -> list[Attempt]:
     return [found[key] for key in sorted(found)]
 
 
-def drawn_from(every: Sequence[Attempt], share: float, count: int | None, seed: int) -> list[Attempt]:
+def drawn_from(every: Sequence[BenchAttempt], share: float, count: int | None, seed: int) -> list[BenchAttempt]:
     """At least one where there is one, at random; the same seed draws the same. Those of a task stand together."""
     if not 0 < share <= 1:
         raise UsageError(f"a share lies above 0 and is at most 1, not {share:g}")
@@ -142,9 +142,9 @@ def drawn_from(every: Sequence[Attempt], share: float, count: int | None, seed: 
 
 async def _checked(
     run: BenchRun,
-    drawn: Sequence[Attempt],
+    drawn: Sequence[BenchAttempt],
     devices: Sequence[str],
-    judging: Judging,
+    judging: BenchJudgeSettings,
     workers: Workers,
     same: bool,
     watch: Callable[[Checked], None],
@@ -153,7 +153,7 @@ async def _checked(
     found: dict[tuple[str, str], Checked] = {}
     waiting = iter(drawn)
 
-    async def one(shard: Shard, attempt: Attempt) -> Checked:
+    async def one(shard: Shard, attempt: BenchAttempt) -> Checked:
         row, then = rows[attempt.task], attempt.verdict
         assert then is not None
         blank = Checked(row.name, attempt.candidate, then.outcome.value, "not judged", None)

@@ -11,9 +11,9 @@ from typing import Protocol
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.backbone.failures import ContextError, RefusedError
-from bottega.bench.attempt import Attempt
+from bottega.bench.attempt import BenchAttempt
 from bottega.bench.run_directory import SAMPLES
-from bottega.bench.settings import Judging, Writing
+from bottega.bench.settings import BenchJudgeSettings, BenchWriterSettings
 from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
@@ -30,13 +30,13 @@ from bottega.episodes.phases import Phases
 from bottega.languages import candidate_from, detect_language
 from bottega.skills.library import Library
 
-Sample = list[tuple[Attempt, str]]
+Sample = list[tuple[BenchAttempt, str]]
 """The attempts of one sample in the order of their turns, each with its kernel's text."""
 FOREIGN_CHUNK = 8
 """Kernels of one task that one worker judges in a row: a task that is up is used again, and a task with many keeps several busy."""
 
 
-class Work(Protocol):
+class BenchWork(Protocol):
     @property
     def chunk(self) -> int:
         """Samples of a task that are handed out together, to be done in a row."""
@@ -64,8 +64,8 @@ class Writers:
     """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
 
     folder: Path
-    writing: Writing
-    judging: Judging
+    writing: BenchWriterSettings
+    judging: BenchJudgeSettings
     client: Client
     library: Library | None
     prompts: Prompts
@@ -108,7 +108,9 @@ class Writers:
         folder = self.folder / SAMPLES / task / str(number)
         drawn = totals_of(list(read_events(folder))) if (folder / FILE).exists() else Totals()
         verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task)
-        return [(Attempt(task, number, 0, verdict, "", "", drawn.prompt_tokens, drawn.output_tokens, drawn.cost, 0.0, ()), "")]
+        return [
+            (BenchAttempt(task, number, 0, verdict, "", "", drawn.prompt_tokens, drawn.output_tokens, drawn.cost, 0.0, ()), "")
+        ]
 
 
 @dataclass
@@ -157,7 +159,7 @@ def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) 
         selected = schemes.get(event.scheme)
         again = verdict is not None and bool(verdict.same_as)
         judging = 0.0 if verdict is None or again else verdict.verdict.stages_s.get("total", verdict.seconds)
-        attempt = Attempt(
+        attempt = BenchAttempt(
             task=task,
             sample=sample,
             turn=turn,
@@ -171,6 +173,7 @@ def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) 
             skills=() if selected is None else selected.names,
             junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
             redrawn=answer.redrawn,
+            repairs=answer.repairs,
         )
         found.append((attempt, answer.source if verdict is not None else ""))
     return found
@@ -182,9 +185,9 @@ def _order(node: str) -> tuple[int, ...]:
     return numbers.get("t", numbers.get("g", 0)), *numbers.values()
 
 
-def _unanswered(task: str, sample: int, turn: int, language: str, why: str) -> Attempt:
-    return Attempt(task, sample, turn, None, "", language, 0, 0, 0.0, 0.0, (), junk=why)
+def _unanswered(task: str, sample: int, turn: int, language: str, why: str) -> BenchAttempt:
+    return BenchAttempt(task, sample, turn, None, "", language, 0, 0, 0.0, 0.0, (), junk=why)
 
 
-def _read(task: str, sample: int, candidate: Candidate, verdict: Verdict, seconds: float) -> Attempt:
-    return Attempt(task, sample, 0, verdict, candidate.id, candidate.language, 0, 0, 0.0, seconds, ())
+def _read(task: str, sample: int, candidate: Candidate, verdict: Verdict, seconds: float) -> BenchAttempt:
+    return BenchAttempt(task, sample, 0, verdict, candidate.id, candidate.language, 0, 0, 0.0, seconds, ())

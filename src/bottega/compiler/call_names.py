@@ -1,4 +1,4 @@
-"""How a call of torch's is written in a sketch: one name for every way of writing it, tensors by name, options where they say something."""
+"""How a torch call is written in a call graph: one operator name for every spelling, tensors by name, options that differ from the default."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 from torch.overrides import resolve_name
+
+from bottega.compiler.callgraph import Argument, Tensor
 
 DIGITS = 10
 """Of a number."""
@@ -70,15 +72,19 @@ def operator_name(function: Callable[..., Any]) -> str:
     return _PLAIN.get(name, name)
 
 
-def argument_texts(
+def arguments_of(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any], named: Callable[[Any], str]
-) -> Iterator[str]:
-    """As a person writes them: tensors by place, options by name, nothing that is the default."""
+) -> Iterator[Argument]:
+    """As a person writes them: tensors by name, options by keyword, nothing that is the default."""
+
+    def argument(value: Any, keyword: str = "") -> Argument:
+        return Argument(value_text(value, named), keyword, tuple(named(tensor) for _, tensor in tensors_in(value)))
+
     positions = _POSITIONS.get(name)
     if positions:
         usual = {**_USUAL, "stride": None} if positions is _POOLING else _USUAL
         yield from (
-            value_text(value, named) if key in ("input", "weight", "bias") else f"{key}={value_text(_one(value), named)}"
+            argument(value) if key in ("input", "weight", "bias") else argument(_one(value), key)
             for key, value in {**dict(zip(positions, args)), **options}.items()
             if not _is_usual(value, usual.get(key, ...))
         )
@@ -91,8 +97,8 @@ def argument_texts(
     if known is None or bound is None:
         while len(args) > 1 and args[-1] is None:
             args = args[:-1]
-        yield from (value_text(value, named) for value in args if not isinstance(value, torch.device))
-        yield from (f"{key}={value_text(value, named)}" for key, value in options.items() if key not in _SILENT_ANYWHERE)
+        yield from (argument(value) for value in args if not isinstance(value, torch.device))
+        yield from (argument(value, key) for key, value in options.items() if key not in _SILENT_ANYWHERE)
         return
     plain = True
     for key, value in bound.items():
@@ -102,7 +108,7 @@ def argument_texts(
             plain = plain and key in _SILENT
             continue
         plain = plain and (tensor or default is inspect.Parameter.empty)
-        yield value_text(value, named) if plain else f"{key}={value_text(value, named)}"
+        yield argument(value, "" if plain else key)
 
 
 def value_text(value: Any, named: Callable[[Any], str]) -> str:
@@ -130,9 +136,8 @@ def value_text(value: Any, named: Callable[[Any], str]) -> str:
     return type(value).__name__
 
 
-def described(tensor: torch.Tensor) -> str:
-    shape = "x".join(str(int(size)) for size in tensor.shape) or "scalar"
-    return shape if tensor.dtype == torch.float32 else f"{shape} {str(tensor.dtype).removeprefix('torch.')}"
+def typed(name: str, tensor: torch.Tensor) -> Tensor:
+    return Tensor(name, tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
 def tensors_in(value: Any) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:

@@ -1,12 +1,12 @@
-"""Results under the names that the task's sketch gives them, so that a reader of the sketch finds every variable of a kernel there."""
+"""Results under the names that the task's call graph gives them, so that a reader of the graph finds every variable of a kernel there."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 
-from bottega.compiler.callgraph import sketch_of
-from bottega.compiler.callgraph_text import Call, Shape, Sketch, read_sketch
+from bottega.compiler.callgraph import Call, CallGraph, Shape
+from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.plan import Cuts
 from bottega.compiler.trace import Graph, Ref, TraceNode
 
@@ -25,7 +25,7 @@ ALIKE = {
     "pad": ("constant_pad_nd",), "interpolate": ("upsample_bilinear2d", "upsample_nearest2d"),
     "norm": ("linalg_vector_norm",), "linalg_norm": ("linalg_vector_norm",), "subtract": ("sub",), "multiply": ("mul",),
 }  # fmt: skip
-"""A sketch's word for an operator, and what the tracer calls it, where that is another."""
+"""The call graph's word for an operator, and what the tracer calls it, where that is another."""
 WRITTEN_OUT = {
     "softsign": ("abs", "add", "div"), "tanhshrink": ("tanh", "sub"), "softmin": ("neg", "softmax"),
     "normalize": ("linalg_vector_norm", "clamp_min", "expand_as", "div"), "pairwise_distance": ("sub", "add", "norm"),
@@ -37,30 +37,29 @@ WRITTEN_OUT = {
 
 
 @functools.lru_cache(16)
-def sketch_lines(source: str) -> list[str]:
-    """Nothing where the task has no sketch. Asked for several times of every task that is taught."""
+def recorded(source: str) -> CallGraph:
+    """Empty where the task has none. Asked for several times of every task that is compiled."""
     try:
-        return sketch_of(source).splitlines()
-    except Exception:  # there is none, or the task's own code does not run on a sketch's tensors
-        return []
+        return record(source)
+    except Exception:  # there is none, or the task's own code does not run on fake tensors
+        return CallGraph((), (), (), "")
 
 
-def told(lines: list[str]) -> dict[str, str]:
-    """The calls of a sketch by the names of their results."""
-    return {call.names[0]: call.text for call in _read(lines).calls if len(call.names) == 1}
+def calls_by_result(callgraph: CallGraph) -> dict[str, str]:
+    """The text of each call that has one result, by the name of the result."""
+    return {call.names[0]: call.text for call in callgraph.calls if len(call.names) == 1}
 
 
-def cuts(lines: list[str]) -> Cuts:
+def cuts(callgraph: CallGraph) -> Cuts:
     """The calls that take parts of a tensor."""
-    return tuple((call.names, call.text, call.size) for call in _read(lines).calls if call.operator in _CUTTING and call.size)
+    return tuple((call.names, call.text, call.shape) for call in callgraph.calls if call.operator in _CUTTING and call.shape)
 
 
-def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
-    """By the tracer's name, the sketch's; what the sketch does not name is left out."""
-    sketch = _read(lines)
+def result_names(graph: Graph, callgraph: CallGraph) -> dict[str, str]:
+    """By the tracer's name, the call graph's; what the call graph does not name is left out."""
     parts = _parts(graph)
-    found = _split(parts, sketch)
-    calls = [call for call in sketch.calls if call.operator not in SPLITTING]
+    found = _split(parts, callgraph)
+    calls = [call for call in callgraph.calls if call.operator not in SPLITTING]
     nodes = [node for node in graph.nodes if node.name not in parts]
     place, number = 0, 0
     gap: list[TraceNode] = []
@@ -82,9 +81,9 @@ def sketched(graph: Graph, lines: list[str]) -> dict[str, str]:
         place, gap = later + 1, []
     found |= _decomposed(calls[place:], gap)
     last = next((node for node in graph.nodes if isinstance(graph.returned, Ref) and node.name == graph.returned.name), None)
-    if sketch.returned in sketch.by_name() and last is not None and last.operator != "getitem" and last.name not in found:
-        found = {name: word for name, word in found.items() if word != sketch.returned}
-        found[last.name] = sketch.returned
+    if callgraph.returned in callgraph.by_result and last is not None and last.operator != "getitem" and last.name not in found:
+        found = {name: word for name, word in found.items() if word != callgraph.returned}
+        found[last.name] = callgraph.returned
     return found
 
 
@@ -98,9 +97,9 @@ def _parts(graph: Graph) -> dict[str, tuple[str, int]]:
     return parts
 
 
-def _split(parts: dict[str, tuple[str, int]], sketch: Sketch) -> dict[str, str]:
-    """The names of parts, where the sketch splits as often as the tracer does."""
-    calls = [call for call in sketch.calls if call.operator in SPLITTING]
+def _split(parts: dict[str, tuple[str, int]], callgraph: CallGraph) -> dict[str, str]:
+    """The names of parts, where the call graph splits as often as the tracer does."""
+    calls = [call for call in callgraph.calls if call.operator in SPLITTING]
     wholes = [name for name, (_, index) in parts.items() if index == -1]
     if len(calls) != len(wholes):
         return {}
@@ -108,13 +107,9 @@ def _split(parts: dict[str, tuple[str, int]], sketch: Sketch) -> dict[str, str]:
     return {name: names[whole][index] for name, (whole, index) in parts.items() if 0 <= index < len(names[whole])}
 
 
-def _read(lines: list[str]) -> Sketch:
-    return read_sketch("\n".join(lines))
-
-
 def _pieces(call: Call, nodes: Sequence[TraceNode]) -> int:
     """How many nodes are this call, where it is one that torch itself writes in terms of others; they have names of their own, which other calls
-    of the sketch may have too."""
+    of the graph may have too."""
     pieces = WRITTEN_OUT.get(call.operator, ())
     same = tuple(node.operator for node in nodes[: len(pieces)]) == pieces
     return len(pieces) if same and _same_shape(call, nodes[len(pieces) - 1]) else 0
@@ -138,7 +133,7 @@ def _shape(node: TraceNode) -> Shape | None:
 
 def _same_shape(call: Call, node: TraceNode) -> bool:
     """Whether both are known to be of one shape."""
-    return call.size is not None and call.size == _shape(node)
+    return call.shape == _shape(node)
 
 
 def _same(call: Call, node: TraceNode) -> bool:
@@ -146,4 +141,4 @@ def _same(call: Call, node: TraceNode) -> bool:
     operator = node.operator.strip("_")
     if operator != word and operator not in {name.strip("_") for name in ALIKE.get(word, ())}:
         return False
-    return None in (call.size, _shape(node)) or call.size == _shape(node)
+    return _shape(node) in (None, call.shape)

@@ -1,8 +1,8 @@
-"""Sketches of tasks, drawn in sandboxes: the task's code runs there and nowhere else. A task that cannot be sketched has an empty one.
+"""Call graphs of tasks, recorded in sandboxes: the task's code runs there and nowhere else.
 
-A sandbox loads what drawing needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what another
-one left behind in Python or torch. An answer carries the number of its question; one that does not, or a sandbox that is not left as it
-was, costs the sandbox. What comes back is a text for a prompt: it decides nothing.
+A sandbox loads what recording needs, which takes a second, and then forks for every task, which takes hundredths: no task finds what
+another one left behind in Python or torch. A reply carries the number of its request; one that does not, or a sandbox that is not left as
+it was, costs the sandbox. A call graph goes into prompts, lint and repairs: no verdict depends on it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
+from bottega.compiler.callgraph import CallGraph, Malformed, from_json
 from bottega.core.errors import SandboxError, TaskError
 from bottega.core.task import Task
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
 from bottega.sandbox.fork_server import ForkServer, Limits, Sandbox
 
 ENTRY = "bottega.compiler.callgraph_tracer:main"
-SKETCHES_EACH = 200
+TASKS_PER_SANDBOX = 200
 REMEMBERED = 4096
 LONGEST_SOURCE = 1 << 20
-LONGEST = 16_384
-"""Characters; a longer text is no sketch."""
 LOADING_S, ANSWERING_S = 60.0, 5.0
-"""What a sandbox may take over the time of a drawing: for the first, to load torch on a busy machine, and for any, to end what hangs."""
+"""What a sandbox may take beyond the time of a recording: at first to load torch on a busy machine, later to end what hangs."""
 EXAMPLE = """
 import torch
 class Model(torch.nn.Module):
@@ -48,92 +47,96 @@ def get_init_inputs():
 """
 
 
-class Sketcher:
-    """Safe to use from several threads; as many sandboxes as threads that ask at once, and no more than cores."""
+class Traced(NamedTuple):
+    graph: CallGraph | None
+    """None where the task has none."""
+    settled: bool = True
+    """False where the fault need not be the task's, as where no sandbox could be had: it may be asked again."""
+
+
+class CallGraphTracer:
+    """Thread-safe; as many sandboxes as threads that ask at once, and no more than cores."""
 
     def __init__(self, seconds: float = 30.0) -> None:
         self.seconds = seconds
         self._server = ForkServer(preload=("numpy", "torch"), required=("torch",))
-        self._idle: list[_Table] = []
+        self._idle: list[_Recorder] = []
         self._lock = threading.Lock()
-        self._seats = threading.BoundedSemaphore(os.cpu_count() or 1)
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._slots = threading.BoundedSemaphore(os.cpu_count() or 1)
+        self._known: OrderedDict[str, CallGraph | None] = OrderedDict()
         self._closed = False
 
-    def __enter__(self) -> Sketcher:
+    def __enter__(self) -> CallGraphTracer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def sketch(self, task: Task) -> str:
-        """Empty where there is none, for whatever reason."""
-        return self.drawn(task) or ""
+    def trace(self, task: Task) -> CallGraph | None:
+        """None where there is none, for whatever reason."""
+        return self.traced(task).graph
 
-    def drawn(self, task: Task) -> str | None:
-        """None where the fault need not be the task's, as where no sandbox could be had: it may be asked again."""
+    def traced(self, task: Task) -> Traced:
         try:
             name = task.id
         except TaskError:
-            return ""
-        known = self._remembered(name)
-        if known is not None:
+            return Traced(None)
+        if (known := self._remembered(name)) is not None:
             return known
-        with self._seats:
-            known = self._remembered(name)  # another thread may have asked meanwhile
-            drawn = self._asked(task.source) if known is None else known
-        with self._lock:
-            if drawn is not None:
-                self._known[name] = drawn
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return drawn
+        with self._slots:
+            traced = self._remembered(name) or self._asked(task.source)  # another thread may have asked meanwhile
+        if traced.settled:
+            with self._lock:
+                self._known[name] = traced.graph
+                while len(self._known) > REMEMBERED:
+                    self._known.popitem(last=False)
+        return traced
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            tables, self._idle = self._idle, []
-        for table in tables:
-            table.end()
+            recorders, self._idle = self._idle, []
+        for recorder in recorders:
+            recorder.end()
         self._server.close()
 
-    def _remembered(self, name: str) -> str | None:
+    def _remembered(self, name: str) -> Traced | None:
         with self._lock:
-            return self._known.get(name)
+            return Traced(self._known[name]) if name in self._known else None
 
-    def _asked(self, source: str) -> str | None:
+    def _asked(self, source: str) -> Traced:
         if len(source) > LONGEST_SOURCE:
-            return ""
+            return Traced(None)
         while True:
             with self._lock:
                 if self._closed:
-                    return None
-                table = self._idle.pop() if self._idle else None
+                    return Traced(None, settled=False)
+                recorder = self._idle.pop() if self._idle else None
             try:
-                table = table or _Table(self._server)
+                recorder = recorder or _Recorder(self._server)
             except (SandboxError, OSError):
-                return None
+                return Traced(None, settled=False)
             try:
-                drawn = table.draw(source, self.seconds)
+                graph = recorder.record(source, self.seconds)
             except (ChannelClosed, DeadlinePassed, ProtocolError, OSError) as error:
-                table.end()
-                if table.drawn > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
+                recorder.end()
+                if recorder.tasks > 1 and not isinstance(error, DeadlinePassed):  # an earlier task may have left it like this
                     continue
                 with self._lock:
-                    return None if self._closed else ""
+                    return Traced(None, settled=not self._closed)
             with self._lock:
-                if table.drawn < SKETCHES_EACH and not self._closed:
-                    self._idle.append(table)
-                    return drawn
-            table.end()
-            return drawn
+                if recorder.tasks < TASKS_PER_SANDBOX and not self._closed:
+                    self._idle.append(recorder)
+                    return Traced(graph)
+            recorder.end()
+            return Traced(graph)
 
 
-class _Table:
+class _Recorder:
     """One sandbox and the channel to it."""
 
     def __init__(self, server: ForkServer) -> None:
-        self.drawn = 0
+        self.tasks = 0
         ours, theirs = channel_pair()
         try:
             self._sandbox: Sandbox = server.spawn(
@@ -147,17 +150,19 @@ class _Table:
         self._end: socket.socket = ours
         self._channel = Channel(ours, takes_descriptors=False)
 
-    def draw(self, source: str, seconds: float) -> str:
-        self.drawn += 1
+    def record(self, source: str, seconds: float) -> CallGraph | None:
+        self.tasks += 1
         number = secrets.token_hex(8)
-        latest = seconds + ANSWERING_S + (LOADING_S if self.drawn == 1 else 0)
+        latest = seconds + ANSWERING_S + (LOADING_S if self.tasks == 1 else 0)
         self._end.settimeout(latest)
         self._channel.send({"number": number, "source": source, "seconds": seconds})
         reply = self._channel.receive(time.monotonic() + latest)
-        drawn = reply.get("sketch")
-        if reply.get("number") != number or not isinstance(drawn, str):
-            raise ProtocolError("an answer to nothing that was asked")
-        return drawn if len(drawn) <= LONGEST else ""
+        if reply.get("number") != number:
+            raise ProtocolError("a reply to nothing that was asked")
+        try:
+            return from_json(reply.get("graph")) if reply.get("graph") is not None else None
+        except Malformed:
+            return None
 
     def end(self) -> None:
         self._sandbox.kill()
@@ -166,22 +171,22 @@ class _Table:
 
 
 @functools.cache
-def shared_sketcher() -> Sketcher:
+def shared_tracer() -> CallGraphTracer:
     """One for the whole process."""
-    sketcher = Sketcher()
-    atexit.register(sketcher.close)
-    return sketcher
+    tracer = CallGraphTracer()
+    atexit.register(tracer.close)
+    return tracer
 
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
-    """In the sandbox: one sketch for each message, until the other end closes or a task leaves a process behind."""
+    """In the sandbox: one call graph for each message, until the other end closes or a task leaves a process behind."""
     import torch
 
-    from bottega.compiler.callgraph import sketch_of
+    from bottega.compiler.callgraph_recorder import record
     from bottega.sandbox import linux
 
     torch.set_num_threads(1)
-    sketch_of(EXAMPLE)
+    record(EXAMPLE)
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)  # what a task leaves behind comes to us
     linux.prctl(linux.PR_SET_DUMPABLE, 0)  # our memory and descriptors are closed to the tasks
     channel = Channel.from_descriptor(descriptors[0], takes_descriptors=False)
@@ -190,22 +195,22 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
             asked = channel.receive()
         except ChannelClosed:
             return
-        drawn, alone = _forked(asked["source"], asked["seconds"])
-        channel.send({"number": asked["number"], "sketch": drawn})
+        graph, alone = _forked(asked["source"], asked["seconds"])
+        channel.send({"number": asked["number"], "graph": graph})
         if not alone:
             return
 
 
-def _forked(source: str, seconds: float) -> tuple[str, bool]:
-    """The sketch, and whether nobody of those who drew it is left."""
+def _forked(source: str, seconds: float) -> tuple[Any, bool]:
+    """The graph as JSON, and whether no process of those that recorded it is left."""
     ours, theirs = channel_pair()
     child = os.fork()
     if child == 0:
-        _draw_and_leave(source, theirs)
+        _record_and_exit(source, theirs)
     theirs.close()
-    drawn = None
+    graph = None
     with ours, contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolError):
-        drawn = Channel(ours, takes_descriptors=False).receive(time.monotonic() + seconds).get("sketch")
+        graph = Channel(ours, takes_descriptors=False).receive(time.monotonic() + seconds).get("graph")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     try:
@@ -214,12 +219,12 @@ def _forked(source: str, seconds: float) -> tuple[str, bool]:
         alone = False
     except ChildProcessError:
         alone = True
-    return drawn if isinstance(drawn, str) and len(drawn) <= LONGEST else "", alone
+    return graph, alone
 
 
-def _draw_and_leave(source: str, end: socket.socket) -> None:
+def _record_and_exit(source: str, end: socket.socket) -> None:
     """In a process of the task's own; never returns."""
-    from bottega.compiler.callgraph import sketch_of
+    from bottega.compiler.callgraph_recorder import record
     from bottega.sandbox import linux
     from bottega.sandbox.child import close_all_but
 
@@ -227,9 +232,9 @@ def _draw_and_leave(source: str, end: socket.socket) -> None:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)
         close_all_but([end.fileno()])
         os.setsid()
-        drawn = ""
+        graph = None
         with contextlib.suppress(BaseException):
-            drawn = sketch_of(source)
-        Channel(end, takes_descriptors=False).send({"sketch": drawn})
+            graph = record(source).to_json()
+        Channel(end, takes_descriptors=False).send({"graph": graph})
     finally:
         os._exit(0)

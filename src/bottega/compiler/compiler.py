@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.compiler.backend import Backend
-from bottega.compiler.callgraph_names import cuts, sketch_lines, sketched, told
+from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY, replayed
 from bottega.compiler.kernel import FunctionCall
@@ -87,10 +87,10 @@ class LoweredTask:
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
     """With the sketch's calls too, for a language of the kernel library."""
     frame, graph = frame_of(task), trace(task, KNOWN)
-    lines = sketch_lines(task.source)
-    named = _named(graph, frame, sketched(graph, lines))
-    calls = told(lines) if with_library else None
-    return LoweredTask(task, frame, lower(named, task.label, calls), cuts(lines))
+    callgraph = recorded(task.source)
+    named = _named(graph, frame, result_names(graph, callgraph))
+    calls = calls_by_result(callgraph) if with_library else None
+    return LoweredTask(task, frame, lower(named, task.label, calls), cuts(callgraph))
 
 
 RESERVED = (

@@ -1,7 +1,7 @@
 """The last step of a course alone: one kernel a task, quickly, to train a small model in breadth.
 
-A chain of calls gets the shelf's parts, with what lies between them fused. A network, which is a sketch of some length with several layers or one
-that there is none of, keeps its own forward, gets its layers exchanged and is captured: what a reader of the sketch can tell decides, not the
+A chain of calls gets the shelf's parts, with what lies between them fused. A network, which is a call graph of some length with several layers or one
+that there is none of, keeps its own forward, gets its layers exchanged and is captured: what a reader of the call graph can tell decides, not the
 level that somebody gave the task.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from bottega.compiler.callgraph_names import sketch_lines, told
+from bottega.compiler.callgraph_names import calls_by_result, recorded
 from bottega.compiler.compiler import VERSION, Compiler, StepBuilder, lower_task, target_of
 from bottega.compiler.layers.passes import CAPTURED
 from bottega.compiler.layers.steps import layer_steps
@@ -36,7 +36,7 @@ class LibraryCompiler:
         barred = frozenset(without)
         if not language_named(language).kernel_library:
             return self._courses.build(task, language, barred, seed)
-        calls = told(sketch_lines(task.source)).values()
+        calls = calls_by_result(recorded(task.source)).values()
         if is_network(calls):
             steps = layer_steps(task, barred)
             if any(step.technique != CAPTURED.name for step in steps):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from bottega.compiler.callgraph_text import read_sketch
+from bottega.compiler.callgraph import CallGraph
 
 LONGEST_CHAINS = {3: 9, 2: 12}
 """So many layers, at least, in more calls than that are a network. Of nine such blocks that rounds 11 and 12 wrote out as chains one was surely
@@ -23,16 +23,16 @@ _OWN_WEIGHTS = re.compile(r"(?:conv|linear\().*\bself\.[\w.\[\]]{1,200}\.weight\
 
 
 def is_network(calls: Collection[str]) -> bool:
-    """By the calls of its sketch; none are too many to be told."""
+    """By the calls of its graph; no calls means that there were too many to record."""
     layers = sum(call.startswith(HEAVY) for call in calls)
     if not calls or any(call.startswith(HOLD_LAYERS) for call in calls):
         return True
     return any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())
 
 
-def is_read_as_text(sketch: str) -> bool:
-    """Whether this is the sketch of a network whose layers can be exchanged."""
-    calls = [call.text for call in read_sketch(sketch).calls]
+def is_read_as_text(graph: CallGraph | None) -> bool:
+    """Whether this is the graph of a network whose layers can be exchanged."""
+    calls = [call.text for call in graph.calls] if graph else []
     return bool(calls) and is_network(calls) and sum(bool(_OWN_WEIGHTS.match(call)) for call in calls) >= FEWEST_LAYERS
 
 

@@ -1,1 +1,1 @@
-"""The nouns everyone shares. This room imports nothing of Bottega's and nothing outside the standard library."""
+"""The types that all packages share. Imports nothing else of Bottega and nothing outside the standard library."""

@@ -1,4 +1,4 @@
-"""What a writer of kernels must know of the device: names and sizes, nothing that changes while it runs."""
+"""Facts about a device that a kernel writer needs: names and sizes, nothing that changes while it runs."""
 
 from __future__ import annotations
 

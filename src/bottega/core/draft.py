@@ -1,4 +1,4 @@
-"""A draft: a kernel that was written by rule, before any model was asked. It proves nothing until it is judged, like everybody's."""
+"""A draft: a kernel that was written by rule, before any model was asked. It is judged like every other candidate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Drafts:
-    """What somebody drew for one task."""
+    """The drafts of one author for one task."""
 
     author: str
     """Name and version."""

@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Section)
 
 
 @dataclass(frozen=True)
-class Layer:
+class SettingsLayer:
     """What one source says."""
 
     source: str
@@ -41,29 +41,29 @@ def preset_names(package: str) -> list[str]:
     return sorted(entry.name[:-5] for entry in files(package).iterdir() if entry.name.endswith(".toml"))
 
 
-def read_preset(package: str, name: str) -> Layer:
+def read_preset(package: str, name: str) -> SettingsLayer:
     names = preset_names(package)
     if name not in names:
         near = difflib.get_close_matches(name, names, 1)
         meant = f", did you mean {near[0]}?" if near else ""
         raise UsageError(f"no preset is called {name!r}{meant}; there are {', '.join(names)}")
-    return Layer(f"preset {name}", _parsed((files(package) / f"{name}.toml").read_text(encoding="utf-8"), name))
+    return SettingsLayer(f"preset {name}", _parsed((files(package) / f"{name}.toml").read_text(encoding="utf-8"), name))
 
 
-def read_file(path: Path) -> Layer:
+def read_file(path: Path) -> SettingsLayer:
     try:
-        return Layer(str(path), _parsed(path.read_text(encoding="utf-8"), str(path)))
+        return SettingsLayer(str(path), _parsed(path.read_text(encoding="utf-8"), str(path)))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
 
 
-def read_sources(package: str, preset: str | None, file: Path | None) -> list[Layer]:
+def read_sources(package: str, preset: str | None, file: Path | None) -> list[SettingsLayer]:
     """The preset and the file, as far as they are named."""
     layers = [read_preset(package, preset)] if preset is not None else []
     return [*layers, read_file(file)] if file is not None else layers
 
 
-def split_tables(layer: Layer, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+def split_tables(layer: SettingsLayer, names: Sequence[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """The keys that all readers of a file share, and its tables that are for one of them alone."""
     tables = {name: layer.values[name] for name in names if name in layer.values}
     for name, table in tables.items():
@@ -72,7 +72,7 @@ def split_tables(layer: Layer, names: Sequence[str]) -> tuple[dict[str, Any], di
     return {key: value for key, value in layer.values.items() if key not in tables}, tables
 
 
-def read_settings(model: type[S], layers: Sequence[Layer]) -> S:
+def read_settings(model: type[S], layers: Sequence[SettingsLayer]) -> S:
     """The model with every layer over the one before it. Raises `UsageError` with the source, the key, what was given and what is allowed."""
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -102,7 +102,7 @@ def overrides_of(model: type[BaseModel], words: Iterable[str], base: Mapping[str
 
 def checked(model: type[S], values: Mapping[str, Any], source: str) -> S:
     """The model from one source."""
-    return read_settings(model, [Layer(source, values)])
+    return read_settings(model, [SettingsLayer(source, values)])
 
 
 def refuse_unknown(model: type[BaseModel], values: Mapping[str, Any], source: str) -> None:
@@ -158,7 +158,7 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _told(model: type[BaseModel], error: ValidationError, layers: Sequence[Layer]) -> list[str]:
+def _told(model: type[BaseModel], error: ValidationError, layers: Sequence[SettingsLayer]) -> list[str]:
     """A line for each key: who set it, what was given, what is allowed."""
     known, found = set(keys(model)), dict[str, tuple[str, list[str]]]()
     for each in error.errors():

@@ -120,7 +120,7 @@ class Skill:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Skill:
-        """Data that has passed the door already. Foreign data goes through `bottega.skills.validation`."""
+        """From data that was validated before. Foreign data goes through `bottega.skills.validation`."""
         return cls(
             name=data["name"],
             intent=data["intent"],

@@ -1,4 +1,4 @@
-"""A trace: the turns of one role from first to last, as they were drawn, each seeing what came of those before it."""
+"""A trace: the turns of one role from first to last, in order; each turn sees the verdicts of those before it."""
 
 from __future__ import annotations
 

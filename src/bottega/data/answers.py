@@ -13,6 +13,7 @@ from bottega.agents import selector, summariser, writer
 from bottega.agents.answers.answer import AnswerError, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.module_text import without_prose
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
@@ -25,13 +26,15 @@ class UnreadableAnswer(BottegaError):
     """An answer of ours is not read as it was meant: a bug here, told and not written."""
 
 
-def written(source: str, summary: str, style: str, thought: str = "", task_source: str = "", sketch: str = "") -> str:
+def written(
+    source: str, summary: str, style: str, thought: str = "", task_source: str = "", callgraph: CallGraph | None = None
+) -> str:
     """One line and the file; in the full style a thought, the file, and the summary behind it; in the terse one what of the file the
-    task does not have, as a walk along its sketch where one is given."""
+    task does not have, in the order of its call graph where one is given."""
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
     if style == "terse":
         source = without_prose(shortened(source, task_source))
-        source = with_call_comments(source, sketch) if sketch else source
+        source = with_call_comments(source, callgraph) if callgraph else source
     block = fenced(source, "python")
     if style == "terse":
         answer = block

@@ -15,7 +15,7 @@ from typing import Any
 from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
-from bottega.data.callgraphs import Tell, sketches_of
+from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
 from bottega.data.data_files import write_examples
@@ -184,7 +184,7 @@ def examples_stage(
     form: str = "jsonl",
     command: str = "",
     bench: JudgeSetup | None = None,
-    sketching: Tell = lambda done, of: None,
+    tracing: Tell = lambda done, of: None,
 ) -> tuple[ExampleSet, dict[str, Any]]:
     """Make the examples anew and write them with their card. Nothing is judged."""
     count, counted_by = counter(tokenizer)
@@ -200,8 +200,8 @@ def examples_stage(
         shelf = CardIndex(library, device.kind, store.fact(LIBRARY_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (subject.task for subject in store.taught())
-        sketches = sketches_of(folder, tasks, sketching) if prompts.shows("write", "sketch") else {}
-        desk = ExampleContext(stage, prompts, device, shelf, sketches)
+        callgraphs = callgraphs_of(folder, tasks, tracing) if prompts.shows("write", "callgraph") else {}
+        desk = ExampleContext(stage, prompts, device, shelf, callgraphs)
         outcome = examples_of(store, chosen, desk, count)
         runs = store.runs()
         making = {

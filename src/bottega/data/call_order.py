@@ -1,4 +1,4 @@
-"""An answer as a walk along the sketch: `forward` first, with every call of the sketch in its place, and in a kernel each call above its lines.
+"""An answer in the order of the call graph: `forward` first, with every call in its place, and in a kernel each call above its lines.
 
     class ModelNew(Model):
         def forward(self, x):
@@ -25,14 +25,14 @@ import ast
 import re
 from collections.abc import Iterable
 
-from bottega.compiler.callgraph_text import SAME_VALUES, Call, read_sketch, results_in
+from bottega.compiler.callgraph import SAME_VALUES, Call, CallGraph, results_in
 
 IMPORTS = ("import torch", "import triton", "import triton.language as tl", "from triton.language.extra import libdevice")
 """Always the same: what is needed is not known before the rest is written."""
 _SHORT = "import torch.nn.functional as F"
 _ASSIGNED = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = (?!tl\.load)")
 _TAKEN = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = tl\.load\((\w+)_ptr")
-"""A part of a tensor, under the name that the sketch has for it."""
+"""A part of a tensor, under the name that the call graph has for it."""
 _REDUCED = re.compile(r"^(\s+)(\w+) (?:= .*tl\.(?:sum|max|min|reduce)\(|\+= )")
 _TOLD = re.compile(r"^\s*# (?=t\d)")
 _HELPING = re.compile(r"^\s+v\d+(?:_\d+)? = ")
@@ -55,9 +55,9 @@ _VIEWS = frozenset(("unsqueeze", "squeeze", "transpose", "permute", "flatten"))
 """Of the shelf, those that need not."""
 
 
-def with_call_comments(answer: str, sketch: str) -> str:
-    """The same program, its parts in the order in which a reader of the sketch would think of them. As it is where it has no such form."""
-    calls = read_sketch(sketch).by_name()
+def with_call_comments(answer: str, callgraph: CallGraph) -> str:
+    """The same program, its parts in the order in which a reader of the call graph would think of them. As it is where it has no such form."""
+    calls = dict(callgraph.by_result)
     try:
         tree = ast.parse(answer)
     except SyntaxError:
@@ -116,7 +116,7 @@ def _steps(kernel: str, alone: set[str], calls: dict[str, Call]) -> list[Call]:
 
 
 def _region(made: Iterable[str], read: set[str], calls: dict[str, Call]) -> list[Call]:
-    """The calls between what a kernel reads and what it makes, in the sketch's order."""
+    """The calls between what a kernel reads and what it makes, in the call graph's order."""
     wanted, pending = set(), list(made)
     while pending:
         name = pending.pop()
@@ -150,7 +150,7 @@ def _forward(
             ready = ready or statement.lineno
         elif not (isinstance(statement, ast.Assign) and ready):
             ready = None
-    said = _as_the_sketch_says(forward, calls)
+    said = _as_the_graph_says(forward, calls)
     shown: list[str] = []
     for number in range(owner.lineno, (owner.end_lineno or owner.lineno) + 1):
         line = said.get(number, lines[number - 1])
@@ -160,8 +160,8 @@ def _forward(
     return "\n".join(shown)
 
 
-def _as_the_sketch_says(forward: ast.FunctionDef, calls: dict[str, Call]) -> dict[int, str]:
-    """Lines that call torch, by number, in the sketch's own words where the shelf has them and every operand is there."""
+def _as_the_graph_says(forward: ast.FunctionDef, calls: dict[str, Call]) -> dict[int, str]:
+    """Lines that call torch, by number, in the call graph's own words where the shelf has them and every operand is there."""
     there = {argument.arg for argument in forward.args.args}
     found: dict[int, str] = {}
     for node in forward.body:

@@ -1,4 +1,4 @@
-"""Sketches of all tasks of a folder, kept beside the material: each is drawn once, whatever is made of the data later."""
+"""Call graphs of all tasks of a folder, kept beside the judged kernels: each is recorded once, whatever is made of the data later."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bottega.compiler.callgraph import HEAD
-from bottega.compiler.callgraph_tracer import Sketcher
+from bottega.compiler.callgraph import CallGraph, Malformed, from_json
+from bottega.compiler.callgraph_tracer import CallGraphTracer, Traced
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 
-FILE = "sketches.jsonl"
+FILE = "callgraphs.jsonl"
 
 Tell = Callable[[int, int], None]
-"""How many are drawn, of how many."""
+"""How many are recorded, of how many."""
 
 
-def sketches_of(folder: Path, tasks: Iterable[Task], tell: Tell = lambda done, of: None) -> dict[str, str]:
-    """By task id. A task that cannot be sketched has an empty one, and is not tried again, unless no cell could be had."""
+def callgraphs_of(folder: Path, tasks: Iterable[Task], tell: Tell = lambda done, of: None) -> dict[str, CallGraph | None]:
+    """By task id; None for a task that has none. It is not tried again, unless no sandbox could be had."""
     place = folder / FILE
     known = _read(place)
     missing = {task.id: task for task in tasks if task.id not in known}
@@ -28,34 +28,33 @@ def sketches_of(folder: Path, tasks: Iterable[Task], tell: Tell = lambda done, o
         try:
             with place.open("a") as file:
                 file.write("\n")  # after a line without an end
-                for done, (name, drawn) in enumerate(_drawn(missing), 1):
-                    if drawn is not None:
-                        known[name] = drawn
-                        file.write(json.dumps({"task": name, "sketch": drawn}) + "\n")
+                for done, (name, traced) in enumerate(_traced(missing), 1):
+                    if traced.settled:
+                        known[name] = traced.graph
+                        graph = None if traced.graph is None else traced.graph.to_json()
+                        file.write(json.dumps({"task": name, "graph": graph}) + "\n")
                     tell(done, len(missing))
         except OSError as error:
-            raise BottegaError(f"{place}: cannot be written: {error.strerror}; the material is safe") from None
+            raise BottegaError(f"{place}: cannot be written: {error.strerror}; the judged kernels are safe") from None
     return known
 
 
-def _drawn(tasks: Mapping[str, Task]) -> Iterator[tuple[str, str | None]]:
-    """One after the other, drawn side by side. Whoever stops listening need not wait for the rest."""
-    with Sketcher() as sketcher, ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+def _traced(tasks: Mapping[str, Task]) -> Iterator[tuple[str, Traced]]:
+    """In the order of the tasks, traced side by side. Whoever stops listening need not wait for the rest."""
+    with CallGraphTracer() as tracer, ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         try:
-            yield from zip(tasks, threads.map(sketcher.drawn, tasks.values()))
+            yield from zip(tasks, threads.map(tracer.traced, tasks.values()))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _read(place: Path) -> dict[str, str]:
-    """A line that a killed run left unfinished is drawn again, and so is a sketch of an older form: a model would not know it."""
-    found: dict[str, str] = {}
+def _read(place: Path) -> dict[str, CallGraph | None]:
+    """A line that a killed run left unfinished is recorded again."""
+    found: dict[str, CallGraph | None] = {}
     for line in place.read_text().splitlines() if place.exists() else ():
         try:
             row = json.loads(line)
-            name, sketch = str(row["task"]), str(row["sketch"])
-        except (ValueError, KeyError, TypeError):
+            found[str(row["task"])] = None if row["graph"] is None else from_json(row["graph"])
+        except (ValueError, KeyError, TypeError, Malformed):
             continue
-        if not sketch or sketch.startswith(HEAD):
-            found[name] = sketch
     return found

@@ -39,7 +39,7 @@ def selecting_examples(lesson: JudgedTask, desk: ExampleContext, lost: Lost) -> 
         stage.skills,
         desk.device.kind,
         lesson.language,
-        desk.sketches.get(lesson.task.id, ""),
+        desk.callgraphs.get(lesson.task.id),
     )
     yield Example(
         role="select",

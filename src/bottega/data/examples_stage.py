@@ -1,6 +1,6 @@
 """The second stage: from judged material to examples on both sides of the split, filtered, with a report of what was left out and why.
 
-It reads the store, the library and the sketches and nothing else, runs no task and no kernel, and can be run again with other options.
+It reads the store, the library and the call graphs and nothing else, runs no task and no kernel, and can be run again with other options.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ def _all_of(lesson: JudgedTask, room: ExampleJob, made: _Made) -> Iterator[Examp
 
 def _within_reach(examples: Iterator[Example], lesson: JudgedTask, desk: ExampleContext, made: _Made) -> Iterator[Example]:
     """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
-    sketch = desk.sketches.get(lesson.task.id, "") if language_named(lesson.language).kernel_library else ""
+    callgraph = desk.callgraphs.get(lesson.task.id) if language_named(lesson.language).kernel_library else None
     for example in examples:
-        context = AnswerContext(lesson.task.source, lesson.language, "terse", sketch)
-        if sketch and read(example.messages[-1].content, context, UNJUDGED).findings:
+        context = AnswerContext(lesson.task.source, lesson.language, "terse", callgraph)
+        if callgraph and read(example.messages[-1].content, context, UNJUDGED).findings:
             made.entries.append("reaches beyond its tensors")
         else:
             yield example

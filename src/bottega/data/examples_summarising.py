@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from bottega.agents import summariser
-from bottega.agents.feedback import earlier_turn_of_verdict
-from bottega.agents.writer import WriterAnswer
+from bottega.agents.earlier_turn import judged_turn
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, SkillState
 from bottega.data.answers import summarised
@@ -96,4 +95,4 @@ def _example(
 
 
 def _past(attempt: JudgedStep, baseline: str) -> Any:
-    return earlier_turn_of_verdict(WriterAnswer(attempt.source, attempt.step.summary), attempt.verdict, baseline)
+    return judged_turn(attempt.source, attempt.step.summary, attempt.verdict, baseline)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.agents import writer
-from bottega.agents.feedback import earlier_turn_of_verdict
-from bottega.agents.history import EarlierTurn
+from bottega.agents.earlier_turn import EarlierTurn, judged_turn
 from bottega.agents.prompts import Prompts
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.steps import FIRST_ATTEMPT
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
@@ -36,7 +36,7 @@ class ExampleContext:
     prompts: Prompts
     device: DeviceFacts
     shelf: CardIndex
-    sketches: Mapping[str, str] = field(default_factory=dict)
+    callgraphs: Mapping[str, CallGraph | None] = field(default_factory=dict)
     """By task; one that has none is shown whole."""
 
 
@@ -115,7 +115,7 @@ def _repairs(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
             continue
         earlier = correct.get(right.step.candidate.parent or "")
         shown = [earlier] if earlier is not None and _draw(slip.candidate.id, "earlier", 2) else []
-        broken = earlier_turn_of_verdict(writer.WriterAnswer(slip.candidate.source, _summary(right)), verdict, baseline)
+        broken = judged_turn(slip.candidate.source, _summary(right), verdict, baseline)
         past = (*(_past(one, baseline) for one in shown), broken)
         best = _past(shown[0], baseline) if shown and shown[0].speedup(baseline) is not None else None
         said = f"{slip.cure} {_summary(right)}".strip()
@@ -147,7 +147,7 @@ def _write(
         tuple(skills),
         past,
         best,
-        sketch=desk.sketches.get(lesson.task.id, ""),
+        callgraph=desk.callgraphs.get(lesson.task.id),
         precision=stage.precision,
         baseline=stage.baseline,
     )
@@ -167,9 +167,9 @@ def _write(
     )
 
 
-def _walk(lesson: JudgedTask, given: writer.WriterInput) -> str:
-    """The sketch that an answer walks along, in a language of the kernel library, where the prompt has it."""
-    return given.sketch if language_named(lesson.language).kernel_library else ""
+def _walk(lesson: JudgedTask, given: writer.WriterInput) -> CallGraph | None:
+    """The call graph that an answer follows, in a language of the kernel library, where the prompt has it."""
+    return given.callgraph if language_named(lesson.language).kernel_library else None
 
 
 def facts(lesson: JudgedTask, attempt: JudgedStep, baseline: str) -> dict[str, Any]:
@@ -192,7 +192,7 @@ def facts(lesson: JudgedTask, attempt: JudgedStep, baseline: str) -> dict[str, A
 
 
 def _past(attempt: JudgedStep, baseline: str) -> EarlierTurn:
-    return earlier_turn_of_verdict(writer.WriterAnswer(attempt.source, _summary(attempt)), attempt.verdict, baseline)
+    return judged_turn(attempt.source, _summary(attempt), attempt.verdict, baseline)
 
 
 def _summary(attempt: JudgedStep) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,16 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bottega.compiler.callgraph_text import read_sketch
-from bottega.compiler.callgraph_tracer import Sketcher
+from bottega.compiler.callgraph_tracer import CallGraphTracer
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.data_card import COUNTED, changed_files, read_card, write_card
 from bottega.data.data_files import SPLITS, hash_of, read_rows, write_rows
 from bottega.data.records import UNJUDGED
 
+_CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
+"""A call as a prompt prints it."""
 FEWEST_CALLS = 3
-"""Shorter sketches than that say nothing of whether a task is another's."""
+"""Shorter call graphs than that say nothing of whether a task is another's."""
 
 Row = Mapping[str, Any]
 
@@ -37,8 +39,8 @@ def joined(folders: Sequence[Path], without: Iterable[Task] = (), times: Mapping
     whole, seen = Joined(), set[str]()
     for folder in folders:
         read_card(folder)  # what has none is no data of ours, and is told before anything is read
-    with Sketcher() as sketcher:  # a task's code is run for it, in a cell
-        unseen = {_calls(sketcher.sketch(task)) for task in without} - {()}
+    with CallGraphTracer() as tracer:  # it runs the task's code, in a sandbox
+        unseen = {_compared(call.operator for call in graph.calls) for task in without if (graph := tracer.trace(task))} - {()}
     held_out = {tuple(row["ops"]) for folder in folders for row in read_rows(folder) if row["split"] == "test"}
     for folder in folders:
         for row in read_rows(folder):
@@ -47,7 +49,7 @@ def joined(folders: Sequence[Path], without: Iterable[Task] = (), times: Mapping
                 whole.left_out["there already"] += 1
             elif training and tuple(row["ops"]) in held_out:
                 whole.left_out["operators that another folder holds out"] += 1
-            elif training and _calls(row["messages"][-2]["content"]) in unseen:
+            elif training and _compared(_CALLED.findall(row["messages"][-2]["content"])) in unseen:
                 whole.left_out["the calls of a task to stay away from"] += 1
             else:
                 seen.add(row["id"])
@@ -107,8 +109,9 @@ def write_joined(whole: Joined, folders: Sequence[Path], out: Path, command: str
     return card
 
 
-def _calls(text: str) -> tuple[str, ...]:
-    found = tuple(call.operator for call in read_sketch(text).calls)
+def _compared(operators: Iterable[str]) -> tuple[str, ...]:
+    """The operators of a call graph in order; none of one that is too short to tell tasks apart."""
+    found = tuple(operators)
     return found if len(found) >= FEWEST_CALLS else ()
 
 

@@ -64,7 +64,7 @@ class _Key:
 
 def _key(room: ExampleJob) -> _Key:
     desk, library = room.desk, room.desk.shelf.library
-    told = {"stage": desk.stage, "prompts": desk.prompts, "device": desk.device, "sketches": desk.sketches}
+    told = {"stage": desk.stage, "prompts": desk.prompts, "device": desk.device, "callgraphs": desk.callgraphs}
     own = {"bench": room.bench, "count": room.count, "endings": room.endings, "proofs": room.proofs}
     return _Key(room.store.folder, library.folder, desk.shelf.version, own, told)
 

@@ -22,7 +22,7 @@ class JudgeStage:
     teachers: int = 2
     """Processes that teach."""
     teacher_timeout: float = 120.0
-    """Seconds that one course may take."""
+    """Seconds that a teacher may take for one task."""
     timeout: float = 60.0
     """Seconds of a kernel's own time."""
     baselines: tuple[str, ...] = ("eager",)
@@ -34,9 +34,9 @@ class JudgeStage:
     rounds: int = 24
     """Pairs of attempts on each task of a proof, at most."""
     retry: bool = False
-    """Whether courses that failed before are asked for again."""
+    """Whether what failed before is asked for again."""
     steps: str = ALL
-    """Which kernels of a course are judged: all, its ends, or a number."""
+    """Which kernels of a task are judged: all, the ends of its passes, or a number."""
     seconds: float = 0.0
     """After so long no further task is begun; 0 for never."""
     trusted: bool = False
@@ -50,7 +50,7 @@ class JudgeStage:
         if min(self.workers, self.teachers, self.rounds) < 1 or min(self.mistakes, self.proofs) < 0:
             raise UsageError("workers, teachers and rounds are at least 1; mistakes and proofs are not negative")
         if self.teacher_timeout <= 0:
-            raise UsageError("a course needs more than 0 seconds")
+            raise UsageError("a teacher needs more than 0 seconds")
         checked_steps(self.steps)
         if self.seconds < 0 or not 0 <= self.audit <= 1:
             raise UsageError("seconds are not negative, and the audited share lies between 0 and 1")
@@ -103,13 +103,13 @@ class ExampleStage:
     renamed: int = 0
     """Copies of every training example for the writer under other names."""
     unjudged: bool = False
-    """A first attempt also of courses that nobody judged, marked as such."""
+    """A first attempt also of kernels that nobody judged, marked as such."""
     believed: bool = False
     """Summaries also of cards that the judge saw to be faster on one task and no gate has proved, marked as such."""
     held_out: float = 0.1
     """Share of operator combinations that training never sees."""
     salt: str = "bottega"
-    """What the sides of the split are drawn by."""
+    """What the split is hashed with."""
     caps: DiversityCaps = DiversityCaps()
     filtered: bool = True
 

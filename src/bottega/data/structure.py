@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bottega.skills.likeness import likely_pairs, minhash, shingles
+from bottega.skills.similarity import likely_pairs, minhash, shingles
 
 RUN = 5
 """Nodes or words in a row that make one feature."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bottega.core.json_text import strict
 from bottega.core.task import Task
 from bottega.judge.judge import Judge
-from bottega.tasks.synth import Finding
+from bottega.tasks.synth import ExaminerReport
 
 
 class JudgeExaminer:
@@ -18,7 +18,7 @@ class JudgeExaminer:
         self.judge = judge
         self.baselines = ("compile",) if compiled else ("eager",)
 
-    def examine(self, task: Task) -> Finding:
+    def examine(self, task: Task) -> ExaminerReport:
         report = self.judge.fitness(task, baselines=self.baselines)
         facts = report["facts"]
         problems = tuple((str(problem["name"]), str(problem["detail"])) for problem in report["problems"])
@@ -26,4 +26,6 @@ class JudgeExaminer:
         kept = {
             name: facts[name] for name in ("input_bytes", "output_bytes", "parameter_bytes", "reference_ms") if name in facts
         }
-        return Finding(bool(report["fit"]) and not report["unavailable"], problems, facts.get("quickest_ms"), strict(kept))
+        return ExaminerReport(
+            bool(report["fit"]) and not report["unavailable"], problems, facts.get("quickest_ms"), strict(kept)
+        )

@@ -1,13 +1,12 @@
 """Attempts by the backbone, for the gate: one answer of the writer with these skills in its prompt, judged.
 
 The gate asks from several threads and waits; a client answers on an event loop. The loop runs in a thread of its own, so that answers
-asked for at the same time share a batch. Kernels are kept by their id: winners are judged again, also after a restart.
+asked for at the same time share a batch.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,18 +16,18 @@ from typing import Any, Protocol
 from bottega.agents import writer
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import ADMISSION, read
-from bottega.agents.budget import PromptBudget
+from bottega.agents.prompt_budget import PromptBudget
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
-from bottega.compiler.callgraph_tracer import shared_sketcher
+from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
-from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.context import PROMPT_SHARE, seed_of
+from bottega.episodes.kernel_folder import KernelFolder
 from bottega.episodes.phases import Phases, share_device
 from bottega.languages import candidate_from
 
@@ -57,7 +56,8 @@ class AdmissionSampler:
     ) -> None:
         """`judged_on`: the judge's device; `shared`: the phases of the model's, where the client does not tell them."""
         self.client, self.judge, self.prompts, self.device, self.language = client, judge, prompts, device, language
-        self.kernels, self.temperature, self.max_tokens, self.baseline = kernels, temperature, max_tokens, baseline
+        self.kernels = KernelFolder(kernels)
+        self.temperature, self.max_tokens, self.baseline = temperature, max_tokens, baseline
         self.judged_on, self.phases = judged_on, shared or share_device(client)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="admission-sampler", daemon=True)
@@ -80,37 +80,19 @@ class AdmissionSampler:
         if read_answer.fault:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=read_answer.fault, task_id=task.id)
         candidate = candidate_from(read_answer.source)
-        self._keep(candidate)
+        self.kernels.keep(candidate)
         with self.phases.judging(self.judged_on):
             return self.judge.judge(task, candidate)
 
     def _answer(self, task: Task, skills: Sequence[Skill], seed: int) -> Generation:
-        sketch = shared_sketcher().sketch(task) if self.prompts.shows("write", "sketch") else ""
-        given = writer.WriterInput(task, self.language, self.device, tuple(skills), sketch=sketch, baseline=self.baseline)
+        callgraph = shared_tracer().trace(task) if self.prompts.shows("write", "callgraph") else None
+        given = writer.WriterInput(task, self.language, self.device, tuple(skills), callgraph=callgraph, baseline=self.baseline)
         room = min(self.client.context - self.max_tokens, int(self.client.context * PROMPT_SHARE))
         messages = writer.messages(given, self.prompts, PromptBudget(max(room, 256), self.client.count_tokens))
         sampling = Sampling(self.max_tokens, self.temperature, seed=seed_of(seed, task.id))
         return asyncio.run_coroutine_threadsafe(self.client.generate(messages, sampling), self._loop).result()
 
     def confirm(self, task: Task, verdict: Verdict) -> Verdict:
-        place = self.kernels / f"{verdict.candidate_id}.py"
-        try:
-            source = place.read_text(encoding="utf-8")
-        except OSError as error:
-            raise LibraryError(
-                f"{place}: the kernel cannot be judged again: {error.strerror}; prove the card with another seed"
-            ) from None
+        candidate = self.kernels.read(verdict.candidate_id)
         with self.phases.judging(self.judged_on):
-            return self.judge.judge(task, candidate_from(source), quick=False)
-
-    def _keep(self, candidate: Candidate) -> None:
-        place = self.kernels / f"{candidate.id}.py"
-        temporary = place.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-        try:
-            self.kernels.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(candidate.source, encoding="utf-8")
-            temporary.replace(place)
-        except OSError as error:
-            raise LibraryError(
-                f"{place}: a kernel cannot be kept: {error.strerror}; start the proof again when it can"
-            ) from None
+            return self.judge.judge(task, candidate, quick=False)

@@ -59,10 +59,6 @@ class Totals:
         return self.prompt_tokens + self.output_tokens
 
 
-def judging_key(episode: str, node: str) -> str:
-    return f"{episode}/judge/{node}"
-
-
 def final_key(episode: str, candidate_id: str) -> str:
     """Of a verdict about the delivered file."""
     return f"{episode}/final/{candidate_id}"

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bottega.agents.budget import PromptBudget as Room
+from bottega.agents.prompt_budget import PromptBudget as Room
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message
 from bottega.backbone.client import Client, Generation
 from bottega.backbone.sampling import Sampling
-from bottega.compiler.callgraph_tracer import shared_sketcher
+from bottega.compiler.callgraph import CallGraph
+from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.draft import DraftSource
@@ -63,9 +64,9 @@ class EpisodeContext:
         tokens = min(int(context * PROMPT_SHARE), max(context - settings.max_tokens, int(context * LEAST_SHARE)))
         return Room(tokens, self.client.count_tokens)
 
-    async def sketch(self, task: Task, role: Role) -> str:
+    async def callgraph(self, task: Task, role: Role) -> CallGraph | None:
         """What the task calls, with shapes, where the role's prompt has a place for it."""
-        return await asyncio.to_thread(shared_sketcher().sketch, task) if self.prompts.shows(role, "sketch") else ""
+        return await asyncio.to_thread(shared_tracer().trace, task) if self.prompts.shows(role, "callgraph") else None
 
     def recall(self, turn: Turn | None) -> None:
         """Count what a turn from the log took, so that a run that is resumed keeps to its budget."""

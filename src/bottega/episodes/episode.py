@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from bottega.core.episode import Episode
@@ -51,22 +50,6 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
         proposals=tuple(proposals),
         ended=search.ended or "all turns taken",
     )
-
-
-async def run_episodes(
-    context: EpisodeContext, tasks: Sequence[Task], settings: EpisodeSettings, at_once: int = 8
-) -> list[Episode | Exception]:
-    """Many episodes side by side, so that generation, compiling and judging overlap. One that fails does not end the others."""
-    places = asyncio.Semaphore(at_once)
-
-    async def one(task: Task) -> Episode | Exception:
-        async with places:
-            try:
-                return await run_episode(context, task, settings)
-            except Exception as error:
-                return error
-
-    return await asyncio.gather(*(one(task) for task in tasks))
 
 
 def use_of(episode: Episode, run: str, rules: Rules) -> Use:

@@ -26,8 +26,8 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.delivery.final import choose_final
 from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
 from bottega.episodes.delivery.hand_over import hand_over
+from bottega.episodes.delivery.report_content import report_content
 from bottega.episodes.delivery.result import Result
-from bottega.episodes.delivery.story import story_of
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import EpisodeJournal, Listener
 from bottega.episodes.request import OptimizeRequest
@@ -38,7 +38,7 @@ from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _as_it_can_be_judged(request: OptimizeRequest, started: RunStarted) -> Optim
 
 
 async def _search(
-    context: EpisodeContext, subject: Subject, settings: EpisodeSettings, stop: Stop
+    context: EpisodeContext, subject: ModuleTask, settings: EpisodeSettings, stop: Stop
 ) -> tuple[str, BottegaError | None, str]:
     """Why it ended, and the error when that was one. A step under way is cut by time and by a signal, and by nothing else."""
     run = asyncio.ensure_future(run_episode(context, subject.task, settings))
@@ -206,8 +206,8 @@ async def _delivered(request: OptimizeRequest, journal: EpisodeJournal, stop: St
                 return None
         settled = work.result()
     check = f"bottega check {shlex.quote(str(journal.folder.resolve()))}"
-    story = story_of(journal.events, episode, subject, settings, settled, ended, error, check)
-    return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, story)
+    content = report_content(journal.events, episode, subject, settings, settled, ended, error, check)
+    return hand_over(journal.folder, journal.events, episode, subject, settings, request.training, settled, content)
 
 
 def _ended(journal: EpisodeJournal, ended: str, error: BottegaError | None, trace: str, result: Result | None = None) -> None:

@@ -28,7 +28,7 @@ PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Now:
+class PhaseStatus:
     """For whoever watches."""
 
     phase: Kind | None
@@ -54,7 +54,7 @@ class Phases:
         self.device, self.patience = device_name(device), patience
         self.wake: Callable[[], None] = lambda: None
         """Tells the model that something has changed; called without the lock."""
-        self.hear: Callable[[Now], None] = lambda now: None
+        self.hear: Callable[[PhaseStatus], None] = lambda now: None
         """Told of every new phase, from any thread."""
         self._lock = threading.Lock()
         self._phase: Kind | None = None
@@ -74,7 +74,7 @@ class Phases:
         return PhaseSection(None if elsewhere else self, "judge")
 
     @property
-    def now(self) -> Now:
+    def now(self) -> PhaseStatus:
         with self._lock:
             return self._now()
 
@@ -164,9 +164,9 @@ class Phases:
                 return True
         return False
 
-    def _now(self) -> Now:
+    def _now(self) -> PhaseStatus:
         other = len(self._waiting[OTHER[self._phase]]) if self._phase is not None else 0
-        return Now(self._phase, self._inside, other)
+        return PhaseStatus(self._phase, self._inside, other)
 
     def _tell(self, changed: bool, wake: bool = True) -> None:
         if wake:

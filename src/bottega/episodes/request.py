@@ -15,12 +15,12 @@ from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.machine import Workers
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    subject: Subject
+    subject: ModuleTask
     settings: EpisodeSettings
     backbone: str
     """As the user named it."""

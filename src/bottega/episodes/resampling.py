@@ -12,6 +12,7 @@ from typing import Any
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import CLEAN, Answer, read
 from bottega.backbone.chat import Message
+from bottega.compiler.callgraph import CallGraph
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.core.turn import Turn
@@ -23,11 +24,16 @@ RESAMPLING_TEMPERATURE = 0.7
 
 
 async def sampled(
-    context: EpisodeContext, task: Task, settings: EpisodeSettings, key: str, messages: list[Message], sketch: str = ""
+    context: EpisodeContext,
+    task: Task,
+    settings: EpisodeSettings,
+    key: str,
+    messages: list[Message],
+    callgraph: CallGraph | None = None,
 ) -> Turn:
     """The first clean sample, else the first of the lowest rank. Its tokens and cost are those of all samples."""
     policy = settings.answers
-    answer_context = AnswerContext(task.source, settings.language, settings.style, sketch)
+    answer_context = AnswerContext(task.source, settings.language, settings.style, callgraph)
     answers: list[Answer] = []
 
     def fields(text: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ async def _ask(
         settings.skills,
         context.device.kind,
         settings.language,
-        await context.sketch(task, "select"),
+        await context.callgraph(task, "select"),
     )
     messages = selector.messages(asked, context.prompts, context.room(settings))
     found: dict[str, Any] = {"names": (), "reasons": (), "unknown": 0}

@@ -27,7 +27,7 @@ class EpisodeSettings:
     samples: int = 2
     """Rollouts of each scheme; width in a beam; islands in evolution."""
     schemes: int = 1
-    """Selections drawn from the selector, beside the empty one."""
+    """Selections sampled from the selector, beside the empty one."""
     empty_scheme: bool = True
     """Whether kernels are also written with no skill. Training always does; a user with one shot may not want to."""
     skills: int = 3
@@ -42,7 +42,7 @@ class EpisodeSettings:
     """Children of one node in a beam."""
     temperature: float = 1.0
     likeliest_first: bool = False
-    """Whether the first kernel of each scheme is drawn without chance, whatever the temperature of the others."""
+    """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
     max_tokens: int = 2048
     style: Literal["terse", "compact", "full"] = "compact"
     drafts: int = 0
@@ -50,7 +50,7 @@ class EpisodeSettings:
     answers: AnswerPolicy = TRAINING
     """What happens to the writer's answers before they are judged, and how often one is sampled again."""
     summaries: int = 0
-    """Summaries drawn from a winning trace; 0 proposes nothing."""
+    """Summaries sampled from a winning trace; 0 proposes nothing."""
     margin: float = 1.2
     """A later turn must beat the first by this factor, and the baseline too, before there is something to summarise."""
     seed: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 
 from bottega.agents import summariser
 from bottega.agents.answers.answer import AnswerError
+from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
 from bottega.core.task import Task
@@ -16,7 +17,6 @@ from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, ranked
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.telling import earlier_turn_of
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
 

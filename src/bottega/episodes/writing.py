@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from bottega.agents import writer
+from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
@@ -22,7 +23,6 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, best_of
 from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.telling import earlier_turn_of
 from bottega.languages import candidate_from
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
@@ -105,7 +105,7 @@ class EpisodeSearch:
             skills=tuple(self.schemes[scheme]),
             past=past,
             best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
-            sketch=await context.sketch(self.task, "write"),
+            callgraph=await context.callgraph(self.task, "write"),
             precision=settings.precision,
             baseline=settings.baseline,
             target=settings.stopping.target,
@@ -114,7 +114,7 @@ class EpisodeSearch:
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
-        turn = await sampled(context, self.task, asking, key, messages, asked.sketch)
+        turn = await sampled(context, self.task, asking, key, messages, asked.callgraph)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:

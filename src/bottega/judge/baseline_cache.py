@@ -1,4 +1,4 @@
-"""What compilers made of a task's own modules, kept between runs: one folder for each task, device and version of the compilers.
+"""The cache of compiled baselines, kept between runs: one folder for each task, device and version of the compilers.
 
 A folder of its own for each task keeps a task from touching what another one rests on, and can go as a whole when the cache is full:
 inductor and Triton write each file under another name and rename it, but do not expect half of what they wrote to be gone. A lock on

@@ -1,4 +1,4 @@
-"""What torch's extension builder made for a candidate, kept for the next time the same candidate is judged.
+"""The cache of torch extensions: what a candidate's build made, kept for the next time the same candidate is judged.
 
 Building against torch's headers takes a minute. The archive comes out of a hostile process, so it is only ever unpacked
 inside a sandbox, for the very same source: a candidate that tampers with it harms only itself.

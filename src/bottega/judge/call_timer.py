@@ -1,4 +1,4 @@
-"""How a worker times its own calls: precise, and forgeable by whoever shares the process."""
+"""How a worker times its own calls: precise, and forgeable by the module in the same process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DeviceTimer:
 
     def start(self) -> None:
         # An event that follows a memory copy is stamped by the copy engine, at once, also while the controller still holds the
-        # device; one that follows a kernel is stamped when kernels have their turn.
+        # device; one that follows a kernel is stamped when kernels may run.
         torch.cuda._sleep(1)
         self.begun.record()
 

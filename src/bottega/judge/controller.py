@@ -170,7 +170,7 @@ class Controller:
         payload = pickle.loads(read_payload(payload_at))
         runner = self._runner("candidate", end, control)
         try:
-            found = Evaluation(self, runner, payload["source"], payload["language"], payload["settings"]).evaluate()
+            found = Evaluation(self, runner, payload["source"], payload["claimed"], payload["settings"]).evaluate()
         finally:
             runner.close()
             if self.profile.large:

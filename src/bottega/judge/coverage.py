@@ -1,8 +1,8 @@
-"""Who does the work: the share of a candidate's time that is spent in its own kernels. Pure functions over counts.
+"""Coverage: the share of a candidate's time that is spent in its own kernels. Pure functions over counts.
 
 On a CPU the counts come from the kernel's own sampling of the process, by the file each sample lies in: the candidate
 cannot write them. On a GPU they come from the profiler inside the candidate's process, by kernel name, and are checked
-against the controller's clock. What belongs to neither runner (the C library, the OpenMP runtime, the interpreter) counts
+against the controller's clock. What belongs to neither (the C library, the OpenMP runtime, the interpreter) counts
 for neither.
 """
 

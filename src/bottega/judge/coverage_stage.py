@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from bottega.judge.call_options import CallOptions
-from bottega.judge.coverage import Coverage, claimed_kernels, cpu_coverage, gpu_coverage, merge_samples
+from bottega.judge.coverage import Coverage, cpu_coverage, gpu_coverage, merge_samples
 from bottega.judge.evaluation_run import EvaluationRun
 
 PROFILED_CALLS = 5
@@ -16,7 +16,7 @@ WINDOWS_WITHOUT_CLAIM = 3
 
 
 def measure_coverage(run: EvaluationRun) -> Coverage:
-    claimed = claimed_kernels(run.source, run.language)
+    claimed = run.claimed
     options = run.options(timed=run.context.device == "cpu")
     if run.context.device != "cpu":
         run.runner.run_call(run.context.draw(), options)

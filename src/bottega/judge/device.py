@@ -1,4 +1,4 @@
-"""Care of the device between calls: cold caches, quiet queues, its rates, and what state it was in while timing."""
+"""Control of the device around timed calls: flush caches, occupy it as a call begins, measure its memory rate, record clocks."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bottega.judge.nvml import gpu_conditions
 
 CALL_HOLD_SECONDS = 0.001
 NOMINAL_CYCLES = 2_000_000
-"""About as long on recent GPUs, and longer on slow ones: never less, for a hold that is too short counts what it should hide."""
+"""About as long on recent GPUs, and longer on slow ones: never less, because a hold that is too short does not hide a slow launch."""
 DELIVERY_HOLD_NS = 500_000
-"""The device is held once more, right behind a call (`barrier`), while the worker learns where its outputs go: otherwise whoever put
-work off until then could do it for nothing while an honest worker's host is getting ready. Shorter: the copy is all there is to
-enqueue."""
+"""The device is held once more, right behind a call (`barrier`), while the worker learns where its outputs go: otherwise a
+candidate that postponed work until then could do it for free while an honest worker's host enqueues its copy. Shorter: the copy is all there is
+to enqueue."""
 SPIN_SECONDS = 0.002
 THREADS_BESIDE_A_GPU = 2
 """Of torch's own on the host. As many as there are cores, in each of a judge's many processes, would keep all of them waiting."""
 
 
 def initialise_device(device: str) -> None:
-    """Make the process's context, and have it load the kernels that every turn needs: each takes milliseconds when it is first used."""
+    """Create the process's context, and load the kernels that every call needs: each takes milliseconds when it is first used."""
     if device == "cpu":
         return
     torch.cuda._sleep(1)
@@ -56,7 +56,7 @@ class DeviceControl:
             self.hold_ns = int(1e9 * self._hold_cycles / rate)
 
     def synchronize(self) -> None:
-        """Wait until the controller's own work is done."""
+        """Wait until the controller's own work on the device is done."""
         if self.device != "cpu":
             torch.cuda.synchronize()
 
@@ -76,7 +76,7 @@ class DeviceControl:
         """Occupy the device while the worker wakes up and enqueues its work.
 
         Another process's work waits until this ends, so how long a launch takes on the host is hidden on both runners alike,
-        as it is in a program that runs ahead of its device; and nobody starts early.
+        as it is in a program that runs ahead of its device; and no worker can start early.
         """
         if self.device != "cpu":
             torch.cuda._sleep(self._hold_cycles)

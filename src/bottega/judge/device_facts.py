@@ -1,4 +1,4 @@
-"""What a writer of kernels must know of a device, read without torch and without touching the device in this process.
+"""Facts about a device for kernel writers, read without torch and without initialising the device in this process.
 
 A CPU's facts lie in /proc and /sys. A GPU is asked through its driver, in a process of its own: a process that has initialised CUDA
 cannot fork children that use it. Nothing here raises; what is not known stays unknown.

@@ -1,4 +1,4 @@
-"""Which data types stand for others: in what the oracle computes, and as what Python's numbers are compared."""
+"""Data types of the oracle's arithmetic, and of Python's numbers in comparisons."""
 
 from __future__ import annotations
 

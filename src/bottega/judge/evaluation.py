@@ -23,7 +23,8 @@ from bottega.judge.worker_link import RunnerFailed
 
 
 class Evaluation:
-    def __init__(self, context: TaskContext, runner: Runner, source: str, language: str, settings: Settings):
+    def __init__(self, context: TaskContext, runner: Runner, source: str, claimed: tuple[str, ...], settings: Settings):
+        """`claimed`: names of the kernels that the text defines."""
         found = {
             "trials": [],
             "violations": [],
@@ -31,7 +32,7 @@ class Evaluation:
             "notes": list(context.profile.notes),
             "facts": context.profile.facts,
         }
-        self.run = EvaluationRun(context, runner, source, language, settings, TimeBudget(settings.timeout), found)
+        self.run = EvaluationRun(context, runner, source, claimed, settings, TimeBudget(settings.timeout), found)
         self.timing = TimingStage(self.run)
 
     def evaluate(self) -> dict[str, Any]:

@@ -48,7 +48,8 @@ class EvaluationRun:
     context: TaskContext
     runner: Runner
     source: str
-    language: str
+    claimed: tuple[str, ...]
+    """Names of the kernels that the text defines."""
     settings: Settings
     budget: TimeBudget
     found: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""An exception of foreign code as plain, bounded data, whatever its own methods do."""
+"""Exceptions of untrusted code as plain, bounded data, whatever their own methods do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A heap that costs the same however long a process has lived.
 
 Whether a large allocation takes page faults depends on what the C library's allocator saw before, and page faults can cost
-more than the kernel being timed: the same code then looks faster in an older process. Both runners get a heap that is
+more than the kernel being timed: the same code then looks faster in an older process. Candidate and baseline get a heap that is
 touched once and never given back.
 """
 

@@ -20,6 +20,7 @@ from bottega.core.errors import JudgeError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.admission import AdmittedTask, ShortOfMemory
+from bottega.judge.coverage import claimed_kernels
 from bottega.judge.decide import decide
 from bottega.judge.device_facts import is_here
 from bottega.judge.fingerprint import fingerprint
@@ -124,6 +125,7 @@ class Judge:
         refused = _refusal(candidate)
         if refused:
             return Verdict(Outcome.COMPILE_ERROR, diagnosis=refused, task_id=task.id, candidate_id=candidate.id)
+        claimed = claimed_kernels(candidate.source, candidate.language)
         again = alone = False
         while True:
             begun = time.monotonic()
@@ -134,7 +136,7 @@ class Judge:
             sandbox = worker.sandbox.report.to_json()
             report: dict[str, Any] | None = None
             try:
-                report = session.evaluate(worker, candidate.source, candidate.language, settings)
+                report = session.evaluate(worker, candidate.source, claimed, settings)
             except (TaskError, JudgeError) as error:
                 if admitted is not None and out_of_memory(str(error)) and not admitted.alone:
                     alone = True

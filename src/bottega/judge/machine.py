@@ -120,7 +120,7 @@ def _three_quarters_of_memory() -> int:
 
 
 def _cache_folder() -> str:
-    """Compiled baselines are kept between runs; whoever runs the task may write there, candidates never see it."""
+    """The folder of compiled baselines, kept between runs; trusted processes write there, candidates never see it."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bottega"
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,7 +146,7 @@ def holding_lease(machine: Machine, how: str) -> Iterator[None]:
 
 
 def end_sandboxes(machine: Machine, sandboxes: Sequence[Sandbox], at_once: bool = False) -> None:
-    """Ending a process that has a GPU's context disturbs whoever is timed there, as making one does: unless `at_once`, it waits."""
+    """Ending a process that has a GPU's context disturbs a process that is being timed there, as making one does: unless `at_once`, it waits."""
     if not sandboxes:
         return
     with nullcontext() if at_once or machine.device == "cpu" else holding_lease(machine, "starting_or_stopping"):

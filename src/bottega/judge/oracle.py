@@ -58,7 +58,7 @@ class Oracle:
             parts = self._parts(inputs, reference)
             if parts > 1 and self._may_slice(inputs, state, reference):
                 self.rows = max(1, inputs.tensors[self.sliced[0]].shape[0] // parts)
-        done = 0  # batch entries that were answered: nobody gets one twice
+        done = 0  # batch entries that were answered: none is computed twice
         while self.kind != "reference":
             try:
                 for piece in self._pieces(inputs, state, reference, done):

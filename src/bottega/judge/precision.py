@@ -1,4 +1,4 @@
-"""How far from the truth an output may lie: fp32 stays fp32, and no candidate must be more exact than the reference by much.
+"""Tolerances: how far from the oracle an output may be. fp32 stays fp32, and a candidate need not be much more exact than the reference.
 
 Limits are relative to the fp64 oracle. Each is the larger of a floor for the data type and a multiple of the
 reference's own error, so that long sums and ill-conditioned tasks are judged by what their own arithmetic can do.

@@ -54,9 +54,9 @@ class Session:
             self.close()
             raise
 
-    def evaluate(self, worker: WorkerProcess, source: str, language: str, settings: Settings) -> dict[str, Any]:
+    def evaluate(self, worker: WorkerProcess, source: str, claimed: tuple[str, ...], settings: Settings) -> dict[str, Any]:
         """The controller's report about one candidate. Raises `JudgeError` when the controller itself is lost."""
-        payload = payload_descriptor(pickle.dumps({"source": source, "language": language, "settings": settings}))
+        payload = payload_descriptor(pickle.dumps({"source": source, "claimed": claimed, "settings": settings}))
         try:
             self._tell({"do": "evaluate"}, [payload, worker.end.fileno(), worker.sandbox.control.fileno()])
             compiling = settings.task_timeout if settings.compiled else 0.0

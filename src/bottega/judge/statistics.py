@@ -2,8 +2,8 @@
 
 The estimate is the Hodges-Lehmann centre of the paired log-ratios and its interval inverts the Wilcoxon signed-rank
 test: no assumption about the shape of timing noise beyond symmetry of the paired differences, and a few preempted
-calls do not move it. Noise only ever adds time, and may favour one process for seconds, so a second opinion is asked of
-the quickest quarter of each runner, and the interval holds both. A noise floor, found by timing a kernel against itself,
+calls do not move it. Noise only ever adds time, and may favour one process for seconds, so a second estimate is taken from
+the quickest quarter of each runner, and the interval contains both. A noise floor, found by timing a kernel against itself,
 widens every interval.
 """
 

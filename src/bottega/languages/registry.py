@@ -35,7 +35,7 @@ def language_named(name: str) -> Language:
     if name in _NAMED:
         return _NAMED[name]
     if name not in LANGUAGES.names and ":" in name:
-        raise UsageError(f"the language {name} is a module's that was not asked for here; name it with --language {name}")
+        raise UsageError(f"the language {name} is a module's that was not asked for here; name it with language={name}")
     return _loaded(name)
 
 

@@ -1,4 +1,4 @@
-"""What a candidate may import: compile a C++ or CUDA string in a blink, and call what it defines with tensors.
+"""What a candidate may import: compile a C++ or CUDA string quickly, and call its functions with tensors.
 
 Signatures are read from the source, so that a call which does not fit them raises instead of crashing the process.
 """

@@ -47,7 +47,7 @@ def converters(signature: Signature, place: Place) -> tuple[Converter, ...]:
     )
 
 
-def miscounted(signature: Signature, given: int) -> ArgumentError:
+def wrong_argument_count(signature: Signature, given: int) -> ArgumentError:
     return ArgumentError(f"{signature} takes {len(signature.parameters)} arguments, but {given} were given")
 
 

@@ -39,14 +39,14 @@ def build_folder() -> Path:
 
 
 def build_once(ingredients: Sequence[str], suffix: str, build: Callable[[Path], Path], *, fresh: bool = False) -> Path:
-    """The result for these ingredients: the stored one where it is whole, else what `build` makes in a folder of its own.
+    """The result for these ingredients: the stored one where it is intact, else what `build` makes in a folder of its own.
 
-    `fresh` builds in any case, for a stored result that turned out to be of no use.
+    `fresh` builds in any case, for a stored result that could not be used.
     """
     root = build_folder()
     key = hashlib.sha256("\0".join(ingredients).encode(errors="surrogatepass")).hexdigest()[:32]
-    shelf = root / key
-    if not fresh and (stored := _whole(shelf, suffix)):
+    entry_folder = root / key
+    if not fresh and (stored := _intact(entry_folder, suffix)):
         return stored
     try:
         _sweep(root)
@@ -55,8 +55,8 @@ def build_once(ingredients: Sequence[str], suffix: str, build: Callable[[Path], 
         raise _unusable(root, error) from None
     try:
         result = build(work)
-        shelf.mkdir(mode=0o700, exist_ok=True)
-        published = shelf / (hashlib.sha256(result.read_bytes()).hexdigest()[:32] + suffix)
+        entry_folder.mkdir(mode=0o700, exist_ok=True)
+        published = entry_folder / (hashlib.sha256(result.read_bytes()).hexdigest()[:32] + suffix)
         os.replace(result, published)
         return published
     except OSError as error:
@@ -65,10 +65,10 @@ def build_once(ingredients: Sequence[str], suffix: str, build: Callable[[Path], 
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _whole(shelf: Path, suffix: str) -> Path | None:
+def _intact(entry_folder: Path, suffix: str) -> Path | None:
     """A stored result whose content still has the digest that it is named by; damaged ones are removed."""
     try:
-        entries = sorted(shelf.iterdir())
+        entries = sorted(entry_folder.iterdir())
     except OSError:
         return None
     for entry in entries:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .arguments import converters, miscounted
+from .arguments import converters, wrong_argument_count
 from .cache import build_once
 from .diagnostics import compile_error
 from .errors import ArgumentError, CompileError, UnavailableError
@@ -64,7 +64,7 @@ def cpp(source: str, flags: Sequence[str] = ()) -> CppLibrary:
     path = build_once(ingredients, ".so", build)
     try:
         handle = ctypes.CDLL(str(path))
-    except OSError:  # whole, and yet of no use here: removed meanwhile, or built against a library that has since gone
+    except OSError:  # intact, but removed meanwhile, or built against a library that is gone
         path = build_once(ingredients, ".so", build, fresh=True)
         try:
             handle = ctypes.CDLL(str(path))
@@ -112,7 +112,7 @@ class CppLibrary:
 
 
 class CppFunction:
-    """One function of a library. Arguments are checked against its declaration; the lock of Python is free while it runs."""
+    """One function of a library. Arguments are checked against its declaration; Python's lock is released while it runs."""
 
     def __init__(self, library: CppLibrary, signature: Signature, handle: ctypes.CDLL) -> None:
         self.signature = signature
@@ -126,7 +126,7 @@ class CppFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         if len(arguments) != self._count:
-            raise miscounted(self.signature, len(arguments))
+            raise wrong_argument_count(self.signature, len(arguments))
         return self._entry(*[convert(value) for convert, value in zip(self._converters, arguments)])
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Shortens what a compiler says to its first errors, each with its line of the given source, for whoever tries again."""
+"""Shortens a compiler's output to its first errors, each with its line of the given source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINKER = re.compile(r"undefined reference|undefined symbol|multiple definition|
 
 
 @dataclass(frozen=True)
-class Complaint:
+class Diagnostic:
     message: str
     line: int | None = None
     """In the given source; None for an error elsewhere that nothing in the source is blamed for."""
@@ -23,39 +23,39 @@ class Complaint:
 
 def compile_error(log: str, source: str, file_name: str, compiler: str, hint: str = "") -> CompileError:
     """The error to raise for a compiler's log, where the source was compiled under `file_name`."""
-    complaints = read_complaints(log, file_name)
+    diagnostics = read_diagnostics(log, file_name)
     lines = source.split("\n")
     text = [f"{compiler} refused the source:"]
-    for complaint in complaints[:_SHOWN]:
-        if complaint.line is None:
-            text.append(f"error: {complaint.message}")
+    for diagnostic in diagnostics[:_SHOWN]:
+        if diagnostic.line is None:
+            text.append(f"error: {diagnostic.message}")
         else:
-            text.append(f"line {complaint.line}: error: {complaint.message}")
-            if 0 < complaint.line <= len(lines):
-                text.append("    " + lines[complaint.line - 1].strip()[:160])
-    if len(complaints) > _SHOWN:
-        text.append(f"... and {len(complaints) - _SHOWN} more errors")
-    if not complaints:
+            text.append(f"line {diagnostic.line}: error: {diagnostic.message}")
+            if 0 < diagnostic.line <= len(lines):
+                text.append("    " + lines[diagnostic.line - 1].strip()[:160])
+    if len(diagnostics) > _SHOWN:
+        text.append(f"... and {len(diagnostics) - _SHOWN} more errors")
+    if not diagnostics:
         text += [line[:240] for line in log.splitlines() if line.strip()][:8] or ["it gave no reason"]
     if hint:
         text.append(hint)
     return CompileError("\n".join(text), log)
 
 
-def read_complaints(log: str, file_name: str) -> list[Complaint]:
+def read_diagnostics(log: str, file_name: str) -> list[Diagnostic]:
     """The errors in a log of g++, clang++ or NVRTC, in order and without repetitions."""
-    complaints: list[Complaint] = []
+    diagnostics: list[Diagnostic] = []
     blamed: int | None = None
     for line in log.splitlines():
         if (required := _REQUIRED.match(line)) and required["file"].endswith(file_name):
             blamed = int(required["line"])
         elif match := _GNU.match(line) or _NVRTC.match(line):
             if match["file"].endswith(file_name):
-                complaints.append(Complaint(match["message"][:240], int(match["line"])))
+                diagnostics.append(Diagnostic(match["message"][:240], int(match["line"])))
             else:
                 header = match["file"].rsplit("/", 1)[-1]
-                complaints.append(Complaint(f"{match['message'][:240]} (in {header}, line {match['line']})", blamed))
+                diagnostics.append(Diagnostic(f"{match['message'][:240]} (in {header}, line {match['line']})", blamed))
             blamed = None
-    if not complaints:
-        complaints = [Complaint(line.strip()[:240]) for line in log.splitlines() if _LINKER.search(line)]
-    return list(dict.fromkeys(complaints))
+    if not diagnostics:
+        diagnostics = [Diagnostic(line.strip()[:240]) for line in log.splitlines() if _LINKER.search(line)]
+    return list(dict.fromkeys(diagnostics))

@@ -1,6 +1,6 @@
-"""What can go wrong between a kernel's text and its result, each as a type of its own whose message says what to do.
+"""Errors between a kernel's text and its result, one type each, whose message says what to do.
 
-The runtime imports nothing of Bottega's, so that an exported kernel can carry it along: these errors stand alone.
+The runtime imports nothing else of Bottega, so that an exported kernel can carry it along: these errors stand alone.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .arguments import converters, miscounted
+from .arguments import converters, wrong_argument_count
 from .driver import LoadedKernel, checked, current, driver, load_entries, raise_shared_limit
 from .errors import ArgumentError, CompileError, UnavailableError
 from .nvrtc import compile_cuda
@@ -102,7 +102,7 @@ class Kernel:
 
     def __call__(self, grid: Extent, block: Extent, *arguments: Any, shared: int = 0) -> None:
         if len(arguments) != self._count:
-            raise miscounted(self.signature, len(arguments))
+            raise wrong_argument_count(self.signature, len(arguments))
         values = [convert(value) for convert, value in zip(self._converters, arguments)]
         device = self._device(arguments)
         entry = self._loaded.get(device)

@@ -1,6 +1,6 @@
 """Reads the signatures of `extern "C"` functions and kernels from source text, which is all that a call needs.
 
-A small honest parser, not a C++ front end: it drops comments, literals and directives, walks namespaces and linkage
+A small parser, not a C++ front end: it drops comments, literals and directives, walks namespaces and linkage
 blocks, follows plain type aliases, and leaves what it cannot know (macros that make functions) to a clear error later.
 """
 

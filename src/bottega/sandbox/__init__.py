@@ -1,1 +1,1 @@
-"""Processes that run foreign code: isolation, limits, supervision, the fork server. Nothing here knows kernels or timing."""
+"""Processes that run foreign code: isolation, limits, supervision, the fork server. Knows nothing of GPU kernels, timing or the judge."""

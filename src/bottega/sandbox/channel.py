@@ -1,7 +1,7 @@
-"""Framed JSON over a stream socket: how the judge's processes talk.
+"""Framed JSON messages over a stream socket, between a trusted process and one that runs foreign code.
 
 Everything that comes from a process running foreign code is read here, so every read is bounded in size and time,
-and nothing is ever unpickled. What breaks the rules raises; what ends raises; nothing blocks past its deadline.
+and nothing is ever unpickled. A malformed message raises, a closed channel raises, and nothing blocks past its deadline.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 
 class ChannelClosed(Exception):
-    """The other side closed the channel: it ended or was killed."""
+    """The peer closed the channel: it ended or was killed."""
 
 
 class DeadlinePassed(Exception):
@@ -33,18 +33,18 @@ class DeadlinePassed(Exception):
 
 
 class ProtocolError(Exception):
-    """What came is not a message that this side was waiting for."""
+    """What came is not a valid message."""
 
 
 class Channel:
-    """One end of a conversation. `receive` returns whole messages or raises one of the three exceptions above."""
+    """One end of a connection. `receive` returns whole messages or raises one of the three exceptions above."""
 
     def __init__(self, end: socket.socket, spins: int = 0, takes_descriptors: bool = True):
         self.socket = end
         self.takes_descriptors = takes_descriptors
         """A channel from a hostile process takes none: a flood of them would use up this process's own."""
         self.spins = spins
-        """How often to look before going to sleep: where cores are plenty, looking is quicker and steadier than waking up."""
+        """How often to poll before sleeping: where cores are plenty, spinning is quicker and steadier than waking up."""
         self._pending = bytearray()
         self.descriptors: list[int] = []
         """File descriptors that arrived and were not claimed yet."""
@@ -54,7 +54,7 @@ class Channel:
         return cls(socket.socket(fileno=descriptor), spins, takes_descriptors)
 
     def send(self, message: Message, descriptors: Sequence[int] = (), deadline: float | None = None) -> None:
-        """A hostile process may leave unread what it was told, until nothing more fits: to one, send with a `deadline`."""
+        """A hostile process may leave messages unread until the buffer is full: send to it with a `deadline`."""
         body = json.dumps(message, separators=(",", ":")).encode()
         frame = _HEADER.pack(len(body)) + body
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
@@ -63,7 +63,7 @@ class Channel:
             while frame:
                 try:
                     sent = self.socket.sendmsg([frame], rights, flags) if rights else self.socket.send(frame, flags)
-                    frame, rights = frame[sent:], []  # a worker has no sendmsg
+                    frame, rights = frame[sent:], []  # a sandboxed process may lack sendmsg
                 except BlockingIOError:
                     if deadline is None or not self._ready(select.POLLOUT, deadline - time.monotonic()):
                         raise DeadlinePassed from None
@@ -92,7 +92,7 @@ class Channel:
         return claimed
 
     def has_unread(self) -> bool:
-        """Whether something was said that nobody asked for yet."""
+        """Whether a message or part of one has come that was not received yet."""
         return bool(self._pending) or self._ready(select.POLLIN, 0)
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class Channel:
 
 
 SPINS = 20_000
-"""About twenty milliseconds of looking."""
+"""About twenty milliseconds of polling."""
 
 
 def channel_pair() -> tuple[socket.socket, socket.socket]:

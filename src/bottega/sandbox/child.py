@@ -1,4 +1,4 @@
-"""The untrusted process: gives up everything it does not need, says what it could not give up, waits for the supervisor, runs the entry."""
+"""The sandboxed process: drops every privilege, reports what could not be dropped, waits for the supervisor, then runs the entry function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bottega.sandbox.syscalls import filter_program
 
 
 def nothing(fds: list[int], arguments: dict) -> None:
-    """The entry of a trial sandbox."""
+    """The entry function of a trial sandbox: does nothing."""
 
 
 def close_all_but(kept: Sequence[int]) -> None:
@@ -39,7 +39,7 @@ def close_all_but(kept: Sequence[int]) -> None:
 def run_child(
     request: SpawnRequest, fds: Sequence[int], *, output: int, status: int, go: int, user: int | None, scratch: str
 ) -> NoReturn:
-    """Never returns. Speaks on `status` once, before any untrusted code runs; a byte on `go` is the permission to run it."""
+    """Never returns. Reports on `status` once, before any untrusted code runs; a byte on `go` is the permission to run it."""
     code = 1
     try:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)
@@ -73,7 +73,7 @@ def run_child(
 
 
 def _confine(request: SpawnRequest, user: int | None, scratch: str) -> dict[str, str]:
-    """Apply every part that the child applies itself. Returns the missing ones with the reason."""
+    """Apply every part of the sandbox that the child applies itself. Returns the missing ones with the reason."""
     missing: dict[str, str] = {}
     with contextlib.suppress(OSError):  # should the machine run out of memory, this tree goes first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
@@ -106,18 +106,18 @@ def _confine_without_namespaces(request: SpawnRequest, user: int | None, scratch
     signals = "signals stay inside by landlock" if version >= 6 else "only permissions keep signals inside"
     missing["processes"] = f"{why}; {signals}, and stopping walks the process tree"
     if user is None:
-        missing["privileges"] = "runs as the judge's own user, without capabilities"
+        missing["privileges"] = "runs as the caller's own user, without capabilities"
     return missing
 
 
 def _settle(request: SpawnRequest, scratch: str) -> None:
-    """A clean place to run in: environment, folder, signals, and random numbers that no other sandbox has."""
+    """Set up environment, folder, signals, and random numbers that no other sandbox has."""
     home = os.path.join(scratch, "home")
     with contextlib.suppress(FileExistsError):
         os.mkdir(home)
     os.chdir(home)
     os.environ.clear()
-    # A user without an account and without a name breaks getpass, and with it torch's caches; Triton reads its own name for home.
+    # Without a user name getpass fails, and with it the caches of libraries; some read a variable of their own for the home folder.
     os.environ.update({"USER": "sandbox", "LOGNAME": "sandbox", "TRITON_HOME": home})
     os.environ.update({**request.environment, "HOME": home, "TMPDIR": scratch})
     tempfile.tempdir = None

@@ -1,6 +1,6 @@
-"""The handle on a sandbox's control, for a trusted process that stops and continues the sandbox inside its timed loop.
+"""Control of a running sandbox for a trusted process: freeze, thaw, sample, read and overwrite memory.
 
-Whatever the supervisor says or does not say, the answer is a value or a `SandboxError`.
+Whatever the supervisor answers or does not answer, a method returns a value or raises `SandboxError`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bottega.sandbox.inspection import Region
 
 
 class ProcessControl:
-    """Owns the channel. One control at a time: replies are not told apart."""
+    """Owns the channel. One object at a time: replies carry no identity."""
 
     def __init__(self, control: socket.socket | int, *, timeout_s: float = 10.0) -> None:
         self._channel = control if isinstance(control, socket.socket) else socket.socket(fileno=control)
         self._inbox = messages.Inbox()
         self._timeout_s = timeout_s
         self.spent = CoreTime()
-        """How long the sandbox ran and waited for a core, between the last two freezes."""
+        """How long the sandbox ran and waited for a core between the last two freezes."""
         self.memory_unreadable = ""
         """Why the last `read_memory` returned None."""
 
@@ -39,17 +39,17 @@ class ProcessControl:
         return said == b"ok"
 
     def thaw(self) -> None:
-        """Let it run on. No reply: the next thing that happens is being timed."""
+        """Continue every process. No reply, so that the caller can go on at once."""
         self._send(b"thaw")
 
     def still(self) -> bool:
-        """Whether it is stopped and, by the kernel's own count, nobody in it ran since it was last seen at rest. On a GPU nothing is
-        counted, and a sandbox that was seen at rest is taken for still."""
+        """Whether it is stopped and, by the kernel's own count, no thread ran since it was last seen at rest. With a GPU nothing is
+        counted, and a sandbox that was seen at rest counts as still."""
         self._send(b"still")
         return self._receive() == b"still"
 
     def read_memory(self, regions: Sequence[Region]) -> list[bytes] | None:
-        """What its first process holds at these addresses, while it is stopped: at most 1 MiB in 4096 regions. None: one of them could
+        """The memory of its first process at these addresses, while it is stopped: at most 1 MiB in 4096 regions. None: one of them could
         not be read, and `memory_unreadable` says why."""
         try:
             self._send(b"read-memory " + inspection.pack(regions))
@@ -81,7 +81,7 @@ class ProcessControl:
         self._send(b"arm")
 
     def use_cores(self, everywhere: bool) -> None:
-        """Let the sandbox use all cores, or all but those that are kept free for timing. No reply: it comes before the next command."""
+        """Let the sandbox use all cores, or all but the reserved ones. No reply: it is done before the next command."""
         self._send(b"all-cores" if everywhere else b"few-cores")
 
     def kill(self) -> None:
@@ -94,7 +94,7 @@ class ProcessControl:
         self._send(b"sample-start")
 
     def sample_resume(self) -> None:
-        """Count from here. No reply, like thaw."""
+        """Start counting. No reply, like thaw."""
         self._send(b"sample-resume")
 
     def sample_pause(self) -> None:
@@ -127,7 +127,7 @@ class ProcessControl:
 
 
 def samples_in(reply: bytes) -> dict[str, Any]:
-    """SandboxError for what is no answer to sample-stop."""
+    """Raises SandboxError for what is no answer to sample-stop."""
     try:
         found = json.loads(reply)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""How long threads ran on a core, and how long they were ready to run and had none, as the operating system counts it.
+"""Core time: how long threads ran on a core, and how long they were ready and had none, by the operating system's count.
 
-A busy machine makes threads wait and does not make them run longer; a thread that sleeps does neither. So the same count tells whether a
-sandbox that was stopped stayed stopped.
+A busy machine makes threads wait and does not make them run longer; a sleeping thread does neither. So the same count shows whether a stopped
+sandbox stayed stopped.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bottega.sandbox import threads
 from bottega.sandbox.threads import Thread
 
 SLACK_NS = 50_000
-"""What all threads of a stopped sandbox together may run and still count as stopped, from one stop to the next start: an alarm that rings
-while a process is frozen makes it look up, for microseconds. Where signals stop it not even that happens."""
+"""What all threads of a stopped sandbox together may run and still count as stopped, from one stop to the next start: a timer that expires
+while a process is frozen wakes it for microseconds. Where signals stop it not even that happens."""
 _LOOKS, _LOOK_AGAIN_S = 20, 0.00005
 _RUNNING = ord("R")
 
@@ -30,12 +30,12 @@ class CoreTime:
     """Nanoseconds of a sandbox between two freezes, without what stopping it took."""
 
     ran: int = 0
-    """Of the thread that answers the controller."""
+    """Of the first thread of the sandbox."""
     waited: int = 0
-    """Of the same thread, and of the supervisor until it had let it run."""
+    """Of the same thread, and of the supervisor until it had continued it."""
     longest_wait: int = 0
-    """Of whichever thread waited longest. Not the sum of all: they wait at the same time, and whoever starts many must not make more
-    of it than has passed."""
+    """Of whichever thread waited longest. Not the sum of all: they wait at the same time, and starting many threads must not
+    add up to more than has passed."""
 
     def __add__(self, other: CoreTime) -> CoreTime:
         return CoreTime(self.ran + other.ran, self.waited + other.waited, self.longest_wait + other.longest_wait)
@@ -50,10 +50,10 @@ class CoreTime:
 
 
 class CoreWatch:
-    """The supervisor's. It looks before it stops a sandbox and after: to be stopped a sleeping thread is woken, and waits for that too."""
+    """Used by the supervisor before it stops a sandbox and after: stopping wakes a sleeping thread, which then waits for a core too."""
 
     def __init__(self, first: int, counts: bool = True) -> None:
-        """`first` is the process whose first thread answers the controller. Without `counts` nothing is read, and nothing was spent."""
+        """`first` is the first process of the sandbox. Without `counts` nothing is read, and nothing was spent."""
         self._first, self._counts = first, counts
         self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0
@@ -90,7 +90,7 @@ class CoreWatch:
         self._own_wait, self._thaw_wait = thread_times()[1], 0
 
     def still(self, processes: Iterable[int]) -> bool:
-        """Whether nobody ran since: the same threads, but for such as had ended, and none of them was on a core for longer."""
+        """Whether no thread ran since: the same threads, apart from ended ones, and none of them was on a core for longer."""
         if not self._counts:
             return True
         now = _times(processes)

@@ -1,4 +1,4 @@
-"""Which variables of the judge's environment a sandbox may see: an allow list, so that no secret travels by oversight."""
+"""Which environment variables of the caller a sandbox may see: an allow list, so that no secret is passed on by oversight."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The private file system of a sandbox: an empty root into which only what is named here is mounted, read-only but for the scratch.
 
-An allow list, because what must stay hidden (homes, task folders, other candidates, sockets under /run) cannot be listed.
+An allow list, because what must stay hidden (homes, the caller's data, other sandboxes, sockets under /run) cannot be listed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEVER = {"/", "/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/var"
 _NODES = ("null", "zero", "full", "random", "urandom")
 _OLD = "/.old"
 _GROUPS = "/sys/fs/cgroup"
-_QUIET = linux.MS_NOSUID | linux.MS_NODEV
+_SAFE = linux.MS_NOSUID | linux.MS_NODEV
 _KERNEL_SWITCHES = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 
 
@@ -51,7 +51,7 @@ def enter_private_root(
 ) -> None:
     """Replace the root of this (new) mount name space. Call it in the first process of a new process name space."""
     linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    linux.mount("tmpfs", SCRATCH, "tmpfs", _QUIET, "size=8m,nr_inodes=16384,mode=755")
+    linux.mount("tmpfs", SCRATCH, "tmpfs", _SAFE, "size=8m,nr_inodes=16384,mode=755")
     os.mkdir(SCRATCH + _OLD)
     linux.pivot_root(SCRATCH, SCRATCH + _OLD)  # what lay under the mount point is visible again, below the old root
     os.chdir("/")
@@ -60,24 +60,24 @@ def enter_private_root(
     space += "" if owner is None else f",uid={owner},gid={owner}"
     for folder in ("/proc", "/sys", "/dev", SCRATCH, SHARED_MEMORY):
         os.mkdir(folder, 0o755)
-    linux.mount("tmpfs", SCRATCH, "tmpfs", _QUIET, space)
-    linux.mount("tmpfs", SHARED_MEMORY, "tmpfs", _QUIET, space)
-    linux.mount("proc", "/proc", "proc", _QUIET | linux.MS_NOEXEC)
+    linux.mount("tmpfs", SCRATCH, "tmpfs", _SAFE, space)
+    linux.mount("tmpfs", SHARED_MEMORY, "tmpfs", _SAFE, space)
+    linux.mount("proc", "/proc", "proc", _SAFE | linux.MS_NOEXEC)
     for name in _KERNEL_SWITCHES:
         if os.path.exists(f"/proc/{name}"):
             linux.mount(f"/proc/{name}", f"/proc/{name}", None, linux.MS_BIND)
             _restrict(f"/proc/{name}", linux.MS_RDONLY)
     linux.mount(_OLD + "/sys", "/sys", None, linux.MS_BIND | linux.MS_REC)
-    _restrict("/sys", linux.MS_RDONLY | _QUIET)
-    if os.path.isdir(_GROUPS):  # others' groups could be watched and locked there
-        linux.mount("none", _GROUPS, "tmpfs", linux.MS_RDONLY | _QUIET, "size=4k")
+    _restrict("/sys", linux.MS_RDONLY | _SAFE)
+    if os.path.isdir(_GROUPS):  # groups of other sandboxes could be watched and locked there
+        linux.mount("none", _GROUPS, "tmpfs", linux.MS_RDONLY | _SAFE, "size=4k")
     for name, target in (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")):
         os.symlink(f"/proc/self/fd{target}", f"/dev/{name}")
 
     bound: list[str] = []
-    for paths, flags in ((readable, linux.MS_RDONLY | _QUIET), (nodes, linux.MS_NOSUID), (writable, _QUIET)):
+    for paths, flags in ((readable, linux.MS_RDONLY | _SAFE), (nodes, linux.MS_NOSUID), (writable, _SAFE)):
         for path in paths:
-            place = _way_to(os.path.abspath(path))
+            place = _build_path(os.path.abspath(path))
             covered = place is not None and any(place == parent or place.startswith(parent + "/") for parent in bound)
             if place is None or (covered and paths is not writable):
                 continue
@@ -85,11 +85,11 @@ def enter_private_root(
             bound.append(place)
     linux.unmount(_OLD, linux.MNT_DETACH)
     os.rmdir(_OLD)
-    linux.mount("none", "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _QUIET)
+    linux.mount("none", "/", None, linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _SAFE)
 
 
-def _way_to(path: str) -> str | None:
-    """Build the way to `path` as it is in the old root, symbolic links included. Returns where it ends; None if it does not exist."""
+def _build_path(path: str) -> str | None:
+    """Create `path` as it is in the old root, symbolic links included. Returns its resolved form; None if it does not exist."""
     pending, current, hops = path.split("/"), "", 0
     while pending:
         name = pending.pop(0)

@@ -1,6 +1,6 @@
-"""The judge's side of the fork server: start it, spawn sandboxes, wait for them, kill them. Imports no torch; safe to use from threads.
+"""The client of the fork server: start it, spawn sandboxes, wait for them, kill them. Safe to use from threads.
 
-The server is a fresh interpreter with a scrubbed environment, so nothing of the judge's memory is ever in a sandbox.
+The server is a fresh interpreter with a scrubbed environment, so that no sandbox holds anything of the caller's memory.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class ForkServer:
     ) -> Sandbox:
         """Run `entry` ("package.module:function") as `function(fds, arguments)` in a sandbox of its own.
 
-        `writable`: folders of the host that it may write to, for trusted roles only; a folder of root's is given to the sandboxes' user.
-        `trusted`: a role of ours, which may hand descriptors to others, close its memory to them, and set alarms.
+        `writable`: folders of the host that it may write to, for trusted code only; a folder of root's is given to the sandboxes' user.
+        `trusted`: code of our own, which may pass descriptors to other processes, close its memory to them, and set timers.
         """
         if len(fds) > _MOST_FDS:
             raise UsageError(f"{len(fds)} descriptors for one sandbox; at most {_MOST_FDS} can be passed")
@@ -128,7 +128,7 @@ class ForkServer:
             reserved_cores=self._reserved_cores,
             refused=self._refused,
         )
-        return self._fill(request, fds)
+        return self._spawn(request, fds)
 
     def close(self) -> None:
         with self._lock:
@@ -165,7 +165,7 @@ class ForkServer:
         poll.register(ours, select.POLLIN)
         hello = ours.recv(_LARGEST_HELLO) if poll.poll(_START_TIMEOUT_S * 1000) else b""
         if not hello:
-            said = self._last_words()
+            said = self._last_output()
             self._stop_process()
             raise SandboxError(f"the fork server did not start: {said}")
         told = json.loads(hello)
@@ -176,7 +176,7 @@ class ForkServer:
             raise SandboxError(f"the fork server cannot import {absent[0]} with {sys.executable}; install {absent[0]} there")
 
     def _choose_mode(self) -> None:
-        """Try a sandbox in each mode, best first; the last one always works, with what it lacks in its report."""
+        """Try a sandbox in each mode, best first; the last one always works, and its report names what it lacks."""
         refused: list[str] = []
         for mode in self._modes:
             if mode == "root" and os.geteuid() != 0:
@@ -197,7 +197,7 @@ class ForkServer:
                 refused=self._refused,
             )
             try:
-                sandbox = self._fill(trial, ())
+                sandbox = self._spawn(trial, ())
             except SandboxError as error:
                 refused.append(str(error))
                 continue
@@ -212,7 +212,7 @@ class ForkServer:
             return
         raise SandboxError(f"no sandbox could be started on this machine: {'; '.join(refused)}")
 
-    def _fill(self, request: SpawnRequest, fds: Sequence[int]) -> Sandbox:
+    def _spawn(self, request: SpawnRequest, fds: Sequence[int]) -> Sandbox:
         ours, owner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control, supervisor_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         sandbox = Sandbox(ours, control)
@@ -227,8 +227,8 @@ class ForkServer:
                         raise SandboxError("the fork server was closed while a sandbox was being requested; make a new one")
                     socket.send_fds(self._requests, [b"spawn"], passed, socket.MSG_NOSIGNAL)
             except OSError as error:
-                raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_words()}; spawn again") from None
-        told = sandbox.introduction()
+                raise SandboxError(f"the fork server is gone ({error.strerror}): {self._last_output()}; spawn again") from None
+        told = sandbox.startup_report()
         missing = told.get("missing", {})
         if "ready" not in told:
             sandbox.kill()
@@ -238,12 +238,12 @@ class ForkServer:
         self._sandboxes.add(sandbox)
         return sandbox
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         if self._log is None or self._log.closed:
             return "it is closed"
         self._log.seek(0)
         lines = [line for line in self._log.read().decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it wrote nothing"
 
     def _stop_process(self) -> None:
         if self._requests is not None:

@@ -1,6 +1,6 @@
-"""The kernel's own way to stop a process tree: a group of version 2, which freezes whoever is in it whatever signals they get or send.
+"""The cgroup freezer (version 2): stops every process in a group, whatever signals they get or send.
 
-Only version 2: processes that version 1 has frozen cannot be killed, and a judge that is killed at such a moment would leave them for ever.
+Only version 2: processes that version 1 has frozen cannot be killed, and a caller that is killed at such a moment would leave them forever.
 Its files are opened before the sandbox gets its private root, where they could not be written.
 """
 
@@ -21,7 +21,7 @@ class Freezer:
         """`parent` is a descriptor of the folder in which `name` was made."""
         self._parent, self._name = parent, name
         self._folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-        fcntl.flock(self._folder, fcntl.LOCK_SH)  # whoever holds it is alive: see `remove_leftovers`
+        fcntl.flock(self._folder, fcntl.LOCK_SH)  # a locked folder is in use: see `remove_leftovers`
         self._members, self._switch, self._events = (
             os.open(file, flags | os.O_CLOEXEC, dir_fd=self._folder)
             for file, flags in (("cgroup.procs", os.O_WRONLY), ("cgroup.freeze", os.O_WRONLY), ("cgroup.events", os.O_RDONLY))
@@ -29,13 +29,13 @@ class Freezer:
 
     @classmethod
     def create(cls) -> Freezer:
-        """OSError where the machine has none that we may use; the text says why."""
+        """Raises OSError where the machine has none that we may use; the text says why."""
         parent = os.open(_own_group(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         name = f"{_PREFIX}{secrets.token_hex(8)}"
         try:
             os.mkdir(name, dir_fd=parent)
             return cls(parent, name)
-        except OSError:  # also where another judge that starts took it for a leftover, before it was locked
+        except OSError:  # also where another process took it for a leftover, before it was locked
             with contextlib.suppress(OSError):
                 os.rmdir(name, dir_fd=parent)
             os.close(parent)
@@ -45,12 +45,12 @@ class Freezer:
     def descriptors(self) -> list[int]:
         return [self._parent, self._folder, self._members, self._switch, self._events]
 
-    def take_in(self, process: int) -> None:
-        """It, and whatever it starts from now on."""
+    def add(self, process: int) -> None:
+        """Add a process, and whatever it starts from now on."""
         os.write(self._members, b"%d" % process)
 
     def stop(self, patience_s: float) -> bool:
-        """False: somebody was still inside the kernel at the end. Whoever comes out of there freezes all the same."""
+        """Freeze the group. False: a thread was still inside the kernel at the end; it freezes when it returns from there."""
         os.write(self._switch, b"1")
         deadline = time.monotonic() + patience_s
         while b"frozen 1" not in os.pread(self._events, 256, 0):
@@ -63,13 +63,13 @@ class Freezer:
         os.write(self._switch, b"0")
 
     def remove(self) -> None:
-        """Once nobody is left in it."""
+        """Remove the group, once it is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(self._name, dir_fd=self._parent)
 
 
 def remove_leftovers() -> None:
-    """Groups of judges that were killed before they could. One that is in use is locked, and one with processes in it cannot be removed."""
+    """Remove groups of processes that were killed. One that is in use is locked, and one with processes in it cannot be removed."""
     with contextlib.suppress(OSError):
         parent = os.open(_own_group(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for name in os.listdir(parent):

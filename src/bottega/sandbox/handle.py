@@ -100,7 +100,7 @@ class Sandbox:
             self._await_supervisor()
         return True
 
-    def introduction(self) -> dict[str, Any]:
+    def startup_report(self) -> dict[str, Any]:
         """The supervisor's first message, with its pidfd. Raises SandboxError when it never comes."""
         poll = select.poll()
         poll.register(self._owner, select.POLLIN)
@@ -116,7 +116,7 @@ class Sandbox:
                 message = messages.receive(self._owner, self._inbox, SPAWN_TIMEOUT_S)
         except (OSError, messages.MalformedMessage):
             message = b""
-        return dict(json.loads(message)) if message else {"error": "it ended before it said anything"}
+        return dict(json.loads(message)) if message else {"error": "it ended before it reported anything"}
 
     def _await_supervisor(self) -> None:
         """The first process of a name space is gone only after everyone else in it."""

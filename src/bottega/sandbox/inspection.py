@@ -1,7 +1,6 @@
-"""Reading and overwriting the memory of a stopped process, for a supervisor that is asked what its child still holds, and that acts for a
-caller who writes into what it was given.
+"""Reads and overwrites the memory of a stopped process, for the supervisor.
 
-What a candidate maps there cannot keep the reader waiting: a sandbox has no userfaultfd and no FUSE, and the amount is bounded.
+A hostile mapping cannot block the reader: a sandbox has no userfaultfd and no FUSE, and the amount is bounded.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Unreadable(Exception):
 
 
 def pack(regions: Sequence[Region]) -> bytes:
-    """ValueError when they are too many or too large, or no regions."""
+    """Raises ValueError when they are too many, too large or invalid."""
     if len(regions) > MOST_REGIONS or sum(length for _, length in regions) > MOST_BYTES:
         raise ValueError(f"at most {MOST_REGIONS} regions of {MOST_BYTES} bytes in all can be read at a time")
     try:
@@ -35,7 +34,7 @@ def pack(regions: Sequence[Region]) -> bytes:
 def unpack(packed: bytes) -> list[Region]:
     regions = [(address, length) for address, length in _REGION.iter_unpack(packed)]
     if len(regions) > MOST_REGIONS or sum(length for _, length in regions) > MOST_BYTES:
-        raise Unreadable("too much was asked for")
+        raise Unreadable("too many or too large regions")
     return regions
 
 
@@ -65,8 +64,8 @@ def _read(memory: int, address: int, length: int) -> bytes:
 
 
 def overwrite(process: int, regions: Sequence[Region]) -> None:
-    """Fill them with bytes that read as NaN in every floating type. Only where they are the process's alone: a private view of a file would be
-    changed and the file would not, and with it whatever else shows the file."""
+    """Fill them with bytes that read as NaN in every floating type. Only private anonymous memory: in a private view of a file the
+    view would change and the file would not."""
     try:
         with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as maps:
             mine = _private(maps)

@@ -94,7 +94,7 @@ def close_descriptors_from(first: int) -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """Install a seccomp program. SPEC_ALLOW: older kernels would otherwise slow the filtered process, and with it the measurement."""
+    """Install a seccomp program. SPEC_ALLOW: older kernels would otherwise slow the filtered process."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))

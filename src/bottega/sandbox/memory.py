@@ -1,5 +1,5 @@
 """How much memory a process tree holds. Forked processes share pages and each counts them as its own, and the exact sum is
-dear to read: so a cheap upper bound comes first, and exact shares are read only above the limit, a few at a time, and remembered.
+expensive to read: so a cheap upper bound comes first, and exact shares are read only above the limit, a few at a time, and remembered.
 
 What lies in pipes and sockets belongs to no process; of these the most that they could hold is counted.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 _KIB = 1024
 MOST_DESCRIPTORS = 20_000
-"""Of the whole tree. Honest ones have hundreds, and memory could be hidden behind those that nobody looks at."""
+"""Of the whole tree. Honest programs have hundreds, and memory could be hidden behind more than can be checked."""
 _PIPE = 64 << 10
-"""What a pipe holds. Larger ones take from 64 MiB that the kernel grants a user, and whoever has used that up gets two pages a pipe."""
+"""What a pipe holds. Larger ones take from 64 MiB that the kernel grants a user, and a user who has used that up gets two pages a pipe."""
 _READING_S = 0.03
-"""Spent on exact shares in one check: the supervisor has commands to obey."""
+"""Spent on exact shares in one check: the supervisor has commands to serve."""
 _FRESH_S = 1.0
 _MAPPING, _MOST_MAPPINGS = 512, 65_530
 """Bytes of the kernel's for each mapping, and how many a process may have (`vm.max_map_count`): a gigabyte in thirty processes."""
@@ -43,7 +43,7 @@ class TooManyDescriptors(Exception):
 
 class MemoryWatch:
     def __init__(self, limit: int, mounts: Sequence[str], lent: frozenset[File]) -> None:
-        """`mounts`: memory file systems of the sandbox; `lent`: memory files that belong to the judge and do not count."""
+        """`mounts`: memory file systems of the sandbox; `lent`: memory files of the caller, which do not count."""
         self._limit = limit
         self._mounts = tuple(mounts)
         self._devices = {os.stat(mount).st_dev for mount in mounts}
@@ -191,7 +191,7 @@ def _share(pid: int) -> int:
 
 
 def _share_by_mapping(pid: int, known_files: frozenset[File], known_devices: set[int]) -> int:
-    """The same, leaving out files that were counted elsewhere or belong to the judge."""
+    """The same, leaving out files that were counted elsewhere or belong to the caller."""
     total, in_memory = 0, True
     for line in _lines(f"/proc/{pid}/smaps"):
         fields = line.split(maxsplit=5)

@@ -1,6 +1,6 @@
-"""Messages of any length between a supervisor and whoever commands it, in packets that fit: what a candidate makes long must not get lost.
+"""Messages of any length between a supervisor and its controlling process, in packets of limited size.
 
-A packet opens with one byte: whether more of the message follows. Nobody waits for ever: not to send, not for the rest of a message.
+A packet opens with one byte: whether more of the message follows. Sending and receiving have a time limit.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _MORE, _LAST = b"+", b"."
 
 
 class MalformedMessage(Exception):
-    """What came is no message, or is longer than any may be."""
+    """What came is not a message, or is too long."""
 
 
 def send(channel: socket.socket, message: bytes, wait_s: float, fds: Sequence[int] = ()) -> None:
-    """OSError (TimeoutError among them) when the other side is gone, or does not take it in time."""
+    """Raises OSError (TimeoutError among them) when the peer is gone, or does not take it in time."""
     deadline = time.monotonic() + wait_s
     whole = memoryview(message)
     for start in range(0, max(1, len(whole)), PACKET):
@@ -38,7 +38,7 @@ def send(channel: socket.socket, message: bytes, wait_s: float, fds: Sequence[in
 
 
 class Inbox:
-    """Puts the packets of one channel together."""
+    """Assembles the packets of one channel into messages."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -60,7 +60,7 @@ class Inbox:
 
 
 def receive(channel: socket.socket, inbox: Inbox, wait_s: float) -> bytes:
-    """The next message. OSError when none comes in time or the other side is gone, `MalformedMessage` when it is none."""
+    """The next message. Raises OSError when none comes in time or the peer is gone, `MalformedMessage` for anything else."""
     deadline = time.monotonic() + wait_s
     while True:
         _await(channel, select.POLLIN, deadline)
@@ -76,4 +76,4 @@ def _await(channel: socket.socket, event: int, deadline: float) -> None:
     poll = select.poll()
     poll.register(channel, event)
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        raise TimeoutError("the other side does not answer")
+        raise TimeoutError("the peer does not answer")

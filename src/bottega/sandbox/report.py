@@ -1,4 +1,4 @@
-"""What the sandbox of one sandbox holds, part by part, and why a part is missing: no promise without a name."""
+"""Which parts of the isolation one sandbox has, and why a part is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SandboxReport:
     missing: dict[str, str] = field(default_factory=dict)
     """By part: what the machine refused, and what stands in for it."""
     stopped_by: str = ""
-    """What stops the sandbox when it is not its turn: `freezer`, or `signals` with the reason. Either holds on its own, so that neither is a
+    """What stops the sandbox: `freezer`, or `signals` with the reason. Either holds on its own, so that neither is a
     part that could be missing."""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the judge asks the fork server for: one sandbox, with everything that its supervisor and its child need to know."""
+"""The request to the fork server for one sandbox, with everything that its supervisor and its child need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from bottega.sandbox.limits import Limits
 
 Mode = Literal["root", "user", "bare"]
-"""How the parts are got: with the privileges of root, through a user name space, or without any name space."""
+"""How the parts are obtained: with the privileges of root, through a user name space, or without any name space."""
 MODES: tuple[Mode, ...] = ("root", "user", "bare")
 
 
@@ -17,7 +17,7 @@ class SpawnRequest:
     entry: str
     """`package.module:function`."""
     arguments: bytes
-    """Pickled by the judge, unpickled only by the child, which may lack what the judge can import."""
+    """Pickled by the caller, unpickled only by the child, which may lack what the caller can import."""
     mode: Mode
     device: str
     limits: Limits

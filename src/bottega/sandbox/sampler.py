@@ -1,4 +1,4 @@
-"""Who does the CPU work: the kernel samples the instruction pointer of every thread of a tree, and the mapped files are named.
+"""A sampling CPU profiler: perf events sample the instruction pointer of every thread of a tree, and samples are counted by mapped file.
 
 Opened by the supervisor on its child, so that no code of the child can see, stop or forge it.
 """
@@ -17,7 +17,7 @@ from typing import Any
 from bottega.sandbox import linux
 
 _SOFTWARE, _TASK_CLOCK = 1, 1
-_PERIOD_NS = 251_000  # about a quarter of a millisecond, and no divisor of anybody's own millisecond
+_PERIOD_NS = 251_000  # about a quarter of a millisecond, and no divisor of a millisecond
 _ADDRESS_AND_TASK = 1 | 2
 _DISABLED, _INHERIT, _EXCLUDE_KERNEL, _EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 _ATTRIBUTES_SIZE = 112
@@ -86,7 +86,7 @@ class Sampler:
         self.running = True
 
     def count(self, on: bool) -> None:
-        """Let the counters run or stand still; what they have seen stays."""
+        """Start or pause the counters; samples taken so far stay."""
         for ring in self._rings:
             fcntl.ioctl(ring.descriptor, _ENABLE if on else _DISABLE, 0)
 

@@ -1,4 +1,4 @@
-"""The fork server's own process: imports what every child needs, then forks one sandbox for each request and keeps nothing of it.
+"""The fork server's own process: imports what every child needs, then forks one sandbox per request and keeps nothing of it.
 
 It stays single-threaded, initialises no device, runs no parallel operator and never unpickles a request: so a fork of it is sound,
 and no sandbox can find another sandbox's request in memory.
@@ -113,7 +113,7 @@ def _run_intermediate(server: int, fds: list[int]) -> NoReturn:
 
 
 def _freezer_for(request: SpawnRequest) -> Freezer | str:
-    """Or why there is none. Without name spaces the child may be our own user, who can leave a group."""
+    """A freezer, or why there is none. Without name spaces the child may be our own user, who can leave a group."""
     if request.mode == "bare" or not request.freezer:
         return "no name spaces" if request.mode == "bare" else "no freezer was wanted"
     try:

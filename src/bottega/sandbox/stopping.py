@@ -1,7 +1,7 @@
-"""Stopping a sandbox and seeing that it rests: by the kernel's freezer where there is one for us, else by signals.
+"""Stops a sandbox and verifies that it rests: by the cgroup freezer where available, else by signals.
 
-Both hold on their own. The freezer takes about half of the time, and nothing that happens in the sandbox can end it. SIGSTOP can be ended by
-SIGCONT: so the system-call filter takes away every way to have the kernel send one, and nobody is taken for stopped by less than two looks.
+Each is sufficient. The freezer takes about half of the time, and nothing that happens in the sandbox can end it. SIGSTOP can be ended by
+SIGCONT: so the system-call filter blocks every way to have the kernel send one, and a thread counts as stopped only after two looks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stopper(Protocol):
         """True: every thread rests. False: some thread was still inside the kernel when patience ended."""
 
     def start(self) -> None:
-        """Let them run on."""
+        """Continue them."""
 
 
 class ByFreezer:

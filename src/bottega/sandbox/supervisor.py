@@ -1,6 +1,6 @@
-"""The trusted first process of a sandbox: guards one child and its descendants, obeys two channels, and leaves nobody behind.
+"""The supervisor: the trusted first process of a sandbox. It serves commands on two channels and ends the child with all its descendants.
 
-Everything it reports (exit, output, samples) it saw itself; no word of the child is taken for anything but output.
+Everything it reports (exit, output, samples) it observed itself; what the child writes counts only as output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHUNK = 1 << 16
 _ARMED_S = 0.05
 _TICK_S = 0.1
 _SENDING_S = 2.0
-"""For how long an answer may wait to be taken; whoever asked is trusted, and may be slow on a busy machine."""
+"""How long sending an answer may take; the receiver is trusted, and may be slow on a busy machine."""
 _READY, _ERROR = select.POLLIN, select.POLLHUP | select.POLLERR
 
 
@@ -60,7 +60,7 @@ def run_supervisor(
             files.enter_private_root(
                 request.readable, request.writable, nodes, scratch_bytes=request.limits.scratch_bytes, owner=user
             )
-        _Supervisor(request, owner, control, life, freezer).guard(fds, user, scratch or files.SCRATCH)
+        _Supervisor(request, owner, control, life, freezer).supervise(fds, user, scratch or files.SCRATCH)
     except BaseException as error:
         _tell(owner, {"error": f"{type(error).__name__}: {error}"})
     if scratch is not None:
@@ -69,11 +69,11 @@ def run_supervisor(
 
 
 def _user_for(request: SpawnRequest) -> int | None:
-    """Whom the child becomes. None: it stays who we are."""
+    """The user that the child becomes. None: it keeps ours."""
     if request.mode == "user" or os.geteuid() != 0:
         return None
     if request.mode == "bare" and not all(_open_to_all(path) for path in request.readable if path.startswith("/")):
-        return None  # without a private root, a stranger could not reach the interpreter
+        return None  # without a private root, another user could not reach the interpreter
     if not request.writable:
         return fresh_user()
     owner = os.stat(request.writable[0]).st_uid
@@ -97,7 +97,7 @@ def _tell(channel: socket.socket, message: dict[str, Any], fds: Sequence[int] = 
 
 
 def _answer(channel: socket.socket, message: bytes, fds: Sequence[int] = ()) -> None:
-    """Say it if the other side is there and listens; a supervisor never waits for long."""
+    """Send it if the peer is there and reads; a supervisor never waits for long."""
     with contextlib.suppress(OSError):
         messages.send(channel, message, _SENDING_S, fds)
 
@@ -121,7 +121,7 @@ class _Supervisor:
         self.child = -1
         self.status: int | None = None
 
-    def guard(self, fds: Sequence[int], user: int | None, scratch: str) -> None:
+    def supervise(self, fds: Sequence[int], user: int | None, scratch: str) -> None:
         lent = frozenset((s.st_dev, s.st_ino) for s in map(os.fstat, fds))
         mounts = () if self.request.mode == "bare" else (files.SCRATCH, files.SHARED_MEMORY)
         self.memory = MemoryWatch(self.request.limits.memory_bytes, mounts, lent)
@@ -137,7 +137,7 @@ class _Supervisor:
         os.close(status)
         missing = told.get("missing", {})
         if self.request.mode == "user" and os.geteuid() == 0:
-            missing["privileges"] = "runs as the judge's own user, root, without capabilities"
+            missing["privileges"] = "runs as the caller's own user, root, without capabilities"
         if "error" not in told and not (missing and self.request.require_sandbox):
             self.sampler = Sampler(self.child)
             self.cores = CoreWatch(
@@ -145,7 +145,7 @@ class _Supervisor:
             )  # a process on a GPU has many threads to ask
             self.out_of_memory_kills = _out_of_memory_kills()
             self.stopper = self._choose_stopper()
-            self._introduce(missing)
+            self._report_ready(missing)
             os.write(go, b"g")
             os.close(go)
             self._loop()
@@ -157,12 +157,12 @@ class _Supervisor:
         if isinstance(self.freezer, str):
             return BySignals(self.tree, self.freezer)
         try:
-            self.freezer.take_in(self.child)
+            self.freezer.add(self.child)
         except OSError as error:
             return BySignals(self.tree, f"no freezer: {error.strerror}")
         return ByFreezer(self.freezer)
 
-    def _introduce(self, missing: dict[str, str]) -> None:
+    def _report_ready(self, missing: dict[str, str]) -> None:
         try:
             me = [os.pidfd_open(os.getpid())]
         except OSError:
@@ -183,7 +183,7 @@ class _Supervisor:
         while self.status is None and self.reason is None:
             for descriptor, _ in self.poll.poll(max(0.0, next_tick - time.monotonic()) * 1000):
                 if descriptor in self.channels:
-                    self._obey(self.channels[descriptor])
+                    self._serve_command(self.channels[descriptor])
                 elif descriptor == self.output:
                     self._drain_output()
                 elif descriptor == self.life:
@@ -193,15 +193,15 @@ class _Supervisor:
             if (now := time.monotonic()) >= next_tick:
                 self._tick()
                 after = time.monotonic()
-                next_tick = after + max(_TICK_S, 4 * (after - now))  # looking at many processes must not become the main thing
+                next_tick = after + max(_TICK_S, 4 * (after - now))  # checking many processes must not become the main load
         self._finish()
 
-    def _obey(self, channel: socket.socket) -> None:
+    def _serve_command(self, channel: socket.socket) -> None:
         command = self._receive(channel)
         if command == b"arm":
-            command = self._await_at_once(channel)
+            command = self._spin_for_command(channel)
         if command is not None:
-            self._carry_out(command, channel)
+            self._execute(command, channel)
 
     def _receive(self, channel: socket.socket, flags: int = 0) -> bytes | None:
         """A command; empty when the channel is closed, None when more of it is to come. BlockingIOError only where `flags` ask for it."""
@@ -213,8 +213,8 @@ class _Supervisor:
         except (OSError, messages.MalformedMessage):
             return b""
 
-    def _await_at_once(self, channel: socket.socket) -> bytes | None:
-        """Spin for the next command instead of sleeping: waking up takes longer, and less evenly, than what is being timed."""
+    def _spin_for_command(self, channel: socket.socket) -> bytes | None:
+        """Spin for the next command instead of sleeping: waking up takes longer, and varies more."""
         until = time.monotonic() + _ARMED_S
         while time.monotonic() < until:
             try:
@@ -223,7 +223,7 @@ class _Supervisor:
                 continue
         return None
 
-    def _carry_out(self, command: bytes, channel: socket.socket) -> None:
+    def _execute(self, command: bytes, channel: socket.socket) -> None:
         if command == b"thaw":
             self.stopper.start()
             self.cores.thawed()
@@ -284,7 +284,7 @@ class _Supervisor:
         return True
 
     def _reap(self) -> None:
-        """Collect whoever has ended; orphans of the sandbox are the supervisor's children."""
+        """Reap ended processes; orphans of the sandbox are the supervisor's children."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)

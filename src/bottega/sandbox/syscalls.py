@@ -1,6 +1,6 @@
-"""The system-call filter: a deny list in hand-written BPF, for what no kernel and no compiler needs and what breaks sandboxes open.
+"""The system-call filter: a deny list in hand-written BPF, for calls that compute programs and compilers do not need and that could break isolation.
 
-A deny list, because CUDA drivers, Triton, compilers and OpenMP use more calls than an allow list could follow; the name spaces and
+A deny list, because GPU drivers, compilers and OpenMP use more calls than an allow list could follow; the name spaces and
 the missing privileges bound what an unlisted call can reach.
 """
 
@@ -44,7 +44,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "name_to_handle_at": (303, 264),
     "fanotify_init": (300, 262),
     "fanotify_mark": (301, 263),
-    # wide kernel surfaces that kernels of ours have no use for
+    # wide kernel interfaces that compute programs do not need
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),

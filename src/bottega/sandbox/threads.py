@@ -1,6 +1,6 @@
-"""The threads of a process tree as the kernel accounts for them.
+"""The threads of a process tree by the operating system's accounting.
 
-A thread's name is the candidate's own word, and so is whatever text it stands in: `status` is not read at all, and the fields of `stat`
+A thread's name is untrusted text: `status` is not read at all, and the fields of `stat`
 are counted from the last parenthesis, which no name can move.
 """
 
@@ -72,7 +72,7 @@ def read_times(folder: str) -> tuple[int, int, int]:
 
 
 def _read(path: str) -> bytes:
-    """In three system calls, since a stopped sandbox is looked at several times a turn. Empty when it cannot be read."""
+    """In three system calls, since a stopped sandbox is checked several times a call. Empty when it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

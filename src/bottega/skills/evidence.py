@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
-from bottega.skills.store import Change, Store
+from bottega.skills.store import Change, SkillStore
 
 Kind = TypeVar("Kind", Trial, Verdict)
 
 
 class Evidence:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SkillStore) -> None:
         self.store = store
 
     def trials(self, skill: str) -> list[Trial]:

@@ -38,7 +38,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Pair:
+class GatePair:
     """What one seed was worth on one task, with the card and without it."""
 
     with_skill: float
@@ -66,7 +66,7 @@ def worth(verdict: Verdict, rules: Rules) -> float:
     return math.log(min(max(speedup.point, 1.0), rules.cap))
 
 
-def decide(pairs: Mapping[str, Sequence[Pair]], own: str, rules: Rules) -> Decision:
+def decide(pairs: Mapping[str, Sequence[GatePair]], own: str, rules: Rules) -> Decision:
     """After whole rounds: every task has the same number of pairs, in the order of their seeds."""
     rounds = len(pairs[own])
     if len(pairs) < 2 or any(len(of_task) != rounds for of_task in pairs.values()):

@@ -29,9 +29,9 @@ import tantivy
 from bottega.core.errors import LibraryError
 from bottega.core.skill import DEVICES, SkillState
 from bottega.languages import index_bit
-from bottega.skills.index_files import Pointer, check_sum, last_row, read_pointer, segment_files, write_pointer
+from bottega.skills.index_files import IndexPointer, check_sum, last_row, read_pointer, segment_files, write_pointer
 from bottega.skills.query import Query
-from bottega.skills.store import Store, to_do
+from bottega.skills.store import SkillStore, to_do
 
 TERMS = 24
 LEAST = 0.1
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 class SearchIndex:
     """One process's view of the index. Safe to use from several threads."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SkillStore) -> None:
         self.store, self.folder = store, store.folder / "index"
         self._forget()
         self.behind = 0
@@ -62,7 +62,7 @@ class SearchIndex:
 
     def _forget(self) -> None:
         self._process = os.getpid()
-        self._open: tuple[Pointer, tantivy.Index] | None = None
+        self._open: tuple[IndexPointer, tantivy.Index] | None = None
         self._past: dict[int, tantivy.Index] = {}
         self._sound: set[str] = set()
         self._lock = threading.RLock()
@@ -150,7 +150,7 @@ class SearchIndex:
         index.register_tokenizer("card", analyser())
         return index
 
-    def _opened(self, pointer: Pointer, exact: bool = True) -> tantivy.Index:
+    def _opened(self, pointer: IndexPointer, exact: bool = True) -> tantivy.Index:
         """The index that a pointer names; while another process writes it, the pointer may be a little behind."""
         if self._open is None or self._open[0].generation != pointer.generation:
             self._open = (pointer, self._loaded(pointer.generation))
@@ -163,7 +163,7 @@ class SearchIndex:
             raise ValueError("the index does not hold what its pointer says")
         return self._open[1]
 
-    def _catch_up(self, pointer: Pointer) -> Pointer:
+    def _catch_up(self, pointer: IndexPointer) -> IndexPointer:
         index = self._open[1] if self._open and self._open[0].generation == pointer.generation else None
         if index is None:
             index = self._loaded(pointer.generation)
@@ -189,7 +189,7 @@ class SearchIndex:
         index.reload()
         if index.searcher().num_docs != documents:
             raise ValueError("the index does not hold what was put into it")
-        pointer = write_pointer(self.folder, Pointer(pointer.generation, pointer.library, version, documents, last))
+        pointer = write_pointer(self.folder, IndexPointer(pointer.generation, pointer.library, version, documents, last))
         self._open = (pointer, index)
         return pointer
 
@@ -206,7 +206,7 @@ class SearchIndex:
                 last = last_row(connection, version)
                 library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
                 _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents, progress)
-            pointer = write_pointer(self.folder, Pointer(generation, library, version, documents, last))
+            pointer = write_pointer(self.folder, IndexPointer(generation, library, version, documents, last))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -240,7 +240,7 @@ class SearchIndex:
         )
         return max(row[0] or 0, row[1] or 0) if row else 0
 
-    def _pointer(self) -> Pointer | None:
+    def _pointer(self) -> IndexPointer | None:
         """The pointer, or nothing when there is none that is ours, whole, and of this format."""
         pointer = read_pointer(self.folder)
         if pointer is None:

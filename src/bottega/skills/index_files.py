@@ -16,7 +16,7 @@ _POINTER = "current.json"
 
 
 @dataclass(frozen=True)
-class Pointer:
+class IndexPointer:
     """Which folder is in use, and what it covers."""
 
     generation: str
@@ -28,10 +28,10 @@ class Pointer:
     format: int = FORMAT
 
 
-def read_pointer(folder: Path) -> Pointer | None:
+def read_pointer(folder: Path) -> IndexPointer | None:
     """Nothing when it is missing, garbage, of another format, or names no folder."""
     try:
-        pointer = Pointer(**json.loads((folder / _POINTER).read_text()))
+        pointer = IndexPointer(**json.loads((folder / _POINTER).read_text()))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     kinds = (str, str, int, int, str, int)
@@ -39,7 +39,7 @@ def read_pointer(folder: Path) -> Pointer | None:
     return pointer if whole and (folder / pointer.generation).is_dir() else None
 
 
-def write_pointer(folder: Path, pointer: Pointer) -> Pointer:
+def write_pointer(folder: Path, pointer: IndexPointer) -> IndexPointer:
     temporary = folder / f"current.{os.getpid()}.{threading.get_ident()}"
     with open(temporary, "w", encoding="utf-8") as file:
         json.dump(pointer.__dict__, file)

@@ -18,10 +18,10 @@ from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.evidence import Evidence
 from bottega.skills.index import SearchIndex
-from bottega.skills.likeness import signature
 from bottega.skills.query import Query
 from bottega.skills.retrieve import Filter, Hit, best
-from bottega.skills.store import Change, Store, to_do
+from bottega.skills.similarity import signature
+from bottega.skills.store import Change, SkillStore, to_do
 from bottega.skills.uses import Uses
 from bottega.skills.validation import admit_data, made_readable
 
@@ -46,7 +46,7 @@ class Added:
 
 
 @dataclass(frozen=True)
-class Entry:
+class HistoryEntry:
     """One row of a card's history."""
 
     skill: Skill
@@ -56,7 +56,7 @@ class Entry:
 
 class Library:
     def __init__(self, folder: Path | str, *, create: bool = True) -> None:
-        self.store = Store(Path(folder), create=create)
+        self.store = SkillStore(Path(folder), create=create)
         self.folder = self.store.folder
         self.index = SearchIndex(self.store)
         self.evidence = Evidence(self.store)
@@ -110,10 +110,10 @@ class Library:
         found = {row["state"]: int(row["number"]) for row in rows}
         return {state: found.get(state.value, 0) for state in SkillState}
 
-    def history(self, name: str) -> list[Entry]:
+    def history(self, name: str) -> list[HistoryEntry]:
         self.get(name)
         rows = self.store.rows("SELECT body, valid_from, valid_to FROM cards WHERE name = ? ORDER BY valid_from", name)
-        return [Entry(self._skill(row), row["valid_from"], row["valid_to"]) for row in rows]
+        return [HistoryEntry(self._skill(row), row["valid_from"], row["valid_to"]) for row in rows]
 
     def add(self, skill: Skill, note: str = "") -> Skill:
         """A new card, *proposed*, or in the state it brings. A name that is taken is an error."""

@@ -19,27 +19,27 @@ from bottega.core.skill import Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
-from bottega.skills.gate import Decision, Pair, Rules, decide, worth
+from bottega.skills.gate import Decision, GatePair, Rules, decide, worth
 from bottega.skills.library import Library, content_hash
 
 WINNERS = 3
 """How many winning kernels of each task are judged again."""
 
 
-class Attempt(Protocol):
+class AttemptFunction(Protocol):
     def __call__(self, task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
         """Write one kernel with these skills in the prompt and judge it. The same seed draws alike with and without the card."""
         ...
 
 
-class Confirm(Protocol):
+class ConfirmFunction(Protocol):
     def __call__(self, task: Task, verdict: Verdict) -> Verdict:
         """Judge the kernel behind a verdict again, in fresh processes."""
         ...
 
 
 @dataclass(frozen=True)
-class Job:
+class ProofJob:
     round: int
     task: Task
     arm: str
@@ -50,7 +50,7 @@ class Job:
         return f"{self.round:04d}/{self.task.id}/{self.arm}"
 
 
-Run = Callable[[Callable[[Job], Verdict], Sequence[Job]], Iterable[Verdict]]
+Run = Callable[[Callable[[ProofJob], Verdict], Sequence[ProofJob]], Iterable[Verdict]]
 """How jobs are run: `map`, or an executor's `map` to run them side by side."""
 
 
@@ -82,8 +82,8 @@ class Proof:
 def prove(
     library: Library,
     proof: Proof,
-    attempt: Attempt,
-    confirm: Confirm,
+    attempt: AttemptFunction,
+    confirm: ConfirmFunction,
     *,
     run: Run = map,
     progress: Callable[[Decision], None] | None = None,
@@ -96,7 +96,7 @@ def prove(
         raise UsageError(f"{proof.skill.name} is retired; `bottega skills restore {proof.skill.name}` first, then prove it")
     kept = library.evidence.attempts(proof.id)
 
-    def do(job: Job) -> Verdict:
+    def do(job: ProofJob) -> Verdict:
         if job.key not in kept:
             if job.arm == "again":
                 verdict = confirm(job.task, kept[replace(job, arm="with").key])
@@ -108,7 +108,7 @@ def prove(
 
     own, finished = proof.tasks[0].id, 0
     while True:
-        jobs = [Job(finished, task, arm) for task in proof.tasks for arm in ("with", "without")]
+        jobs = [ProofJob(finished, task, arm) for task in proof.tasks for arm in ("with", "without")]
         list(run(do, jobs))
         finished += 1
         # By first figures only: a proof that was stopped among its second figures must come to them again.
@@ -128,26 +128,26 @@ def prove(
             return decision
 
 
-def _pairs(proof: Proof, kept: Mapping[str, Verdict], finished: int, again: bool = True) -> dict[str, list[Pair]]:
+def _pairs(proof: Proof, kept: Mapping[str, Verdict], finished: int, again: bool = True) -> dict[str, list[GatePair]]:
     """What each attempt was worth; with `again`, the worse of both figures where it was judged twice."""
 
     def value(number: int, task: Task, arm: str) -> float:
-        first = worth(kept[Job(number, task, arm).key], proof.rules)
-        second = kept.get(Job(number, task, "again").key) if arm == "with" and again else None
+        first = worth(kept[ProofJob(number, task, arm).key], proof.rules)
+        second = kept.get(ProofJob(number, task, "again").key) if arm == "with" and again else None
         return first if second is None else min(first, worth(second, proof.rules))
 
     return {
-        task.id: [Pair(value(number, task, "with"), value(number, task, "without")) for number in range(finished)]
+        task.id: [GatePair(value(number, task, "with"), value(number, task, "without")) for number in range(finished)]
         for task in proof.tasks
     }
 
 
-def _winners(proof: Proof, pairs: Mapping[str, Sequence[Pair]]) -> list[Job]:
+def _winners(proof: Proof, pairs: Mapping[str, Sequence[GatePair]]) -> list[ProofJob]:
     """For each task, the attempts that gained most by the card."""
     jobs = []
     for task in proof.tasks:
         ranked = sorted(range(len(pairs[task.id])), key=lambda number: -pairs[task.id][number].gain)
-        jobs += [Job(number, task, "again") for number in ranked[:WINNERS] if pairs[task.id][number].gain > 0]
+        jobs += [ProofJob(number, task, "again") for number in ranked[:WINNERS] if pairs[task.id][number].gain > 0]
     return jobs
 
 

@@ -25,7 +25,7 @@ from bottega.core.trial import Trial
 from bottega.core.verdict import Verdict
 from bottega.skills.library import content_hash
 from bottega.skills.pages import rows_of_pages
-from bottega.skills.store import FILE, PATIENCE_S, Store
+from bottega.skills.store import FILE, PATIENCE_S, SkillStore
 
 _ROW_TABLES = {
     "changes": "version, at, kind, note",
@@ -65,7 +65,7 @@ def recover(folder: Path) -> Recovered:
     report = Recovered(folder / f"damaged-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09d}.db")
     try:
         with _writers_waiting(path):
-            fresh = Store(work / "new")
+            fresh = SkillStore(work / "new")
             try:
                 _copy(path, work, fresh, report)
             finally:
@@ -105,7 +105,7 @@ def _swap(path: Path, fresh: Path, aside: Path) -> None:
     fresh.replace(path)
 
 
-def _copy(path: Path, work: Path, fresh: Store, report: Recovered) -> None:
+def _copy(path: Path, work: Path, fresh: SkillStore, report: Recovered) -> None:
     connection = fresh.connection
     connection.execute("BEGIN IMMEDIATE")
     with closing(_damaged(path, work, work / "new" / FILE)) as damaged:

@@ -16,7 +16,7 @@ from bottega.core.skill import DEVICES, Skill, SkillState
 from bottega.languages import kernel_languages
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
-from bottega.skills.store import Store
+from bottega.skills.store import SkillStore
 from bottega.skills.validation import SCOPE
 
 OVERSAMPLE = 8
@@ -59,7 +59,7 @@ class Hit:
     score: float
 
 
-def best(store: Store, index: SearchIndex, query: Query, k: int, only: Filter, at: int | None) -> list[Hit]:
+def best(store: SkillStore, index: SearchIndex, query: Query, k: int, only: Filter, at: int | None) -> list[Hit]:
     if k <= 0 or not query.terms:
         return []
     limit = k * OVERSAMPLE
@@ -75,7 +75,7 @@ def best(store: Store, index: SearchIndex, query: Query, k: int, only: Filter, a
     return _read(store, passed[:k], at)
 
 
-def _read(store: Store, found: list[Found], at: int | None) -> list[Hit]:
+def _read(store: SkillStore, found: list[Found], at: int | None) -> list[Hit]:
     """The cards themselves, from the truth; a row that was replaced since is left out."""
     # One argument, however many rows: SQLite takes some thousands of them at most.
     query = "SELECT row, body, valid_to FROM cards WHERE row IN (SELECT value FROM json_each(?))"

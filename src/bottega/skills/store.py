@@ -24,7 +24,7 @@ PATIENCE_S = 30.0
 """How long a writer waits for the other writers before it gives up."""
 
 
-class Store:
+class SkillStore:
     """The connections of one process to one library file: one for each thread, made when first needed.
 
     Neither a fork nor a file put in this one's place, as recovery does, may be met with an old connection: both are looked for.

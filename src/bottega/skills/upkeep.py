@@ -14,9 +14,9 @@ import numpy as np
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.library import Library
-from bottega.skills.likeness import ALIKE, PERMUTATIONS, likely_pairs, likeness
 from bottega.skills.query import Query, query_from_text
 from bottega.skills.retrieve import EVERY_STATE, Filter
+from bottega.skills.similarity import ALIKE, PERMUTATIONS, likely_pairs, similarity
 
 LEAST_COMPARED = 12
 """Episodes that must have compared a card with its absence before it can retire."""
@@ -28,7 +28,7 @@ class Twins:
 
     keep: str
     drop: str
-    likeness: float
+    similarity: float
 
 
 def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
@@ -42,20 +42,20 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
     found = []
     for one, other, _ in likely_pairs(signatures, least):
         first, second = (library.get(rows[place]["name"]) for place in (one, other))
-        alike = likeness(first, second)
+        alike = similarity(first, second)
         if alike >= least and set(first.languages) & set(second.languages):
             keep, drop = sorted((first, second), key=lambda skill: _rank(library, skill))
             found.append(Twins(keep.name, drop.name, alike))
-    return sorted(found, key=lambda twins: (-twins.likeness, twins.keep, twins.drop))
+    return sorted(found, key=lambda twins: (-twins.similarity, twins.keep, twins.drop))
 
 
 def twins_of(library: Library, skill: Skill, least: float = ALIKE) -> list[Twins]:
     """Cards that say nearly the same as a new one. Asks the index, so it costs milliseconds at any size."""
     query = query_from_text(f"{skill.name} {skill.intent} {' '.join(skill.tags)} {skill.anchor}")
     hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
-    found = [(hit.skill.name, likeness(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
+    found = [(hit.skill.name, similarity(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
     return sorted(
-        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.likeness
+        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.similarity
     )
 
 

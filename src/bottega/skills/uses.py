@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from bottega.skills.store import Store
+from bottega.skills.store import SkillStore
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Tally:
+class UseCounts:
     skill: str
     family: str
     device: str
@@ -51,7 +51,7 @@ class Tally:
 
 
 class Uses:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: SkillStore) -> None:
         self.store = store
 
     def record(self, use: Use) -> bool:
@@ -67,7 +67,7 @@ class Uses:
                 _count(change.connection, use)
         return bool(fresh)
 
-    def tallies(self, skill: str | None = None) -> list[Tally]:
+    def tallies(self, skill: str | None = None) -> list[UseCounts]:
         """For each card, family and device."""
         condition = "WHERE skill = ?" if skill is not None else ""
         rows = self.store.rows(
@@ -76,7 +76,7 @@ class Uses:
         with self.store.sound():
             return [_tally(row) for row in rows]
 
-    def totals(self, names: Sequence[str] | None = None) -> list[Tally]:
+    def totals(self, names: Sequence[str] | None = None) -> list[UseCounts]:
         """For each card, over families and devices."""
         rows = self.store.rows(
             "SELECT skill, '' AS family, '' AS device, sum(retrieved) AS retrieved, sum(selected) AS selected, "
@@ -134,10 +134,10 @@ def _count(connection: sqlite3.Connection, use: Use) -> None:
         )
 
 
-def _tally(row: sqlite3.Row) -> Tally:
+def _tally(row: sqlite3.Row) -> UseCounts:
     count = row["compared"]
     mean = row["uplift_sum"] / count if count else None
     error = None
     if mean is not None and count > 1:
         error = math.sqrt(max(0.0, row["uplift_squares"] / count - mean * mean) / (count - 1))
-    return Tally(row["skill"], row["family"], row["device"], row["retrieved"], row["selected"], count, mean, error)
+    return UseCounts(row["skill"], row["family"], row["device"], row["retrieved"], row["selected"], count, mean, error)

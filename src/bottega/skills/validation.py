@@ -1,4 +1,4 @@
-"""The door of the library: foreign data becomes a card here, or is refused with every reason at once.
+"""Validation of cards: data from outside becomes a card here, or is refused with every reason at once.
 
 Limits are enforced, not only asked for: a card is read inside a prompt, and a long one pushes out the task.
 """
@@ -76,7 +76,7 @@ class _Provenance(BaseModel):
     claimed_speedup: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = None
 
 
-class Card(BaseModel):
+class CardData(BaseModel):
     """The card as outside data: the schema of one line of JSONL, one TOML file, one answer of a summariser."""
 
     model_config = ConfigDict(extra="forbid")
@@ -119,7 +119,7 @@ class Card(BaseModel):
         return list(dict.fromkeys(values))
 
     @model_validator(mode="after")
-    def _teaches_something(self) -> Card:
+    def _teaches_something(self) -> CardData:
         for field, text in (("name", self.name.replace("_", " ")), ("intent", self.intent), ("technique", self.technique)):
             reason = lazy_advice(text)
             if reason:
@@ -139,7 +139,7 @@ def admit_data(data: Any, where: str = "card") -> Skill:
             "it was written by a newer version; upgrade Bottega to read it"
         )
     try:
-        card = Card.model_validate(data)
+        card = CardData.model_validate(data)
     except ValidationError as error:
         faults = [_fault(part) for part in error.errors(include_input=False)]
         more = f"; and {len(faults) - FAULTS} more" if len(faults) > FAULTS else ""

@@ -35,7 +35,7 @@ class Selector:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One line of a table, before anybody asked whether it is a task."""
 
     origin: str
@@ -64,7 +64,7 @@ def is_dataset(path: Path) -> bool:
     return path.suffix in _SUFFIXES and path.is_file()
 
 
-def remote_rows(selector: Selector, levels: frozenset[int] | None) -> Iterator[Row]:
+def remote_rows(selector: Selector, levels: frozenset[int] | None) -> Iterator[TableRow]:
     if selector.level is not None and selector.level not in HUB_LEVELS:
         raise UsageError(f"{KERNELBENCH}:level{selector.level}: the levels are {HUB_LEVELS[0]} to {HUB_LEVELS[-1]}")
     datasets = _import("datasets", KERNELBENCH)
@@ -80,9 +80,9 @@ def remote_rows(selector: Selector, levels: frozenset[int] | None) -> Iterator[R
             yield from _select(_rows_of(table, KERNELBENCH, level), selector, KERNELBENCH)
 
 
-def local_rows(path: Path, selector: Selector) -> Iterator[Row]:
+def local_rows(path: Path, selector: Selector) -> Iterator[TableRow]:
     tables = [path] if path.is_file() else _tables(path)
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     if path.is_dir() and any((path / marker).is_file() for marker in _SAVED_MARKERS):
         rows = _saved_rows(path)
     else:
@@ -92,14 +92,14 @@ def local_rows(path: Path, selector: Selector) -> Iterator[Row]:
     yield from _select(rows, selector, str(path))
 
 
-def task_of_row(row: Row) -> Task:
+def task_of_row(row: TableRow) -> Task:
     if row.flaw:
         raise TaskError(f"{row.origin}: {row.flaw}")
     task = Task(row.code, row.name or "task", row.origin, row.level).validate()
     return replace(task, tags=tags_of(row.code, row.level, row.problem))
 
 
-def _select(rows: Iterable[Row], selector: Selector, label: str) -> list[Row]:
+def _select(rows: Iterable[TableRow], selector: Selector, label: str) -> list[TableRow]:
     chosen = [
         row
         for row in rows
@@ -111,24 +111,26 @@ def _select(rows: Iterable[Row], selector: Selector, label: str) -> list[Row]:
     return chosen
 
 
-def _rows_of(records: Iterable[Any], label: str, level: int | None = None, first: int = 1) -> list[Row]:
+def _rows_of(records: Iterable[Any], label: str, level: int | None = None, first: int = 1) -> list[TableRow]:
     return [_row(record, label, level, index) for index, record in enumerate(records, first)]
 
 
-def _row(record: Any, label: str, level: int | None, index: int) -> Row:
+def _row(record: Any, label: str, level: int | None, index: int) -> TableRow:
     nameless = f"{label}, row {index}"
     if not isinstance(record, Mapping):
-        return Row(nameless, level=level, flaw="the row is not a record; its columns should be code, level, name, problem_id")
+        return TableRow(
+            nameless, level=level, flaw="the row is not a record; its columns should be code, level, name, problem_id"
+        )
     found = record.get("level")
     level = found if isinstance(found, int) else level
     problem = record.get("problem_id") if isinstance(record.get("problem_id"), int) else None
     origin = f"{label}:level{level}/{problem}" if level is not None and problem is not None else nameless
     code, name = record.get("code"), record.get("name")
     flaw = "" if isinstance(code, str) else "the row has no text in a column named code"
-    return Row(origin, code if isinstance(code, str) else "", name if isinstance(name, str) else "", level, problem, flaw)
+    return TableRow(origin, code if isinstance(code, str) else "", name if isinstance(name, str) else "", level, problem, flaw)
 
 
-def _jsonl_rows(path: Path) -> list[Row]:
+def _jsonl_rows(path: Path) -> list[TableRow]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -139,11 +141,11 @@ def _jsonl_rows(path: Path) -> list[Row]:
             try:
                 rows.append(_row(json.loads(line), str(path), None, index))
             except (ValueError, RecursionError) as error:
-                rows.append(Row(f"{path}, row {index}", flaw=f"not JSON: {_first_line(error)}"))
+                rows.append(TableRow(f"{path}, row {index}", flaw=f"not JSON: {_first_line(error)}"))
     return rows
 
 
-def _parquet_rows(path: Path) -> list[Row]:
+def _parquet_rows(path: Path) -> list[TableRow]:
     parquet = _import("pyarrow.parquet", str(path))
     try:
         records = parquet.read_table(path).to_pylist()
@@ -152,7 +154,7 @@ def _parquet_rows(path: Path) -> list[Row]:
     return _rows_of(records, str(path), _level_in(path.name))
 
 
-def _saved_rows(path: Path) -> list[Row]:
+def _saved_rows(path: Path) -> list[TableRow]:
     datasets = _import("datasets", str(path))
     try:
         saved = datasets.load_from_disk(str(path))

@@ -35,7 +35,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedTasks:
     """What a set of references came to."""
 
     tasks: tuple[Task, ...]
@@ -53,7 +53,7 @@ def load_task(reference: str | Path, *, size: str = "cpu") -> Task:
     return loaded.tasks[0]
 
 
-def load_tasks(references: Iterable[str | Path], *, size: str = "cpu", levels: Collection[int] | None = None) -> Loaded:
+def load_tasks(references: Iterable[str | Path], *, size: str = "cpu", levels: Collection[int] | None = None) -> LoadedTasks:
     """Every task that the references name, in their order and each once, and beside them what could not be used.
 
     A reference is a file; a folder (KernelBench's `level1/ … level4/`, or any folder of task files); `builtin`,
@@ -70,7 +70,7 @@ def load_tasks(references: Iterable[str | Path], *, size: str = "cpu", levels: C
         for item in _resolve(reference, size, wanted):
             if wanted is None or item.level in wanted:
                 found.setdefault((item.origin, item.source if isinstance(item, Task) else item.message), item)
-    return Loaded(
+    return LoadedTasks(
         tuple(item for item in found.values() if isinstance(item, Task)),
         tuple(item for item in found.values() if isinstance(item, Problem)),
     )

@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ModuleTask:
     """A module to optimise: the file as it was given, and the task that it makes."""
 
     original: str
@@ -51,25 +51,25 @@ class Subject:
         return self.task.name if self.class_name == "Model" else self.class_name
 
 
-def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> Subject:
+def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> ModuleTask:
     """A Python file, or any reference to one task (`builtin:NAME`, `kernelbench:level1/23`)."""
     path = Path(reference)
     if path.suffix != ".py" and not path.is_file():
         task = load_task(reference, size=size)
-        return replace(subject_of(task.source, wanted, task.name, task.label, task.level), task=_asked(task, wanted))
+        return replace(module_task_of(task.source, wanted, task.name, task.label, task.level), task=_asked(task, wanted))
     if not path.exists():
         raise UsageError(
             f"{reference}: no such file; name a Python file with an nn.Module, or a task such as builtin:star_relu"
         )
-    return subject_of(read_source(path), wanted, path.stem, str(path), level_of_folder(path.parent))
+    return module_task_of(read_source(path), wanted, path.stem, str(path), level_of_folder(path.parent))
 
 
-def subject_of(text: str, wanted: Wanted, name: str, origin: str, level: int | None = None) -> Subject:
+def module_task_of(text: str, wanted: Wanted, name: str, origin: str, level: int | None = None) -> ModuleTask:
     """The same text and wishes always make the same task."""
     tree = parsed(text, origin)
     class_name, source = _complete(tree, text, wanted, origin)
     task = Task(source, name, origin, level).validate()
-    return Subject(text, replace(task, tags=tags_of(source, level)), class_name, wanted)
+    return ModuleTask(text, replace(task, tags=tags_of(source, level)), class_name, wanted)
 
 
 def module_classes(tree: ast.Module) -> list[ast.ClassDef]:

@@ -28,13 +28,13 @@ from bottega.episodes.phases import Phases
 from bottega.episodes.settings import EpisodeSettings
 from bottega.skills.gate import Decision, Rules
 from bottega.skills.library import Library, content_hash
-from bottega.skills.likeness import ALIKE, likeness
 from bottega.skills.proving import Proof, prove
+from bottega.skills.similarity import ALIKE, similarity
 from bottega.skills.starter import starter_cards
 from bottega.skills.upkeep import tired, twins_of
 from bottega.skills.uses import Scheme, Use
-from bottega.train.materials import Materials
 from bottega.train.rewards.summary import summary_reward
+from bottega.train.rl_inputs import RlInputs
 from bottega.train.rollout import Rollouts
 from bottega.train.settings import Config
 
@@ -43,7 +43,7 @@ CHANGE = "train"
 
 
 @dataclass(frozen=True)
-class Passed:
+class AdmittedCard:
     """A card that the gate let through, with what let it through."""
 
     skill: Skill
@@ -55,7 +55,7 @@ class Passed:
 class Staged:
     """What the library is to be told of the steps since the last checkpoint."""
 
-    cards: tuple[Passed, ...] = ()
+    cards: tuple[AdmittedCard, ...] = ()
     uses: tuple[Use, ...] = ()
 
     def __add__(self, other: Staged) -> Staged:
@@ -76,9 +76,9 @@ class Staged:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Staged:
-        def card(found: dict[str, Any]) -> Passed:
+        def card(found: dict[str, Any]) -> AdmittedCard:
             trials = tuple((key, Trial.from_json(trial)) for key, trial in found["trials"])
-            return Passed(Skill.from_json(found["skill"]), found["reason"], trials)
+            return AdmittedCard(Skill.from_json(found["skill"]), found["reason"], trials)
 
         def use(found: dict[str, Any]) -> Use:
             schemes = tuple(Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in found["schemes"])
@@ -102,7 +102,7 @@ class Admission:
 
 
 def admit(
-    config: Config, materials: Materials, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: EpisodeJournal,
+    config: Config, inputs: RlInputs, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: EpisodeJournal,
     library: Library | None, proofs: Library, client: Client, judge: BlockingJudge, phases: Phases | None = None,
 ) -> Admission:  # fmt: skip
     """Everything that the step's summaries propose, through the gate. All of one winning trace's before the next one's: a summary is
@@ -121,7 +121,7 @@ def admit(
     known = 0
     for key, (skill, task) in homes.items():
         twin = twins_of(library, skill) if library is not None else []
-        sibling = sibling_of(task, materials.tasks)
+        sibling = sibling_of(task, inputs.tasks)
         if twin:
             known += 1
             decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", GainInterval(1.0, 1.0, 1.0))
@@ -134,7 +134,7 @@ def admit(
     ]
     undecided: list[str] = []
     if tried:
-        found_all = _proved(config, materials, settings, proofs, tried, client, judge, phases)
+        found_all = _proved(config, inputs, settings, proofs, tried, client, judge, phases)
         for (key, skill, _, _), found_one in zip(wanted, found_all):
             decisions[key] = found_one if isinstance(found_one, Decision) else None
             if not isinstance(found_one, Decision):
@@ -170,15 +170,15 @@ def _rules(config: Config) -> Rules:
 
 
 def _proved(
-    config: Config, materials: Materials, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], client: Client,
+    config: Config, inputs: RlInputs, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], client: Client,
     judge: BlockingJudge, phases: Phases | None,
 ) -> list[Decision | BottegaError]:  # fmt: skip
     """Side by side; attempts that were finished before a kill are taken from the proofs' own library."""
     attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
     sampler = AdmissionSampler(
-        client, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
+        client, judge, inputs.prompts, inputs.device, inputs.language, proofs.folder / "kernels",
         temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
-        judged_on=materials.judge_device, shared=phases,
+        judged_on=inputs.judge_device, shared=phases,
     )  # fmt: skip
 
     def one(proof: Proof) -> Decision | BottegaError:
@@ -200,17 +200,17 @@ def _reward(found: Sequence[Decision | None], config: Config) -> float | None:
 
 def _staged(passed: Sequence[tuple[Decision, Proof, Skill]], proofs: Library) -> Staged:
     """The best card of each task, with its evidence; of cards that say nearly the same, the better one."""
-    found: list[Passed] = []
+    found: list[AdmittedCard] = []
     tasks: set[str] = set()
     for decision, proof, skill in sorted(passed, key=lambda each: -each[0].gain.point):
         own = proof.tasks[0].id
-        if own in tasks or any(likeness(skill, other.skill) >= ALIKE for other in found):
+        if own in tasks or any(similarity(skill, other.skill) >= ALIKE for other in found):
             continue
         tasks.add(own)
         keys = [f"{proof.id}/{task.id}" for task in proof.tasks]
         rows = [(key, proofs.store.row("SELECT body FROM trials WHERE key = ?", key)) for key in keys]
         trials = tuple((key, Trial.from_json(json.loads(row["body"]))) for key, row in rows if row is not None)
-        found.append(Passed(skill, decision.reason, trials))
+        found.append(AdmittedCard(skill, decision.reason, trials))
     return Staged(tuple(found))
 
 

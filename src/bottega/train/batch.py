@@ -32,13 +32,13 @@ from bottega.train.rejection.report import Rejection
 from bottega.train.rewards import reward_named
 from bottega.train.rewards.reading import Reading
 from bottega.train.rewards.reward import Reward
-from bottega.train.rows import Row, policy_rows
+from bottega.train.rows import TrainRow, policy_rows
 from bottega.train.settings import Config
 
 
 @dataclass(frozen=True)
-class Batch:
-    rows: list[Row]
+class TrainBatch:
+    rows: list[TrainRow]
     credits: list[Credit]
     coverage: Rejection
     mismatch: Rejection
@@ -91,7 +91,7 @@ def _shuffled(credits: Sequence[Credit], seed: str) -> list[Credit]:
     return found
 
 
-def batch_of(config: Config, policy: Policy, episodes: Sequence[Episode], credits: Sequence[Credit], step: int) -> Batch:
+def batch_of(config: Config, policy: Policy, episodes: Sequence[Episode], credits: Sequence[Credit], step: int) -> TrainBatch:
     """Rows of the roles that are trained, with the trainer's log-probs in them and without what was dropped."""
     learned = [credit for credit in credits if credit.role in config.ablations.roles]
     advantages = advantages_by_turn(learned)
@@ -110,7 +110,7 @@ def batch_of(config: Config, policy: Policy, episodes: Sequence[Episode], credit
         return wanted and not coverage.drops(trace, turn) and not mismatch.drops(trace, turn)
 
     kept = [row for row in (_masked(row, keep) for row in rows) if row is not None]
-    return Batch(kept, list(credits), coverage, mismatch, len(built.too_long), len(built.without_tokens))
+    return TrainBatch(kept, list(credits), coverage, mismatch, len(built.too_long), len(built.without_tokens))
 
 
 def _by_coverage(config: Config, traces: Sequence[Trace], step: int) -> Rejection:
@@ -121,7 +121,7 @@ def _by_coverage(config: Config, traces: Sequence[Trace], step: int) -> Rejectio
     return reject_by_coverage(writers, CoverageRule(settings.threshold, settings.width), config.data.seed + step)
 
 
-def _by_mismatch(config: Config, traces: Sequence[Trace], rows: Sequence[Row]) -> Rejection:
+def _by_mismatch(config: Config, traces: Sequence[Trace], rows: Sequence[TrainRow]) -> Rejection:
     """Over those turns of a trace that rows hold: one that is too long for a row cannot be looked at."""
     settings = config.rejection.mismatch
     if not settings.on:
@@ -139,7 +139,7 @@ def _by_mismatch(config: Config, traces: Sequence[Trace], rows: Sequence[Row]) -
     return reject_by_mismatch(looked_at, by_turn, MismatchRule(settings.low, settings.high, settings.veto))
 
 
-def _masked(row: Row, keep: Callable[[str, int], bool]) -> Row | None:
+def _masked(row: TrainRow, keep: Callable[[str, int], bool]) -> TrainRow | None:
     """The row with only those turns learned that are kept; none where none is. The others may still be read, as part of a prompt."""
     kept = [span for span in row.spans if keep(span[0], span[1])]
     if not kept:

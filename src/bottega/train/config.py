@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bottega.core.errors import UsageError
-from bottega.core.settings import Layer, flat, overrides_of, read_settings, read_sources, refuse_unknown, split_tables
+from bottega.core.settings import SettingsLayer, flat, overrides_of, read_settings, read_sources, refuse_unknown, split_tables
 from bottega.train.settings import Config
 
 Stage = Literal["sft", "rl"]
@@ -42,15 +42,15 @@ def read_config(stage: Stage, preset: str | None = None, file: Path | None = Non
     """Raises `UsageError` with the key, what is wrong with it, and the nearest key that exists."""
     # A cold start begins with the plain model, not with what comes along trained; RL goes on from whatever is named.
     cold = {"loss": {"normalise": "tokens"}, "model": {"name": "embedded:base"}}
-    layers = [Layer("the defaults of SFT", cold)] if stage == "sft" else []
+    layers = [SettingsLayer("the defaults of SFT", cold)] if stage == "sft" else []
     own = []
     for layer in read_sources(PRESETS, preset, file):
         shared, tables = split_tables(layer, STAGES)
         for table in tables.values():
             refuse_unknown(Config, table, layer.source)  # of the other stage too: a mistake there is one
-        own.append(Layer(layer.source, tables.get(stage, {})))
-        layers += [Layer(layer.source, shared), own[-1]]
-    own.append(Layer("overrides", overrides_of(Config, overrides)))
+        own.append(SettingsLayer(layer.source, tables.get(stage, {})))
+        layers += [SettingsLayer(layer.source, shared), own[-1]]
+    own.append(SettingsLayer("overrides", overrides_of(Config, overrides)))
     config = read_settings(Config, [*layers, own[-1]])
     for layer in own:
         refuse_without_effect(stage, layer.values, layer.source)

@@ -20,12 +20,12 @@ from bottega.backbone.chat import Message
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.turn import Role
-from bottega.train.rows import Row, imitation_row
+from bottega.train.rows import TrainRow, imitation_row
 
 ROLES = {"selector": "select", "writer": "write", "summariser": "summarise", **{name: name for name in get_args(Role)}}
 
 
-class Said(BaseModel):
+class ChatMessage(BaseModel):
     model_config = ConfigDict(extra="ignore")
     role: str = Field(pattern="^(system|user|assistant)$")
     content: str
@@ -35,13 +35,13 @@ class Conversation(BaseModel):
     """A row as it comes; whatever else it has is not our business."""
 
     model_config = ConfigDict(extra="ignore")
-    messages: list[Said] = Field(min_length=2)
+    messages: list[ChatMessage] = Field(min_length=2)
     role: str | None = None
     split: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class SftSample:
     """One conversation as tokens: small, because there may be millions."""
 
     ids: np.ndarray
@@ -53,15 +53,15 @@ class Lesson:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def row(self) -> Row:
+    def row(self) -> TrainRow:
         ids = self.ids.tolist()
         return imitation_row(ids[: self.begin], ids[self.begin :], key=self.key)
 
 
 @dataclass
-class Lessons:
-    train: list[Lesson] = field(default_factory=list)
-    held_out: list[Lesson] = field(default_factory=list)
+class SftData:
+    train: list[SftSample] = field(default_factory=list)
+    held_out: list[SftSample] = field(default_factory=list)
     too_long: int = 0
     without_answer: int = 0
     other_roles: int = 0
@@ -81,22 +81,22 @@ AT_ONCE = 2000
 """Rows that are broken into tokens together."""
 
 
-def read_lessons(
+def read_samples(
     source: Path, tokenizer: HuggingFaceTokenizer, longest: int, held_out: float, seed: int, roles: Sequence[str] | None = None,
     hear: Callable[[int], None] = lambda count: None,
-) -> Lessons:  # fmt: skip
+) -> SftData:  # fmt: skip
     """Raises `UsageError` with file and line for a row that is none, and when nothing is left to learn."""
-    found, digest = Lessons(), hashlib.sha256()
+    found, digest = SftData(), hashlib.sha256()
     counted = 0
     told: list[_Told] = []
 
     def take() -> None:
-        for one, lesson in zip(told, _lessons(told, tokenizer)):
-            if len(lesson) > longest:
+        for one, sample in zip(told, _samples(told, tokenizer)):
+            if len(sample) > longest:
                 found.too_long += 1
                 continue
-            digest.update(lesson.ids.tobytes() + bytes([0]))
-            (found.held_out if _is_held_out(one.conversation.split, lesson, held_out, seed) else found.train).append(lesson)
+            digest.update(sample.ids.tobytes() + bytes([0]))
+            (found.held_out if _is_held_out(one.conversation.split, sample, held_out, seed) else found.train).append(sample)
         told.clear()
 
     for place, raw in rows_of(source):
@@ -185,7 +185,7 @@ def _has_answer(place: str, conversation: Conversation) -> bool:
     return bool(answer.content.strip())
 
 
-def _lessons(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[Lesson]:
+def _samples(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
     """All at once, because a tokenizer then uses all cores: one by one, 30,000 rows took longer than the first minute of training."""
     before = [[Message(cast(Any, said.role), said.content) for said in one.conversation.messages[:-1]] for one in told]
     try:
@@ -194,7 +194,9 @@ def _lessons(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[Les
         prompts = [_prompt(one.place, messages, tokenizer) for one, messages in zip(told, before)]  # tells which row it is
     answers = tokenizer.encode_many([one.conversation.messages[-1].content for one in told])
     return [
-        Lesson(np.asarray([*prompt, *answer, tokenizer.ends[0]], np.int32), len(prompt), one.role, one.place.rpartition("/")[2])
+        SftSample(
+            np.asarray([*prompt, *answer, tokenizer.ends[0]], np.int32), len(prompt), one.role, one.place.rpartition("/")[2]
+        )
         for one, prompt, answer in zip(told, prompts, answers)
     ]
 
@@ -206,9 +208,9 @@ def _prompt(place: str, messages: Sequence[Message], tokenizer: HuggingFaceToken
         raise UsageError(f"{place}: {error}") from None
 
 
-def _is_held_out(split: str | None, lesson: Lesson, share: float, seed: int) -> bool:
+def _is_held_out(split: str | None, sample: SftSample, share: float, seed: int) -> bool:
     """As the row says; where it says nothing, a hash of its tokens decides, so that a row's side never depends on the others."""
     if split is not None:
         return split != "train"
-    drawn = hashlib.blake2b(lesson.ids.tobytes() + str(seed).encode(), digest_size=8).digest()
+    drawn = hashlib.blake2b(sample.ids.tobytes() + str(seed).encode(), digest_size=8).digest()
     return int.from_bytes(drawn, "big") / 2.0**64 < share

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from bottega.train.packing import Pack
+from bottega.train.packing import TrainPack
 from bottega.train.settings import LossSettings
 
 
@@ -44,7 +44,7 @@ def rollout_weights(old: Tensor, rollout: Tensor, settings: LossSettings) -> Ten
     return torch.where(rollout.isnan(), 1.0, weights)
 
 
-def denominator(packs: Iterable[Pack], settings: LossSettings) -> float:
+def denominator(packs: Iterable[TrainPack], settings: LossSettings) -> float:
     """What the summed losses of a step are divided by: of all its packs, so that it does not matter how rows were packed."""
     if settings.normalise == "answers":
         return settings.constant * max(1, sum(pack.answers for pack in packs))

@@ -15,7 +15,7 @@ from typing import Any
 
 import bottega
 from bottega.backbone.delta import Header, kept, read_header
-from bottega.backbone.loading import difference_of, is_embedded
+from bottega.backbone.loading import delta_of, is_embedded
 from bottega.core.errors import BottegaError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.journal import read_events
@@ -88,9 +88,9 @@ def _stages(run: Path) -> list[dict[str, Any]]:
 
 
 def _packed_stages(name: str) -> list[dict[str, Any]]:
-    """What made the difference that a run began with; nothing where it began with the base, or with a model that says nothing."""
-    difference = difference_of(name) if is_embedded(name) else None
-    return list(read_header(difference)[0].card.get("stages") or ()) if difference is not None and difference.is_file() else []
+    """What made the delta that a run began with; nothing where it began with the base, or with a model that says nothing."""
+    delta = delta_of(name) if is_embedded(name) else None
+    return list(read_header(delta)[0].card.get("stages") or ()) if delta is not None and delta.is_file() else []
 
 
 def _figures(run: Path) -> dict[str, Any]:
@@ -136,12 +136,12 @@ def card_text(header: Header, size: int, sha256: str, check: Mapping[str, Any] |
     lines = [
         f"# {header.base} + {card.get('name', 'difference')}",
         "",
-        str(card.get("note") or "A difference to the base, made by `bottega model pack`."),
+        str(card.get("note") or "A delta to the base, made by `bottega model pack`."),
         "",
         "| | |",
         "|---|---|",
         f"| base | {header.base}, file with sha256 `{header.base_sha256}` |",
-        f"| difference | {size / 1e6:.2f} MB, sha256 `{sha256}` |",
+        f"| delta | {size / 1e6:.2f} MB, sha256 `{sha256}` |",
         f"| matrices | {len(weights)} of {count:,} weights, {8 * sum(e.bytes for e in weights) / max(1, count):.2f} bits each |",
         f"| rounding | steps of {header.step:g} times a row's root mean square; {kept(header):.1%} of the change's energy kept |",
         f"| made | {card.get('made_at', '')}, Bottega {made.get('bottega', '?')}, judge {made.get('judge', '?')} |",

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.train.rows import STREAMS, Row
+from bottega.train.rows import STREAMS, TrainRow
 
 WINDOW = 16
 """Steps whose rows are packed together: enough choice to fill packs, few enough that the order stays random."""
@@ -85,7 +85,7 @@ def _windows(order: Sequence[int], lengths: Sequence[int], tokens: int) -> list[
 
 
 @dataclass(frozen=True, eq=False)
-class Pack:
+class TrainPack:
     """Tensors of one forward pass. `places` and everything after it have one entry for each token that counts."""
 
     ids: Tensor
@@ -102,7 +102,7 @@ class Pack:
     targets: Tensor
     """[N]: the token that counts."""
     streams: dict[str, Tensor]
-    """[N] each, float32; see `Row`. Padding has weight 0 everywhere."""
+    """[N] each, float32; see `TrainRow`. Padding has weight 0 everywhere."""
     counted: int
     """How many of the N are no padding."""
     owners: tuple[tuple[int, int], ...]
@@ -114,7 +114,7 @@ class Pack:
         """Without padding."""
         return sum(self.lengths)
 
-    def to(self, device: torch.device | str) -> Pack:
+    def to(self, device: torch.device | str) -> TrainPack:
         moved: dict[str, Any] = {
             name: getattr(self, name).to(device, non_blocking=True)
             for name in ("ids", "positions", "starts", "places", "targets")
@@ -123,7 +123,7 @@ class Pack:
         return replace(self, **moved, streams=streams)
 
 
-def pack(rows: Sequence[Row], numbers: Sequence[int] | None = None, size: int | None = None, chunk: int = 1) -> Pack:
+def pack(rows: Sequence[TrainRow], numbers: Sequence[int] | None = None, size: int | None = None, chunk: int = 1) -> TrainPack:
     """Rows end to end. With a `size` it is filled up to that many tokens; `chunk`: what the count of learned tokens is a multiple of."""
     if not rows:
         raise ValueError("a pack needs at least one row")
@@ -146,7 +146,7 @@ def pack(rows: Sequence[Row], numbers: Sequence[int] | None = None, size: int | 
     for name in STREAMS:
         values = np.concatenate([getattr(row, name) for row in rows])[wanted]
         streams[name] = torch.from_numpy(np.concatenate([values, fill.astype(np.float32)]).astype(np.float32))
-    return Pack(
+    return TrainPack(
         ids=torch.from_numpy(ids.astype(np.int64)),
         positions=torch.from_numpy(positions.astype(np.int64)),
         starts=torch.from_numpy(bounds.astype(np.int32)),

@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from bottega.backbone.weights import bare, unfit
 from bottega.core.errors import BackboneError
-from bottega.train.body import Body
+from bottega.train.forward import Forward
 from bottega.train.head import CHUNK, head_logprobs, head_loss, plain_logprobs
 from bottega.train.loss import token_losses
-from bottega.train.packing import Pack, bins, pack
-from bottega.train.rows import Row
+from bottega.train.packing import TrainPack, bins, pack
+from bottega.train.rows import TrainRow
 from bottega.train.settings import LossSettings
 
 
 @dataclass(frozen=True, eq=False)
-class Passed:
+class LossResult:
     loss: Tensor
     """Summed over the tokens; divide it before `backward`."""
     logprobs: Tensor
@@ -48,7 +48,7 @@ class Policy:
         self.why = unfit(model)
         """Why the model cannot take our own pass; empty when it can."""
         self.compiled = cuda if compiled is None else compiled
-        self.body = None if self.why else Body(model, self.dtype, self.compiled, recompute)
+        self.body = None if self.why else Forward(model, self.dtype, self.compiled, recompute)
         self.chunk = CHUNK[self.device.type] if cuda else 1
         for parameter in self.trainable():
             if parameter.dtype != torch.float32:
@@ -57,11 +57,11 @@ class Policy:
     def trainable(self) -> list[nn.Parameter]:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
-    def pack(self, rows: Sequence[Row], numbers: Sequence[int] | None = None, size: int | None = None) -> Pack:
+    def pack(self, rows: Sequence[TrainRow], numbers: Sequence[int] | None = None, size: int | None = None) -> TrainPack:
         """Where passes are compiled, packs are filled up to a fixed size; elsewhere they are as long as they are."""
         return pack(rows, numbers, size if self.compiled and self.device.type == "cuda" else None, self.chunk)
 
-    def loss(self, packed: Pack, settings: LossSettings) -> Passed:
+    def loss(self, packed: TrainPack, settings: LossSettings) -> LossResult:
         packed = packed.to(self.device)
 
         def loss(logprobs: Tensor, part: slice) -> Tensor:
@@ -69,12 +69,12 @@ class Policy:
 
         if self.body is None:
             logprobs, entropy = plain_logprobs(self._foreign(packed), packed.targets)
-            return Passed(loss(logprobs, slice(None)).sum(), logprobs.detach(), entropy)
+            return LossResult(loss(logprobs, slice(None)).sum(), logprobs.detach(), entropy)
         hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
-        return Passed(*head_loss(hidden, bare(self.model).lm_head.weight, packed.targets, loss))
+        return LossResult(*head_loss(hidden, bare(self.model).lm_head.weight, packed.targets, loss))
 
     @torch.no_grad()
-    def logprobs(self, packed: Pack) -> tuple[Tensor, Tensor]:
+    def logprobs(self, packed: TrainPack) -> tuple[Tensor, Tensor]:
         """Log-prob and entropy of every token that counts, as in evaluation: nothing drops out."""
         packed = packed.to(self.device)
         training = self.model.training
@@ -87,7 +87,7 @@ class Policy:
         finally:
             self.model.train(training)
 
-    def row_logprobs(self, rows: Sequence[Row], size: int) -> list[np.ndarray]:
+    def row_logprobs(self, rows: Sequence[TrainRow], size: int) -> list[np.ndarray]:
         """For each row the log-probs of its tokens that count, by packs of `size` tokens: for `old`, `reference` and mismatch."""
         found: list[np.ndarray] = [np.zeros(0, np.float32)] * len(rows)
         for numbers in bins([len(row) for row in rows], size):
@@ -98,12 +98,12 @@ class Policy:
                 at += count
         return found
 
-    def _bound(self, packed: Pack) -> int:
+    def _bound(self, packed: TrainPack) -> int:
         if self.longest is not None and packed.longest > self.longest:
             raise ValueError(f"a row of {packed.longest} tokens where at most {self.longest} were announced")
         return self.longest or packed.longest
 
-    def _foreign(self, packed: Pack) -> Tensor:
+    def _foreign(self, packed: TrainPack) -> Tensor:
         """The logits before each token that counts, [N, vocabulary]."""
         width = max(packed.lengths)
         ids = packed.ids.new_zeros((len(packed.lengths), width))
@@ -121,7 +121,9 @@ class Policy:
         return logits
 
 
-def with_logprobs(rows: Iterable[Row], values: Iterable[np.ndarray], stream: Literal["old", "reference"]) -> list[Row]:
+def with_logprobs(
+    rows: Iterable[TrainRow], values: Iterable[np.ndarray], stream: Literal["old", "reference"]
+) -> list[TrainRow]:
     """Rows whose stream is filled in for the tokens that count."""
     found = []
     for row, own in zip(rows, values, strict=True):

@@ -29,28 +29,28 @@ from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStart
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import use_of
 from bottega.episodes.journal import FILE, EpisodeJournal
-from bottega.episodes.phases import Now, share_device
+from bottega.episodes.phases import PhaseStatus, share_device
 from bottega.skills.gate import Rules
 from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.train.alarms import alarms
-from bottega.train.batch import Batch, batch_of, credits_of, reward_of
+from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
 from bottega.train.checkpoint import Checkpoints
 from bottega.train.credit import statistics
 from bottega.train.export import export_model
-from bottega.train.figures import rollout_figures
 from bottega.train.loss import means, measures
-from bottega.train.materials import Materials, open_materials
 from bottega.train.metrics import Metrics, require_packages
 from bottega.train.optimiser import Optimiser
-from bottega.train.packing import Pack, bins
+from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
+from bottega.train.rl_inputs import RlInputs, open_inputs
 from bottega.train.rollout import Rollouts, episode_settings, roll_out, tasks_of_step
+from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
-from bottega.train.stopwatch import Stopwatch, WatchedJudge, WatchedSpeaker
+from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
 from bottega.train.update import update
 
 STEPS = 100
@@ -59,7 +59,7 @@ ALL_ALIKE = "every advantage is 0: no answer that could be learned from was bett
 
 
 @dataclass(frozen=True)
-class Begun:
+class RlStarted:
     """What there is to do, told before the first step."""
 
     steps: int
@@ -83,12 +83,12 @@ class Learning:
     step: int
 
 
-Told = Event | Begun | Learning | Now
+Told = Event | RlStarted | Learning | PhaseStatus
 """May be told from any thread."""
 
 
 @dataclass(frozen=True)
-class Finished:
+class RlFinished:
     folder: Path
     step: int
     steps: int
@@ -100,18 +100,18 @@ class Finished:
 
 def train(
     config: Config, folder: Path, *, resume: bool = False,
-    materials: Callable[[Config], AbstractContextManager[Materials]] = open_materials,
+    inputs: Callable[[Config], AbstractContextManager[RlInputs]] = open_inputs,
     hear: Callable[[Told], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
-) -> Finished:  # fmt: skip
+) -> RlFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
     if not resume and (folder / FILE).exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
     require_packages(config.log)
     with ExitStack() as open_things:
-        given = open_things.enter_context(materials(config))  # first: a model or a task that cannot be had leaves no run behind
+        given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
-        run = Run(config, journal, given, hear)
+        run = RlRun(config, journal, given, hear)
         open_things.callback(run.close)
         begin = run.resume() if resume else 0
         if not any(isinstance(event, RunStarted) for event in journal.events):
@@ -131,20 +131,20 @@ def train(
                 if ending and step < run.steps:
                     run.export()
                     journal.write(RunEnded(ending, {"step": step}))
-                    return Finished(folder, step, run.steps, values, ending)
+                    return RlFinished(folder, step, run.steps, values, ending)
         run.export()
         last = run.history()[-1].values if run.history() else {}
         journal.write(RunEnded("all steps taken", {"steps": run.steps}))
-    return Finished(folder, run.steps, run.steps, last)
+    return RlFinished(folder, run.steps, run.steps, last)
 
 
 @dataclass
-class Run:
+class RlRun:
     """What stays from step to step: the weights, their optimiser, the library, and what waits for the next checkpoint."""
 
     config: Config
     journal: EpisodeJournal
-    materials: Materials
+    inputs: RlInputs
     hear: Callable[[Told], None]
     staged: Staged = field(default_factory=Staged)
 
@@ -152,10 +152,10 @@ class Run:
         config, folder = self.config, self.journal.folder
         self.steps = config.data.steps or STEPS
         self.directory = RunDirectory(folder)
-        self.settings = episode_settings(config, self.materials)
+        self.settings = episode_settings(config, self.inputs)
         self.reward = reward_of(config)
         self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
-        loaded = self.materials.loaded
+        loaded = self.inputs.loaded
         reference = copy.deepcopy(loaded.model) if config.loss.kl else None
         self.reference = Policy(reference, compiled=False, longest=config.data.longest) if reference is not None else None
         self.policy = policy_for(config, loaded)
@@ -175,12 +175,12 @@ class Run:
     def step(self, number: int) -> tuple[dict[str, float], str]:
         """Its figures, and what a reader must know of it."""
         watch = Stopwatch()
-        client, judge = WatchedSpeaker(TokenClient(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
+        client, judge = TimedClient(TokenClient(self.backbone), watch), TimedJudge(self.inputs.judge, watch)
         with EpisodeJournal(self.directory.step(number)) as log:
             log.listeners.append(self.hear)
-            given = self.materials
+            given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
-            tasks = tasks_of_step(self.materials.tasks, number, self.config.rollout.tasks, self.config.data.seed)
+            tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
             with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
                 rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
             with watch.stage("gate"):
@@ -193,7 +193,7 @@ class Run:
         self.backbone.weights_changed()
         self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
         values = {
-            **rollout_figures(rollouts.episodes, self.reward, self.reading),
+            **rollout_metrics(rollouts.episodes, self.reward, self.reading),
             **statistics(credits),
             **learned,
             **_told(batch, admission, rollouts, watch),
@@ -202,14 +202,12 @@ class Run:
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
         return values, "; ".join(filter(None, notes))
 
-    def _admit(
-        self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: WatchedSpeaker, judge: WatchedJudge
-    ) -> Admission:
+    def _admit(self, number: int, rollouts: Rollouts, log: EpisodeJournal, client: TimedClient, judge: TimedJudge) -> Admission:
         if self.proofs is None:
             return Admission()
         return admit(
             self.config,
-            self.materials,
+            self.inputs,
             self.settings,
             number,
             rollouts,
@@ -221,7 +219,7 @@ class Run:
             self.phases,
         )
 
-    def _update(self, batch: Batch, number: int) -> tuple[dict[str, float], str]:
+    def _update(self, batch: TrainBatch, number: int) -> tuple[dict[str, float], str]:
         """All roles in one update. A batch of which nothing is left, or nothing that says more of one answer than of another, changes
         nothing, and says so: momentum and weight decay alone would move the weights, and towards nothing."""
         if not batch.rows:
@@ -244,7 +242,7 @@ class Run:
         note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
         return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
 
-    def _measured(self, packs: Sequence[Pack]) -> dict[str, float]:
+    def _measured(self, packs: Sequence[TrainPack]) -> dict[str, float]:
         """What an update tells of its tokens, without one: a run whose answers have become alike is one that alarms are there for."""
         sums: dict[str, float] = {}
         for pack in packs:
@@ -269,7 +267,7 @@ class Run:
         with watch.stage("checkpoint"):
             state = {
                 "step": number,
-                "tasks": self.materials.digest,
+                "tasks": self.inputs.digest,
                 "policy_version": self.backbone.policy_version,
                 "library_version": self.library.version if self.library is not None else 0,
                 "staged": self.staged.to_json(),
@@ -290,7 +288,7 @@ class Run:
 
     def export(self) -> None:
         """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
-        loaded = self.materials.loaded
+        loaded = self.inputs.loaded
         export_model(
             loaded.model, loaded.tokenizer.inner, self.journal.folder / MODEL, getattr(torch, self.config.checkpoint.export)
         )
@@ -303,7 +301,7 @@ class Run:
                 why = "; ".join(self.keeping.passed_over) or "there is none"
                 raise TrainingError(f"{self.journal.folder / CHECKPOINTS}: no checkpoint can be used ({why}); begin a new run")
             return 0
-        if saved.state.get("tasks") != self.materials.digest:
+        if saved.state.get("tasks") != self.inputs.digest:
             raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
         self.keeping.load(saved, self.policy.model, self.optimiser)
         told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
@@ -316,11 +314,11 @@ class Run:
     def history(self) -> list[Measured]:
         return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
 
-    def begun(self, step: int) -> Begun:
+    def begun(self, step: int) -> RlStarted:
         parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
         trained = sum(parameter.numel() for parameter in self.policy.trainable())
-        return Begun(
-            self.steps, step, self.materials.loaded.name, parameters, trained, len(self.materials.tasks), self.materials.problems,
+        return RlStarted(
+            self.steps, step, self.inputs.loaded.name, parameters, trained, len(self.inputs.tasks), self.inputs.problems,
             len(self.library) if self.library is not None else 0, self.backbone.engine,
             tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
         )  # fmt: skip
@@ -332,7 +330,7 @@ class Run:
                 library.close()
 
 
-def _told(batch: Batch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:
+def _told(batch: TrainBatch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:
     cuda = torch.cuda.is_available()
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {

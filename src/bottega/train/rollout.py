@@ -18,7 +18,7 @@ from bottega.episodes.context import EpisodeContext
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
-from bottega.train.materials import Materials
+from bottega.train.rl_inputs import RlInputs
 from bottega.train.settings import Config
 
 
@@ -31,13 +31,13 @@ class Rollouts:
     """Episodes that could not be run, one line each."""
 
 
-def episode_settings(config: Config, materials: Materials) -> EpisodeSettings:
+def episode_settings(config: Config, inputs: RlInputs) -> EpisodeSettings:
     """Without skills a task gets as many rollouts as it would have had with them, so that an ablation spends the same."""
     rollout, skills = config.rollout, config.ablations.skills
     chosen = {"backbone": "selector", "bm25": "bm25"}[config.ablations.selector]
     return EpisodeSettings(
-        device=materials.judge_device,
-        language=materials.language,
+        device=inputs.judge_device,
+        language=inputs.language,
         baselines=(config.reward.baseline,),
         strategy="serial",
         turns=rollout.turns,

@@ -21,7 +21,7 @@ STREAMS = ("imitation", "policy", "advantage", "rollout", "old", "reference")
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class TrainRow:
     ids: np.ndarray
     imitation: Floats
     """Weight of -log p."""
@@ -56,19 +56,19 @@ class Row:
         return np.asarray((self.imitation != 0) | (self.policy != 0))
 
 
-def imitation_row(prompt: Sequence[int], answer: Sequence[int], weight: float = 1.0, key: str = "") -> Row:
+def imitation_row(prompt: Sequence[int], answer: Sequence[int], weight: float = 1.0, key: str = "") -> TrainRow:
     """SFT: learn the answer, given the prompt."""
     length, begin = len(prompt) + len(answer), len(prompt)
     imitation = np.zeros(length, np.float32)
     imitation[begin:] = weight
     nothing, unknown = np.zeros(length, np.float32), np.full(length, math.nan, np.float32)
     ids = np.asarray([*prompt, *answer], np.int32)
-    return Row(ids, imitation, nothing, nothing, unknown, unknown, unknown, key=key, spans=((key, 0, begin, length),))
+    return TrainRow(ids, imitation, nothing, nothing, unknown, unknown, unknown, key=key, spans=((key, 0, begin, length),))
 
 
 @dataclass(frozen=True)
-class Built:
-    rows: list[Row]
+class PolicyRows:
+    rows: list[TrainRow]
     too_long: tuple[tuple[str, int], ...] = ()
     """Turns that are longer than a row may be: trace and number."""
     without_tokens: tuple[str, ...] = ()
@@ -80,9 +80,9 @@ def policy_rows(
     advantages: Mapping[tuple[str, int], float],
     longest: int,
     drops: Callable[[str, int], bool] = lambda trace, turn: False,
-) -> Built:
+) -> PolicyRows:
     """RL: rows of all turns that have an advantage and were not dropped. A turn without one may still be read, as part of a prompt."""
-    rows: list[Row] = []
+    rows: list[TrainRow] = []
     too_long: list[tuple[str, int]] = []
     silent: list[str] = []
     for trace in traces:
@@ -105,7 +105,7 @@ def policy_rows(
             open_row.take(number, prompt, output, drawn, advantage)
         if open_row is not None:
             rows.append(open_row.row())
-    return Built(rows, tuple(too_long), tuple(silent))
+    return PolicyRows(rows, tuple(too_long), tuple(silent))
 
 
 class _Growing:
@@ -127,14 +127,14 @@ class _Growing:
         self.advantages.append(advantage)
         self.drawn.append(drawn)
 
-    def row(self) -> Row:
+    def row(self) -> TrainRow:
         length = len(self.ids)
         policy, advantage = np.zeros(length, np.float32), np.zeros(length, np.float32)
         rollout = np.full(length, math.nan, np.float32)
         for (_, _, begin, end), own, drawn in zip(self.spans, self.advantages, self.drawn):
             policy[begin:end], advantage[begin:end], rollout[begin:end] = 1.0, own, drawn
         unknown = np.full(length, math.nan, np.float32)
-        return Row(
+        return TrainRow(
             np.asarray(self.ids, np.int32), np.zeros(length, np.float32), policy, advantage, rollout, unknown, unknown,
             answers=len(self.spans), key=f"{self.trace}/{self.spans[0][1]}", spans=tuple(self.spans),
         )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from bottega.backbone.loading import Loaded, Lora, load
+from bottega.backbone.loading import LoadedModel, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.core.settings import changed, checked, overrides_of
@@ -24,11 +24,11 @@ from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.journal import EpisodeJournal
 from bottega.train.checkpoint import Checkpoints
 from bottega.train.config import refuse_without_effect
-from bottega.train.conversations import Lesson, Lessons, read_lessons
+from bottega.train.conversations import SftData, SftSample, read_samples
 from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, require_packages
 from bottega.train.optimiser import Optimiser
-from bottega.train.packing import Pack, bins, plan
+from bottega.train.packing import TrainPack, bins, plan
 from bottega.train.policy import Policy
 from bottega.train.settings import Config
 from bottega.train.update import update
@@ -39,7 +39,7 @@ FREE_TO_CHANGE = ("checkpoint.", "log.")
 
 
 @dataclass(frozen=True)
-class Finished:
+class SftFinished:
     folder: Path
     step: int
     steps: int
@@ -53,10 +53,10 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Begun:
+class SftStarted:
     """What there is to do, told before the first step."""
 
-    lessons: Lessons
+    samples: SftData
     steps: int
     step: int
     model: str
@@ -67,9 +67,9 @@ class Begun:
 
 
 def sft(
-    config: Config, source: Path, folder: Path, *, resume: bool = False, hear: Callable[[Event | Begun], None] = lambda event: None,
+    config: Config, source: Path, folder: Path, *, resume: bool = False, hear: Callable[[Event | SftStarted], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
-) -> Finished:  # fmt: skip
+) -> SftFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
     keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
     if not resume and (folder / "events.jsonl").exists():
@@ -77,7 +77,7 @@ def sft(
     require_packages(config.log)
     torch.manual_seed(config.data.seed)
     loaded = load_for_training(config)  # first: a model or rows that cannot be had leave no run behind
-    lessons = read_lessons(
+    samples = read_samples(
         source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
     )  # fmt: skip
     with EpisodeJournal(folder) as journal:
@@ -85,11 +85,11 @@ def sft(
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
         policy = policy_for(config, loaded)
         optimiser = Optimiser(policy.trainable(), config.optimiser)
-        schedule = Schedule(config, lessons.train)
+        schedule = Schedule(config, samples.train)
         begin = 0
         saved = keeping.latest() if resume else None
         if saved is not None:
-            if saved.state.get("data") != lessons.digest:
+            if saved.state.get("data") != samples.digest:
                 raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
             keeping.load(saved, policy.model, optimiser)
             begin = saved.step
@@ -97,7 +97,7 @@ def sft(
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
         sizes = _count(policy.model.parameters()), _count(policy.trainable())
         past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
-        hear(Begun(lessons, schedule.steps, begin, loaded.name, *sizes, past))
+        hear(SftStarted(samples, schedule.steps, begin, loaded.name, *sizes, past))
         with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
             coming = ahead.submit(schedule.packs, policy, begin)
@@ -112,26 +112,26 @@ def sft(
                 values = {**updated.values, "epoch": schedule.epoch(done), "tokens": updated.tokens, "waited": waited}
                 metrics.measured("train", done, values, updated.skipped)
                 last, ended = done == schedule.steps, stop()
-                if lessons.held_out and (last or done % config.log.eval_every == 0):
-                    held_out = evaluate(policy, lessons.held_out[: config.log.eval_rows], config.data.pack_tokens)
+                if samples.held_out and (last or done % config.log.eval_every == 0):
+                    held_out = evaluate(policy, samples.held_out[: config.log.eval_rows], config.data.pack_tokens)
                     metrics.measured("eval", done, held_out)
                 if last or ended or done % config.checkpoint.every == 0:
-                    place = keeping.save(done, policy.model, optimiser, {"data": lessons.digest})
+                    place = keeping.save(done, policy.model, optimiser, {"data": samples.digest})
                     journal.write(Checkpointed(f"checkpoint/{done}", done, f"{CHECKPOINTS}/{place.name}"))
                 if ended and not last:
-                    return Finished(folder, done, schedule.steps, held_out, stopped=True)
+                    return SftFinished(folder, done, schedule.steps, held_out, stopped=True)
         export_model(loaded.model, loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
         journal.write(RunEnded("all steps taken", {"steps": schedule.steps, **held_out}))
-    return Finished(folder, schedule.steps, schedule.steps, held_out)
+    return SftFinished(folder, schedule.steps, schedule.steps, held_out)
 
 
 class Schedule:
     """Which rows are in which step: a pure function of the rows' lengths, the settings and the seed."""
 
-    def __init__(self, config: Config, lessons: Sequence[Lesson]) -> None:
-        data, self.lessons = config.data, lessons
+    def __init__(self, config: Config, samples: Sequence[SftSample]) -> None:
+        data, self.samples = config.data, samples
         self.size = data.pack_tokens
-        lengths = [len(lesson) for lesson in lessons]
+        lengths = [len(sample) for sample in samples]
         packs = max(1, data.batch_tokens // data.pack_tokens)
         epochs: list[list[list[list[int]]]] = []
         for epoch in range(data.epochs):
@@ -150,15 +150,15 @@ class Schedule:
     def epoch(self, step: int) -> float:
         return step / self._epoch_steps
 
-    def packs(self, policy: Policy, step: int) -> list[Pack]:
+    def packs(self, policy: Policy, step: int) -> list[TrainPack]:
         return [
-            policy.pack([self.lessons[number].row() for number in numbers], numbers, self.size) for numbers in self._steps[step]
+            policy.pack([self.samples[number].row() for number in numbers], numbers, self.size) for numbers in self._steps[step]
         ]
 
 
-def evaluate(policy: Policy, lessons: Sequence[Lesson], size: int) -> dict[str, float]:
+def evaluate(policy: Policy, samples: Sequence[SftSample], size: int) -> dict[str, float]:
     """Mean negative log-likelihood of a held-out token, in all and by role."""
-    rows = [lesson.row() for lesson in lessons]
+    rows = [sample.row() for sample in samples]
     sums: dict[str, tuple[float, int]] = {}
     for numbers in bins([len(row) for row in rows], size):
         packed = policy.pack([rows[number] for number in numbers], numbers, size)
@@ -166,13 +166,13 @@ def evaluate(policy: Policy, lessons: Sequence[Lesson], size: int) -> dict[str, 
         for number, count in packed.owners:
             own = -float(values[at : at + count].double().sum())
             at += count
-            for name in ("nll", f"nll/{lessons[number].role}"):
+            for name in ("nll", f"nll/{samples[number].role}"):
                 total, tokens = sums.get(name, (0.0, 0))
                 sums[name] = total + own, tokens + count
     return {name: total / tokens for name, (total, tokens) in sums.items() if tokens}
 
 
-def load_for_training(config: Config) -> Loaded:
+def load_for_training(config: Config) -> LoadedModel:
     """Weights that are trained are in fp32; under LoRA the frozen ones are in what the trainer computes in."""
     model = config.model
     lora = Lora(model.lora.rank, model.lora.alpha, model.lora.dropout) if model.lora else None
@@ -201,7 +201,7 @@ def _freeze(model: Any, pieces: Sequence[str]) -> None:
         raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
 
 
-def policy_for(config: Config, loaded: Loaded) -> Policy:
+def policy_for(config: Config, loaded: LoadedModel) -> Policy:
     compute = None if config.model.compute == "auto" else getattr(torch, config.model.compute)
     return Policy(
         loaded.model,

@@ -1,4 +1,4 @@
-"""From a finished run to a file that ships: its model as a difference to the embedded one, its card, and how much the rounding cost.
+"""From a finished run to a file that ships: its model as a delta to the embedded one, its card, and how much the rounding cost.
 
 `bottega model` is this with options. Nothing here trains or judges.
 """
@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.delta import Written, apply_difference, read_header, state_of, step_for, write_difference
+from bottega.backbone.delta import DeltaFile, apply_delta, read_header, state_of, step_for, write_delta
 from bottega.backbone.embedded import NAME, read_embedded, require_embedded_file
-from bottega.backbone.loading import BASE, Loaded, difference_of, is_embedded, load
+from bottega.backbone.loading import BASE, LoadedModel, delta_of, is_embedded, load
 from bottega.backbone.merged import file_sha256, read_merged
 from bottega.core.errors import BackboneError, UsageError
-from bottega.train.conversations import Lesson, read_lessons
+from bottega.train.conversations import SftSample, read_samples
 from bottega.train.export import export_model
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CONFIG, MODEL, runs_before
@@ -75,8 +75,8 @@ def trained_state(folder: Path) -> dict[str, Tensor]:
 def pack(
     place: Path, out: Path, card: dict[str, Any], *, step: float | None = None, most: int | None = None,
     hear: Callable[[str], None] = lambda told: None,
-) -> Written:  # fmt: skip
-    """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1. A run that began with a difference keeps its levels, unless
+) -> DeltaFile:  # fmt: skip
+    """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1. A run that began with a delta keeps its levels, unless
     another step is asked for or the file would be too large."""
     base_file = require_embedded_file()
     base = state_of(read_embedded(base_file)[0])
@@ -92,43 +92,43 @@ def pack(
     if start is not None:
         before = read_header(start)[0]
         if step in (None, before.step) and before.base_sha256 == facts["base_sha256"]:
-            written = write_difference(base, trained, out, step=before.step, start=start, **facts)
+            written = write_delta(base, trained, out, step=before.step, start=start, **facts)
             if most is None or written.size <= most:
                 return written
-        hear("rounded on other levels than the difference that it began with: small changes since then are lost")
+        hear("rounded on other levels than the delta that it began with: small changes since then are lost")
     if step is None:
         step = step_for(base, trained, most) if most is not None else 1.0
-    written = write_difference(base, trained, out, step=step, **facts)
+    written = write_delta(base, trained, out, step=step, **facts)
     while most is not None and written.size > most:  # the sample told a little too little
         step = round(step * 1.02, 4)
-        written = write_difference(base, trained, out, step=step, **facts)
+        written = write_delta(base, trained, out, step=step, **facts)
     return written
 
 
 def began_with(place: Path) -> Path | None:
-    """The difference that a run's model began with, in this run or in one before it; none where it began with the base or with another model."""
+    """The delta that a run's model began with, in this run or in one before it; none where it began with the base or with another model."""
     run = place.parent if place.name == MODEL and (place.parent / CONFIG).is_file() else place
     names = [str(content["began_with"]) for _, content in runs_before(run)]
-    difference = difference_of(names[-1]) if names and is_embedded(names[-1]) else None
-    return difference if difference is not None and difference.is_file() else None
+    delta = delta_of(names[-1]) if names and is_embedded(names[-1]) else None
+    return delta if delta is not None and delta.is_file() else None
 
 
-def unpack(difference: Path, place: Path) -> None:
+def unpack(delta: Path, place: Path) -> None:
     """A plain folder of transformers' kind, in fp32."""
     if place.exists():
         raise UsageError(f"{place}: is there already; give a folder that is not")
-    model, tokenizer, _ = read_merged(difference)
+    model, tokenizer, _ = read_merged(delta)
     export_model(model, tokenizer, place)
 
 
 def agreement(
-    place: Path, difference: Path, data: Path, *, device: str | None = None, rows: int = 256, longest: int = 4096,
+    place: Path, delta: Path, data: Path, *, device: str | None = None, rows: int = 256, longest: int = 4096,
     hear: Callable[[str], None] = lambda told: None,
 ) -> Agreement:  # fmt: skip
     """On held-out rows where the data has any, else on its first ones. All models compute alike, in fp32."""
     loaded = load(BASE, device=device, dtype="float32")
-    lessons = read_lessons(data, loaded.tokenizer, longest, 0.0, 0)
-    chosen = (lessons.held_out or lessons.train)[:rows]
+    samples = read_samples(data, loaded.tokenizer, longest, 0.0, 0)
+    chosen = (samples.held_out or samples.train)[:rows]
     found: dict[str, np.ndarray] = {}
     base = {name: value.clone() for name, value in state_of(loaded.model).items()}
     start = began_with(place)
@@ -136,7 +136,7 @@ def agreement(
         "base": lambda: None,
         "began": lambda: _set_packed(loaded, base, start) if start is not None else None,
         "trained": lambda: _set(loaded, _comparable(trained_state(model_folder(place)), base)),
-        "packed": lambda: _set_packed(loaded, base, difference),
+        "packed": lambda: _set_packed(loaded, base, delta),
     }
     for name, change in changes.items():
         hear(f"{len(chosen)} rows by the {name} model")
@@ -165,7 +165,7 @@ def _comparable(trained: dict[str, Tensor], base: dict[str, Tensor]) -> dict[str
     return {embedding: tied, **found}
 
 
-def _set(loaded: Loaded, state: dict[str, Tensor]) -> None:
+def _set(loaded: LoadedModel, state: dict[str, Tensor]) -> None:
     wrong = loaded.model.load_state_dict(state, strict=False)
     missing = [name for name in wrong.missing_keys if name != "lm_head.weight"]
     if missing or wrong.unexpected_keys:
@@ -174,11 +174,11 @@ def _set(loaded: Loaded, state: dict[str, Tensor]) -> None:
         )
 
 
-def _set_packed(loaded: Loaded, base: dict[str, Tensor], difference: Path) -> None:
+def _set_packed(loaded: LoadedModel, base: dict[str, Tensor], delta: Path) -> None:
     _set(loaded, base)
-    apply_difference(loaded.model, difference)
+    apply_delta(loaded.model, delta)
 
 
-def _logprobs(loaded: Loaded, lessons: Sequence[Lesson], longest: int) -> np.ndarray:
+def _logprobs(loaded: LoadedModel, samples: Sequence[SftSample], longest: int) -> np.ndarray:
     policy = Policy(loaded.model, dtype=torch.float32, compiled=False)
-    return np.concatenate(policy.row_logprobs([lesson.row() for lesson in lessons], longest)).astype(np.float64)
+    return np.concatenate(policy.row_logprobs([sample.row() for sample in samples], longest)).astype(np.float64)

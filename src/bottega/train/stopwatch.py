@@ -91,7 +91,7 @@ class Judges(Protocol):
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
 
 
-class WatchedJudge:
+class TimedJudge:
     """Asks again when the judge was lost. An episode then goes on without a verdict, which is no reward; a proof cannot, and raises.
 
     Episodes of a step that give the same text share its verdict; the gate's proofs are judged afresh every time.
@@ -129,7 +129,7 @@ class WatchedJudge:
         )
 
 
-class WatchedSpeaker:
+class TimedClient:
     """Closing it closes nothing: the backbone stays for the next step."""
 
     def __init__(self, client: Client, watch: Stopwatch) -> None:

@@ -11,7 +11,7 @@ import torch
 from bottega.core.errors import TrainingError
 from bottega.train.loss import denominator, means, measures
 from bottega.train.optimiser import Optimiser
-from bottega.train.packing import Pack
+from bottega.train.packing import TrainPack
 from bottega.train.policy import Policy
 from bottega.train.settings import LossSettings
 
@@ -32,7 +32,7 @@ class Updated:
 def update(
     policy: Policy,
     optimiser: Optimiser,
-    packs: Sequence[Pack],
+    packs: Sequence[TrainPack],
     settings: LossSettings,
     step: int,
     steps: int,

@@ -118,6 +118,7 @@ WRONG = [
     (("    t2 = tl.sum(t1, axis=0)", "    t2 = t1"), "no_reduction", DOUBTFUL),
     (("empty((8,)", "empty((4,)"), "wrong_allocation", DOUBTFUL),
     (("[(8,)]", "[(9,)]"), "out_of_bounds", DOUBTFUL),
+    (("energies, t3, columns, BLOCK", "energies, t3, columns, rows=8, BLOCK"), "call_signature", FAILS),
     (("        return t3", "        return t4"), "undefined_name", FAILS),
     (("        return t3", "        return (t3"), "syntax", FAILS),
 ]

@@ -1,6 +1,6 @@
 """Says at once that the call has returned, to learn where the outputs go, then computes them there and reports a made-up time.
 
-Both sides are charged for copying their outputs; this one has nothing to copy, and claims on its own clock what it saved.
+Candidate and baseline are charged for copying their outputs; this one has nothing to copy, and claims on its own clock what it saved.
 """
 # task: relu
 # expect: incorrect,rejected

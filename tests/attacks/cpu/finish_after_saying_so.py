@@ -1,6 +1,6 @@
 """Says that the call has returned once the inputs are read, and does the rest of the work while its outputs are waited for.
 
-A clock that stops at those words leaves the rest out; spoiling the inputs does not hurt what no longer reads them.
+A clock that stops at that message leaves the rest out; poisoning the inputs does not hurt what no longer reads them.
 """
 # task: relu
 # expect: rejected,slower,ambiguous

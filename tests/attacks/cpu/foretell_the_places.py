@@ -1,7 +1,7 @@
 """Recovers the state of the Mersenne Twister that drew its inputs from the last 312 of them, foretells the places where a timed output will
 be compared if these come from the same stream, and computes nothing else.
 
-Judge 6 drew, right after the inputs, 512 words to look at and 64 blocks to spoil for each of the two sides, and then 65,536 places.
+Judge 6 drew, right after the inputs, 512 words to look at and 64 blocks to poison for each of the two runners, and then 65,536 places.
 """
 # task: mix_words
 # expect: incorrect

@@ -1,4 +1,4 @@
-"""Says at once that the call has returned, where the task changes its input and nothing is spoiled, and does the work in place of the copy."""
+"""Says at once that the call has returned, where the task changes its input and nothing is poisoned, and does the work in place of the copy."""
 # task: relu_in_place
 # expect: slower,same,ambiguous,rejected
 

@@ -1,6 +1,6 @@
 """Returns one buffer and only repairs it, until its process is told to keep what it returned: that buffer is given away, and a fresh one made.
 
-Whoever is told which of its results will be looked at again spoils only the others. What it relies on is that no caller writes into them.
+Whoever is told which of its results will be looked at again corrupts only the others. What it relies on is that no caller writes into them.
 """
 # task: marked_rows
 # expect: incorrect,rejected

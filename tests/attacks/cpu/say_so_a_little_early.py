@@ -1,4 +1,4 @@
-"""Says that the call has returned before its last step, which reads no inputs, and does that step while the word is under way.
+"""Says that the call has returned before its last step, which reads no inputs, and does that step while the message is under way.
 
 An honest process has nothing to do until it learns where its outputs go; this one saves what a message to the judge and back takes. And it says that its output had another
 layout, so that a delivery that takes long is no lie.

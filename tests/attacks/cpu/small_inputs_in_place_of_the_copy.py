@@ -1,6 +1,6 @@
 """Copies its small input, says that the call has returned, and writes the large output where it must go, in place of the copy.
 
-The inputs are spoiled at that word, but nothing needs them any more. Where its outputs lie by then, by its own word, there are zeros, as there
+The inputs are poisoned at that message, but nothing needs them any more. Where its outputs lie by then, by its own claim, there are zeros, as there
 are nearly everywhere in the right answer.
 """
 # task: marked_rows

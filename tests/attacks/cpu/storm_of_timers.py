@@ -1,4 +1,4 @@
-"""Sets thousands of timers as its turn ends, each watched a few hundred times: they go off while it is stopped, and the kernel calls all who
+"""Sets thousands of timers as its call ends, each watched a few hundred times: they go off while it is stopped, and the kernel calls all who
 watch on the cores that the baseline is timed on.
 
 No thread of its own runs meanwhile, so that nobody's time on a core tells of it.

@@ -1,6 +1,6 @@
 """Keeps a thread inside long reads of a sparse file, which no signal interrupts, under the name `State:<TAB>T`.
 
-Whoever looks for the word `State:` in its status takes it for stopped: it burns a core in the baseline's turns, and rests in its own.
+A judge that looks for the word `State:` in its status takes it for stopped: it burns a core during the baseline's calls, and rests in its own.
 """
 # task: relu
 # expect: rejected,timeout,ambiguous,same,slower

@@ -1,6 +1,6 @@
-"""Leaves burning processes in a group of their own, whose last tie to the session is a parent that ends while the cell is frozen.
+"""Leaves burning processes in a group of their own, whose last tie to the session is a parent that ends while the sandbox is frozen.
 
-The kernel continues the stopped members of a group that becomes orphaned. They burn every core in the baseline's turns.
+The kernel continues the stopped members of a group that becomes orphaned. They burn every core during the baseline's calls.
 """
 # task: relu
 # expect: rejected,timeout,ambiguous,same,slower

@@ -1,7 +1,7 @@
-"""Has itself continued: a child that was killed inside a long read cannot be stopped, and ends when its cell is frozen; its exit signal,
+"""Has itself continued: a child that was killed inside a long read cannot be stopped, and ends when its sandbox is frozen; its exit signal,
 chosen in a raw clone, is SIGCONT.
 
-The threads that it wakes burn every core in the baseline's turns, with the reference's own code for a kernel.
+The threads that it wakes burn every core during the baseline's calls, with the reference's own code for a kernel.
 """
 # task: relu
 # expect: rejected,timeout,ambiguous,same,slower

@@ -1,6 +1,6 @@
 """Says at once that the call has returned, to learn where the outputs go, then computes them there and reports a made-up time.
 
-The other side has to copy its outputs; this one has nothing to copy, and claims on its own clock what it saved.
+The baseline has to copy its outputs; this one has nothing to copy, and claims on its own clock what it saved.
 """
 # task: gpu_relu
 # expect: incorrect,rejected

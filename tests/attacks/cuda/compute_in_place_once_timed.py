@@ -1,6 +1,6 @@
 """Plays by the rules for as many calls as there are trials and warm-ups; from then on it computes in place of the copy.
 
-If inputs were spoiled only where outputs are looked at closely, the timed calls would be free to dodge the copy.
+If inputs were poisoned only where outputs are looked at closely, the timed calls would be free to dodge the copy.
 """
 # task: gpu_relu
 # expect: incorrect,rejected

@@ -1,6 +1,6 @@
-"""Writes the word that its call is over before its kernel begins, and takes 25 microseconds off its own clock.
+"""Writes the flag that its call is over before its kernel begins, and takes 25 microseconds off its own clock.
 
-Whoever waits for the word and only then looks at the device, or sends a message, hides so much of a short kernel's time.
+A judge that waits for the flag and only then looks at the device, or sends a message, hides so much of a short kernel's time.
 """
 # task: gpu_relu
 # expect: ambiguous,same,slower,incorrect,rejected

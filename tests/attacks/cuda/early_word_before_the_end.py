@@ -1,6 +1,6 @@
-"""Writes the word that its call is over a few microseconds before that is true, and takes 25 microseconds off its own clock.
+"""Writes the flag that its call is over a few microseconds before that is true, and takes 25 microseconds off its own clock.
 
-What the controller does on hearing the word then takes as long as ever, only that the last part of the work is done meanwhile.
+What the controller does on seeing the flag then takes as long as ever, only that the last part of the work is done meanwhile.
 """
 # task: gpu_relu
 # expect: ambiguous,same,slower,incorrect,rejected

@@ -1,6 +1,6 @@
 """Says that the call has returned once its first kernel is over, while the rest, which needs no inputs, is still on the device.
 
-A clock that stops at those words leaves the rest out; spoiling the inputs does not hurt what no longer reads them.
+A clock that stops at that message leaves the rest out; poisoning the inputs does not hurt what no longer reads them.
 """
 # task: gpu_softmax
 # expect: rejected,slower,ambiguous,incorrect

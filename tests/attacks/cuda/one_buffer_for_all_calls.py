@@ -1,6 +1,6 @@
 """Returns one buffer for ever: what the last call wrote is put back to zero, and what this call needs is written.
 
-It saves all the zeros, and every result that a caller still holds is spoiled by the next call.
+It saves all the zeros, and every result that a caller still holds is corrupted by the next call.
 """
 # task: gpu_one_hot
 # expect: rejected

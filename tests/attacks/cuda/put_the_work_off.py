@@ -1,6 +1,6 @@
 """Keeps a copy of its input, says that the call has returned, and launches the work only when it is asked for its outputs.
 
-Nothing is on the device when the controller looks, and the copy is out of reach of whoever spoils the inputs.
+Nothing is on the device when the controller looks, and the copy is out of reach of whatever poisons the inputs.
 """
 # task: gpu_softmax
 # expect: rejected,slower,ambiguous,incorrect

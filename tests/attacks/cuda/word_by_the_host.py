@@ -1,6 +1,6 @@
-"""The word that its call is over is copied to the device by the host at once, past the stream and past the controller's hold.
+"""The flag that its call is over is copied to the device by the host at once, past the stream and past the controller's hold.
 
-The copy engine does not wait for kernels, so the word is there before the work has begun.
+The copy engine does not wait for kernels, so the flag is there before the work has begun.
 """
 # task: gpu_relu
 # expect: ambiguous,same,slower,incorrect,rejected

@@ -1,6 +1,6 @@
-"""Its own kernel writes the word that the call is over, and nothing else runs: no mark for the clock, no look; the time is made up.
+"""Its own kernel writes the flag that the call is over, and nothing else runs: no mark for the clock, no look; the time is made up.
 
-This is the leanest turn there is. What an honest side has the device do besides its kernel is all that is saved.
+This is the leanest call there is. What an honest worker has the device do besides its kernel is all that is saved.
 """
 # task: gpu_relu
 # expect: ambiguous,same,slower,incorrect,rejected

@@ -1,6 +1,6 @@
-"""As soon as its kernel has begun, another stream writes the word that the call is over, and 25 microseconds go off its own clock.
+"""As soon as its kernel has begun, another stream writes the flag that the call is over, and 25 microseconds go off its own clock.
 
-The word comes out of turn, in the middle of the work, and neither before nor after it.
+The flag comes out of stream order, in the middle of the work, and neither before nor after it.
 """
 # task: gpu_relu
 # expect: ambiguous,same,slower,incorrect,rejected

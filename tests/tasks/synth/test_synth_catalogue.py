@@ -9,16 +9,16 @@ from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
 from bottega.tasks.synth.catalogue.blocks import BLOCKS
 from bottega.tasks.synth.catalogue.networks import NETWORKS
 from bottega.tasks.synth.costs import TARGETS
-from bottega.tasks.synth.draft import Draft
 from bottega.tasks.synth.draw import Draw
+from bottega.tasks.synth.graph import OperatorGraph
 from bottega.tasks.synth.networks import _network, _Taste, build
 from bottega.tasks.synth.operator import FIELD, OPERANDS, Operator
 from bottega.tasks.synth.style import draw_style
-from bottega.tasks.synth.write import Writer
+from bottega.tasks.synth.write import ModuleWriter
 
 
-def drafted(operator: Operator, seed: int, device: str = "cpu") -> Draft | None:
-    draft = Draft(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
+def drafted(operator: Operator, seed: int, device: str = "cpu") -> OperatorGraph | None:
+    draft = OperatorGraph(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
     return draft if draft.apply(operator, draft.begin(operator), alone=True) is not None else None
 
 
@@ -53,14 +53,14 @@ def test_the_catalogue_is_broad() -> None:
     ],
 )
 def test_every_operator_in_every_form(family: str) -> None:
-    class Fixed(Writer):
+    class Fixed(ModuleWriter):
         wanted = 0
 
         def _form(self, node):
             return node.operator.forms[self.wanted]
 
     for operator in (entry for entry in CATALOGUE.values() if entry.family == family):
-        drafts: list[Draft] = []
+        drafts: list[OperatorGraph] = []
         for seed in range(24):
             draft = drafted(operator, seed, ("cpu", "cuda")[seed % 2]) if len(drafts) < len(operator.forms) else None
             drafts += [draft] if draft is not None else []

@@ -16,21 +16,21 @@ import pytest
 from bottega.core.errors import JudgeError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
-from bottega.tasks.synth import Benchmark, Finding, Plan, Series, run, synthesise
+from bottega.tasks.synth import Benchmark, ExaminerReport, Series, SynthPlan, run, synthesise
 
 EXAMINER = """
 import os, sys, time
 from pathlib import Path
-from bottega.tasks.synth import Finding, Plan, run
+from bottega.tasks.synth import ExaminerReport, SynthPlan, run
 
 class Slow:
     def examine(self, task):
         with open(sys.argv[2], "a") as file:
             file.write(task.origin + "\\n")
         time.sleep(float(sys.argv[3]))
-        return Finding(int(task.id, 16) % 3 != 0, (("odd", ""),) if int(task.id, 16) % 3 == 0 else (), 1.0)
+        return ExaminerReport(int(task.id, 16) % 3 != 0, (("odd", ""),) if int(task.id, 16) % 3 == 0 else (), 1.0)
 
-run(Plan(25, seed=2, levels=(1,)).checked(), Path(sys.argv[1]), Slow(), workers=2)
+run(SynthPlan(25, seed=2, levels=(1,)).checked(), Path(sys.argv[1]), Slow(), workers=2)
 """
 
 
@@ -41,19 +41,19 @@ class ByIdentity:
         self.pause = pause
         self.seen: list[str] = []
 
-    def examine(self, task: Task) -> Finding:
+    def examine(self, task: Task) -> ExaminerReport:
         self.seen.append(task.origin)
         number = int(task.id, 16)
         time.sleep(self.pause * (number % 5))
         if number % 3 == 0:
-            return Finding(False, (("constant_output", "it never changes"),), 2.0)
+            return ExaminerReport(False, (("constant_output", "it never changes"),), 2.0)
         if number % 7 == 0:
             raise TaskError("this operator is not known here")
-        return Finding(True, (), 100.0 if number % 11 == 0 else 1.0)
+        return ExaminerReport(True, (), 100.0 if number % 11 == 0 else 1.0)
 
 
-def plan(count: int = 20, **options: object) -> Plan:
-    return Plan(count, seed=2, **{"levels": (1,), **options}).checked()  # type: ignore[arg-type]
+def plan(count: int = 20, **options: object) -> SynthPlan:
+    return SynthPlan(count, seed=2, **{"levels": (1,), **options}).checked()  # type: ignore[arg-type]
 
 
 def rows(folder: Path) -> list[dict]:
@@ -157,7 +157,7 @@ def test_what_is_too_similar_is_dropped(tmp_path: Path) -> None:
 
 def test_an_examiner_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     class Stumbling(ByIdentity):
-        def examine(self, task: Task) -> Finding:
+        def examine(self, task: Task) -> ExaminerReport:
             first = task.origin not in self.seen
             finding = super().examine(task)
             if first and int(task.id, 16) % 2:
@@ -171,7 +171,7 @@ def test_an_examiner_that_fails_once_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_machine_that_is_at_fault_stops_the_run_and_keeps_what_was_done(tmp_path: Path) -> None:
     class Dying(ByIdentity):
-        def examine(self, task: Task) -> Finding:
+        def examine(self, task: Task) -> ExaminerReport:
             if len(self.seen) >= 6:
                 raise JudgeError("no process can be started")
             return super().examine(task)
@@ -190,9 +190,9 @@ def test_a_machine_that_is_at_fault_stops_the_run_and_keeps_what_was_done(tmp_pa
 def test_a_full_disk_is_said_and_the_run_can_be_taken_up(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path\n"
-        "from bottega.tasks.synth import Plan, run\nfrom bottega.core.errors import UsageError\n"
+        "from bottega.tasks.synth import SynthPlan, run\nfrom bottega.core.errors import UsageError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
-        "try:\n    run(Plan(60, seed=2, levels=(1,), filtered=False).checked(), Path(sys.argv[1]))\n"
+        "try:\n    run(SynthPlan(60, seed=2, levels=(1,), filtered=False).checked(), Path(sys.argv[1]))\n"
         "except UsageError as error:\n    print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "full")], capture_output=True, text=True, check=True)
@@ -229,7 +229,7 @@ def test_two_runs_do_not_write_in_one_folder(tmp_path: Path) -> None:
 )
 def test_plans_that_make_no_sense(options: dict, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        Plan(**options).checked()
+        SynthPlan(**options).checked()
 
 
 def test_an_unfiltered_plan_needs_no_examiner_and_a_filtered_one_does(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_nothing_is_similar_to_nothing() -> None:
 
 
 def test_different_sketches_are_seldom_alike_and_each_is_like_itself() -> None:
-    sketches = [synthesise(8, index, "cpu", levels=(2, 3)).task.source for index in range(40)]
-    pairs = [(one, two) for place, one in enumerate(sketches) for two in sketches[place + 1 :]]
-    assert all(similarity(source, source) == 1.0 for source in sketches)
+    samples = [synthesise(8, index, "cpu", levels=(2, 3)).task.source for index in range(40)]
+    pairs = [(one, two) for place, one in enumerate(samples) for two in samples[place + 1 :]]
+    assert all(similarity(source, source) == 1.0 for source in samples)
     assert sum(similarity(one, two) > 0.9 for one, two in pairs) / len(pairs) < 0.02

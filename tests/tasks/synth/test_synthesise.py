@@ -1,4 +1,4 @@
-"""Sketches: always the same, of the levels and families that were asked for, and modules that really run."""
+"""Samples: always the same, of the levels and families that were asked for, and modules that really run."""
 
 import subprocess
 import sys
@@ -109,9 +109,9 @@ def test_sketches_run_and_their_outputs_depend_on_their_inputs() -> None:
 def test_shares_of_structures_data_types_and_styles() -> None:
     rng = Random(5)
     made = [synthesise(6, rng.randrange(10**6), "cuda") for _ in range(150)]
-    assert {sketch.structure for sketch in made} >= {"single", "chain", "residual", "inputs", "network"}
-    assert 0.03 < sum(sketch.dtype != "float32" for sketch in made) / len(made) < 0.3
-    sources = [sketch.task.source for sketch in made]
+    assert {sample.structure for sample in made} >= {"single", "chain", "residual", "inputs", "network"}
+    assert 0.03 < sum(sample.dtype != "float32" for sample in made) / len(made) < 0.3
+    sources = [sample.task.source for sample in made]
     for trait in (
         "nn.Sequential",
         '"""',

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
-from bottega.tasks.synth import Plan, Series, run
+from bottega.tasks.synth import Series, SynthPlan, run
 from bottega.tasks.synth.keys import tree_key
 from bottega.tasks.synth.variation import varied
 
@@ -159,27 +159,27 @@ def test_patterns_are_left():
 
 def test_a_series_varies_all_originals_before_one_again_and_repeats_none_of_them():
     originals = load_tasks(["builtin:level2"]).tasks
-    plan = Plan(1, like="some", filtered=False).checked()
+    plan = SynthPlan(1, like="some", filtered=False).checked()
     seen = {tree_key(task.source) for task in originals}
     names: list[str] = []
-    for (sketch, is_repeated), _ in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
-        assert is_repeated == (sketch.key[0] in seen)
-        names.append(sketch.task.name.rpartition("_")[0])
-        seen.update(sketch.key)
+    for (sample, is_repeated), _ in zip(Series(plan, originals), range(3 * len(originals)), strict=False):
+        assert is_repeated == (sample.key[0] in seen)
+        names.append(sample.task.name.rpartition("_")[0])
+        seen.update(sample.key)
     for turn in range(3):
         assert sorted(names[turn * len(originals) : (turn + 1) * len(originals)]) == sorted(task.name for task in originals)
 
 
 def test_the_order_in_which_originals_are_named_does_not_matter_and_shards_meet_all_of_them():
     originals = load_tasks(["builtin:level2"]).tasks[:2]
-    plan = Plan(1, like="some", filtered=False).checked()
+    plan = SynthPlan(1, like="some", filtered=False).checked()
     one, two = (
-        [sketch.task.source for (sketch, _), _ in zip(Series(plan, given), range(12), strict=False)]
+        [sample.task.source for (sample, _), _ in zip(Series(plan, given), range(12), strict=False)]
         for given in (originals, originals[::-1])
     )
     assert one == two
-    shard = Plan(1, like="some", filtered=False, shard=1, shards=2).checked()
-    met = {sketch.task.name.rpartition("_")[0] for (sketch, _), _ in zip(Series(shard, originals), range(12), strict=False)}
+    shard = SynthPlan(1, like="some", filtered=False, shard=1, shards=2).checked()
+    met = {sample.task.name.rpartition("_")[0] for (sample, _), _ in zip(Series(shard, originals), range(12), strict=False)}
     assert met == {task.name for task in originals}
 
 
@@ -188,9 +188,9 @@ def test_a_module_that_cannot_be_varied_ends_a_run_soon(tmp_path: Path):
         "class Model:\n    def forward(self, x):\n        return x @ x\n\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
     )
     with pytest.raises(UsageError, match="give more modules to vary"):
-        run(Plan(5, like="some", filtered=False).checked(), tmp_path, originals=[task])
+        run(SynthPlan(5, like="some", filtered=False).checked(), tmp_path, originals=[task])
 
 
 def test_families_and_variations_do_not_go_together():
     with pytest.raises(UsageError, match="--families"):
-        Plan(1, like="some", families=("chains",)).checked()
+        SynthPlan(1, like="some", families=("chains",)).checked()

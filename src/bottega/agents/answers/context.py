@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bottega.compiler.callgraph import CallGraph
 from bottega.languages import language_named
 
 
@@ -13,8 +14,8 @@ class AnswerContext:
     language: str
     style: str = "compact"
     """Of the prompt. Only models that are asked in the terse style were trained to write along a call graph."""
-    callgraph: str = ""
-    """The task's call graph as text; empty where it is not known."""
+    callgraph: CallGraph | None = None
+    """None where it is not known."""
 
     @property
     def follows_callgraph(self) -> bool:

@@ -1,1 +1,1 @@
-"""Triton kernels of the decoder. Nothing outside of `bottega.backbone.paged` imports them: a machine without Triton needs none."""
+"""Triton kernels of the decoder. Nothing outside of `bottega.backbone.paged_runner` imports them: a machine without Triton needs none."""

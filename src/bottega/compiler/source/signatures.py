@@ -26,13 +26,23 @@ def calls_that_do_not_fit(tree: ast.Module, scopes: ScopeVisitor, language: str)
     }
     for call in _calls(tree):
         launch = isinstance(call.func, ast.Subscript)
-        name = call.func.value if isinstance(call.func, ast.Subscript) else call.func
-        function = plain.get(name.id) if isinstance(name, ast.Name) else None
-        if function is None or (launch and not (language_named(language).decorators and is_kernel(function))):
-            continue
-        wrong = _misfit(function.args, call, LAUNCH if launch else frozenset())
-        if wrong:
-            yield f"{'the launch' if launch else 'a call'} of {function.name} {wrong}"
+        names = _callees(call.func.value if isinstance(call.func, ast.Subscript) else call.func)
+        known = [plain[name] for name in names if name in plain]
+        if launch:
+            known = [one for one in known if language_named(language).decorators and is_kernel(one)]
+        wrong = [_misfit(one.args, call, LAUNCH if launch else frozenset()) for one in known]
+        if known and len(known) == len(names) and all(wrong):
+            yield f"{'the launch' if launch else 'a call'} of {known[0].name} {wrong[0]}"
+
+
+def _callees(function: ast.expr) -> list[str]:
+    """Names of what is called: two where a condition decides between them, as at a launch for rows of any length."""
+    match function:
+        case ast.Name(id=name):
+            return [name]
+        case ast.IfExp(body=ast.Name(id=name), orelse=ast.Name(id=other)):
+            return [name, other]
+    return []
 
 
 def is_kernel(function: Function) -> bool:

@@ -68,7 +68,7 @@ def work(pipe: Connection, parent: int, orders: Orders, name: str) -> None:
         with suppress(ImportError):
             import_module(module)
     try:
-        worker = Worker(pipe, orders, lease, folder, log)
+        worker = TrustedWorker(pipe, orders, lease, folder, log)
     except Exception as error:
         pipe.send(("unfit", one_line(error)))
         return
@@ -103,7 +103,7 @@ def _environment(orders: Orders, folder: Path) -> None:
         setattr(import_module("torch._inductor.config"), "compile_threads", 1)  # noqa: B010 (it may have been imported before the environment was set)
 
 
-class Worker:
+class TrustedWorker:
     def __init__(self, pipe: Connection, orders: Orders, lease: Lease, folder: Path, log: int) -> None:
         self.pipe, self.settings, self.lease, self.folder, self.log = pipe, orders.settings, lease, folder, log
         self.sharing = Apart(lease, self._waits)

@@ -12,7 +12,7 @@ from bottega.episodes.attempts import spread
 from bottega.episodes.delivery.files import digest
 from bottega.episodes.delivery.result import FILE, OPTIMIZED, ORIGINAL, Result, read_result
 from bottega.tasks.files import read_source
-from bottega.tasks.module import Subject, Wanted, subject_of
+from bottega.tasks.module import ModuleTask, Wanted, module_task_of
 
 SESSION_TOLERANCE = 1.15
 """Two sessions on one machine differ by more than the noise within one: other neighbours, other clocks, another place in memory."""
@@ -21,7 +21,7 @@ SESSION_TOLERANCE = 1.15
 @dataclass(frozen=True)
 class Opened:
     result: Result
-    subject: Subject
+    subject: ModuleTask
     candidate: Candidate
     changed: tuple[str, ...]
     """Files that are not what they were when the claim was made, in words."""
@@ -56,7 +56,7 @@ def open_result(folder: Path) -> Opened:
             changed.append(f"{FILE} says nothing of {name}")
     module = result.module
     wanted_module = Wanted(module.class_name, module.inputs, module.init)
-    subject = subject_of(read_source(folder / ORIGINAL), wanted_module, module.name, str(folder / ORIGINAL))
+    subject = module_task_of(read_source(folder / ORIGINAL), wanted_module, module.name, str(folder / ORIGINAL))
     if subject.task.id != result.task_id and not changed:
         changed.append(f"{ORIGINAL} makes another task than the one that was judged")
     source = read_source(folder / OPTIMIZED)

@@ -21,7 +21,7 @@ from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts
 from bottega.episodes.journal import EpisodeJournal
 from bottega.episodes.node import ranked
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 MOST = 3
 
@@ -74,7 +74,7 @@ async def choose_final(
     judge: FinalJudge,
     journal: EpisodeJournal,
     episode: str,
-    subject: Subject,
+    subject: ModuleTask,
     attempts: Sequence[RunAttempt],
     settings: EpisodeSettings,
 ) -> FinalChoice:
@@ -152,7 +152,7 @@ def missed(settled: FinalChoice, settings: EpisodeSettings) -> str:
 
 
 async def _judged(
-    judge: FinalJudge, journal: EpisodeJournal, episode: str, subject: Subject, attempt: RunAttempt, file: Delivered
+    judge: FinalJudge, journal: EpisodeJournal, episode: str, subject: ModuleTask, attempt: RunAttempt, file: Delivered
 ) -> Verdict:
     candidate = Candidate(file.text, attempt.node.candidate.language, attempt.node.id)
     key = final_key(episode, candidate.id)

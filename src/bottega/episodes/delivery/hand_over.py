@@ -15,6 +15,7 @@ from bottega.episodes.delivery.files import digest, encoded, json_text, write
 from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.delivery.html import html
 from bottega.episodes.delivery.report import markdown
+from bottega.episodes.delivery.report_content import ReportContent
 from bottega.episodes.delivery.result import (
     BEATS_EAGER,
     FILE,
@@ -26,9 +27,8 @@ from bottega.episodes.delivery.result import (
     Module,
     Result,
 )
-from bottega.episodes.delivery.story import Story
 from bottega.episodes.settings import EpisodeSettings
-from bottega.tasks.module import Subject
+from bottega.tasks.module import ModuleTask
 
 PROPOSED = "proposed.jsonl"
 
@@ -37,11 +37,11 @@ def hand_over(
     folder: Path,
     events: Sequence[Event],
     episode: str,
-    subject: Subject,
+    subject: ModuleTask,
     settings: EpisodeSettings,
     training: bool | None,
     settled: FinalChoice,
-    story: Story,
+    content: ReportContent,
 ) -> Result:
     finding, second = settled.finding, settled.beats_eager
     for name in (
@@ -67,8 +67,8 @@ def hand_over(
     ]
     if cards:
         write(folder / PROPOSED, "".join(json.dumps(strict(skill.to_json()), ensure_ascii=False) + "\n" for skill in cards))
-    write(folder / "report.md", markdown(story))
-    write(folder / "report.html", html(story))
+    write(folder / "report.md", markdown(content))
+    write(folder / "report.html", html(content))
     totals, attempts = totals_of(events), attempts_of(events, episode)
     result = Result(
         outcome="faster" if finding else "none",
@@ -86,7 +86,7 @@ def hand_over(
         kept_claim=_claim(second.verdict) if second and not finding else {},
         node=finding.attempt.node.id if finding else "",
         author=finding.attempt.author if finding else "",
-        load=story.load,
+        load=content.load,
         refused=finding.refused if finding else "",
         guard_us=finding.guard_us if finding else 0.0,
         fingerprint=strict(finding.verdict.fingerprint) if finding else {},
@@ -97,10 +97,10 @@ def hand_over(
         estimated=totals.estimated,
         cost=totals.cost,
         seconds=round(totals.seconds, 3),
-        ended=story.ended,
-        error=story.error,
-        command=story.command,
-        check=story.check,
+        ended=content.ended,
+        error=content.error,
+        command=content.command,
+        check=content.check,
         files={name: digest(encoded(text)) for name, text in texts.items()},
     ).sealed()
     write(folder / FILE, result.text())

@@ -6,8 +6,8 @@ import math
 
 from bottega.core.foreign_text import html_text
 from bottega.episodes.delivery.report import GUARD, NOT_HANDED_OVER, headline
+from bottega.episodes.delivery.report_content import ReportAttempt, ReportContent
 from bottega.episodes.delivery.result import BEATS_EAGER
-from bottega.episodes.delivery.story import Chapter, Story
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #b3261e; }
@@ -34,21 +34,21 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Nothing in it runs, and nothing is fetched, should an escape ever be missed."""
 
 
-def html(story: Story) -> str:
-    title = f"{story.title}: {headline(story)}"
+def html(content: ReportContent) -> str:
+    title = f"{content.title}: {headline(content)}"
     sections = [
         f"<h1>{html_text(title)}</h1>",
-        *(f'<p class="big">{html_text(text)} <small>against {html_text(name)}</small></p>' for name, text in story.speedups),
-        *([f'<p class="big none">{html_text(story.missed)}</p>'] if story.missed else []),
-        *(f"<p>{BEATS_EAGER}: {html_text(text)} against {html_text(name)}</p>" for name, text in story.kept),
-        *([f"<p>The kernel was written by {html_text(story.author)}.</p>"] if story.found else []),
-        _facts(story),
-        *(_section("Use it", _use(story)) if story.found else []),
-        *(_section("Check it again", _code(story.check, "words")) if story.found else []),
-        *_section("The path there", _chart(story), _table(story), *(_chapter(chapter) for chapter in story.chapters)),
-        *(_section(NOT_HANDED_OVER, _list(story.retrials)) if story.retrials else []),
-        *(_section("Skills that were proposed", _list(story.proposals)) if story.proposals else []),
-        *_section("Where", _definitions(story.fingerprint), _code(story.command, "words") if story.command else ""),
+        *(f'<p class="big">{html_text(text)} <small>against {html_text(name)}</small></p>' for name, text in content.speedups),
+        *([f'<p class="big none">{html_text(content.missed)}</p>'] if content.missed else []),
+        *(f"<p>{BEATS_EAGER}: {html_text(text)} against {html_text(name)}</p>" for name, text in content.kept),
+        *([f"<p>The kernel was written by {html_text(content.author)}.</p>"] if content.found else []),
+        _facts(content),
+        *(_section("Use it", _use(content)) if content.found else []),
+        *(_section("Check it again", _code(content.check, "words")) if content.found else []),
+        *_section("The path there", _chart(content), _table(content), *(_attempt(attempt) for attempt in content.attempts)),
+        *(_section(NOT_HANDED_OVER, _list(content.retrials)) if content.retrials else []),
+        *(_section("Skills that were proposed", _list(content.proposals)) if content.proposals else []),
+        *_section("Where", _definitions(content.fingerprint), _code(content.command, "words") if content.command else ""),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -64,33 +64,37 @@ def _section(title: str, *parts: str) -> list[str]:
     return [f"<h2>{html_text(title)}</h2>", *parts]
 
 
-def _facts(story: Story) -> str:
-    totals = story.totals
-    rows = [(f"{name} time", f"{ms:.4g} ms") for name, ms in (story.verdict.times_ms if story.verdict else {}).items()]
-    rows += [("ended", story.ended), *([("stopped by an error", story.error)] if story.error else [])]
-    rows += [("attempts", ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "none")]
-    rows += [("drafts", story.drafting)] if story.drafting else []
+def _facts(content: ReportContent) -> str:
+    totals = content.totals
+    rows = [(f"{name} time", f"{ms:.4g} ms") for name, ms in (content.verdict.times_ms if content.verdict else {}).items()]
+    rows += [("ended", content.ended), *([("stopped by an error", content.error)] if content.error else [])]
+    rows += [("attempts", ", ".join(f"{count} {outcome}" for outcome, count in content.outcomes.items()) or "none")]
+    rows += [("drafts", content.drafting)] if content.drafting else []
     rows += [("tokens", totals.told)]
     rows += [("cost", f"{totals.cost:.4f}")] if totals.cost else []
     rows += [("time", f"{totals.seconds:.0f} s")]
-    rows += [("about the module", problem) for problem in story.problems]
-    rows += [("note", note) for note in (story.verdict.notes if story.verdict else ())]
+    rows += [("about the module", problem) for problem in content.problems]
+    rows += [("note", note) for note in (content.verdict.notes if content.verdict else ())]
     return _definitions(rows)
 
 
-def _use(story: Story) -> str:
-    if story.refused:
-        return f"<p>{html_text(story.load)}(original) refuses: {html_text(story.refused)}</p>"
-    return _code(f"import optimized\n\nmodule = optimized.{story.load}(original)") + f"<p>{GUARD.format(story.guard_us)}</p>"
+def _use(content: ReportContent) -> str:
+    if content.refused:
+        return f"<p>{html_text(content.load)}(original) refuses: {html_text(content.refused)}</p>"
+    return (
+        _code(f"import optimized\n\nmodule = optimized.{content.load}(original)") + f"<p>{GUARD.format(content.guard_us)}</p>"
+    )
 
 
-def _chart(story: Story) -> str:
+def _chart(content: ReportContent) -> str:
     """Speedups of the attempts that were timed, in order, on a logarithmic scale with a line at 1."""
-    timed = [(chapter.number, chapter.point, chapter.best) for chapter in story.chapters if chapter.point and chapter.point > 0]
+    timed = [
+        (attempt.number, attempt.point, attempt.best) for attempt in content.attempts if attempt.point and attempt.point > 0
+    ]
     if len(timed) < 2:
         return ""
     logs = [math.log(point) for _, point, _ in timed]
-    low, high, last = min(*logs, -0.05), max(*logs, 0.05), max(len(story.chapters), 2)
+    low, high, last = min(*logs, -0.05), max(*logs, 0.05), max(len(content.attempts), 2)
 
     def place(number: int, value: float) -> tuple[float, float]:
         return 20 + 560 * (number - 1) / (last - 1), 130 - 110 * (value - low) / (high - low)
@@ -103,35 +107,35 @@ def _chart(story: Story) -> str:
         dots.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{6 if best else 4}" fill="{colour}"><title>{number}: {point:.2f}×</title></circle>'
         )
-    text = f'<text x="20" y="{level - 4:.1f}" font-size="11" fill="currentColor">1× {html_text(story.baseline)}</text>'
+    text = f'<text x="20" y="{level - 4:.1f}" font-size="11" fill="currentColor">1× {html_text(content.baseline)}</text>'
     line = f'<line x1="20" x2="580" y1="{level:.1f}" y2="{level:.1f}" stroke="currentColor" stroke-dasharray="4 4"/>'
     return f'<svg viewBox="0 0 600 150" role="img" aria-label="speedup of each attempt">{line}{text}{"".join(dots)}</svg>'
 
 
-def _table(story: Story) -> str:
-    if not story.chapters:
+def _table(content: ReportContent) -> str:
+    if not content.attempts:
         return "<p>No attempt was made.</p>"
     rows = [
-        f"<tr><td>{chapter.number}</td><td>{html_text(chapter.node)}</td><td>{html_text(chapter.author)}</td>"
-        f'<td class="{_class(chapter)}">{html_text(chapter.outcome)}</td><td>{html_text(chapter.speedup)}</td>'
-        f'<td class="wide">{chapter.tokens}</td><td class="wide">{chapter.seconds:.1f}</td></tr>'
-        for chapter in story.chapters
+        f"<tr><td>{attempt.number}</td><td>{html_text(attempt.node)}</td><td>{html_text(attempt.author)}</td>"
+        f'<td class="{_class(attempt)}">{html_text(attempt.outcome)}</td><td>{html_text(attempt.speedup)}</td>'
+        f'<td class="wide">{attempt.tokens}</td><td class="wide">{attempt.seconds:.1f}</td></tr>'
+        for attempt in content.attempts
     ]
     head = (
-        f"<tr><th>#</th><th>kernel</th><th>by</th><th>outcome</th><th>against {html_text(story.baseline)}</th>"
+        f"<tr><th>#</th><th>kernel</th><th>by</th><th>outcome</th><th>against {html_text(content.baseline)}</th>"
         '<th class="wide">tokens</th><th class="wide">s</th></tr>'
     )
     return f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
 
 
-def _chapter(chapter: Chapter) -> str:
-    came = f" from {chapter.parent}" if chapter.parent else ""
-    title = f"{chapter.number}. {chapter.node} by {chapter.author}{came}: {chapter.outcome} {chapter.speedup}"
-    parts = [f"<p>skills: {html_text(', '.join(chapter.skills))}</p>"] if chapter.skills else []
-    parts += [f"<p>{html_text(chapter.summary)}</p>"] if chapter.summary else []
-    parts += [_code(chapter.diagnosis, "words")] if chapter.diagnosis else []
-    parts += [_diff(chapter.changed) if chapter.is_diff else _code(chapter.changed)] if chapter.changed else []
-    return f'<details{" open" if chapter.best else ""}><summary class="{_class(chapter)}">{html_text(title)}</summary>{"".join(parts)}</details>'
+def _attempt(attempt: ReportAttempt) -> str:
+    came = f" from {attempt.parent}" if attempt.parent else ""
+    title = f"{attempt.number}. {attempt.node} by {attempt.author}{came}: {attempt.outcome} {attempt.speedup}"
+    parts = [f"<p>skills: {html_text(', '.join(attempt.skills))}</p>"] if attempt.skills else []
+    parts += [f"<p>{html_text(attempt.summary)}</p>"] if attempt.summary else []
+    parts += [_code(attempt.diagnosis, "words")] if attempt.diagnosis else []
+    parts += [_diff(attempt.changed) if attempt.is_diff else _code(attempt.changed)] if attempt.changed else []
+    return f'<details{" open" if attempt.best else ""}><summary class="{_class(attempt)}">{html_text(title)}</summary>{"".join(parts)}</details>'
 
 
 def _diff(text: str) -> str:
@@ -142,8 +146,8 @@ def _diff(text: str) -> str:
     return f"<pre>{chr(10).join(lines)}</pre>"
 
 
-def _class(chapter: Chapter) -> str:
-    return "faster" if chapter.outcome == "faster" else ""
+def _class(attempt: ReportAttempt) -> str:
+    return "faster" if attempt.outcome == "faster" else ""
 
 
 def _code(text: str, kind: str = "code") -> str:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 
 from bottega.core.foreign_text import markdown_code, markdown_text
+from bottega.episodes.delivery.report_content import ReportAttempt, ReportContent
 from bottega.episodes.delivery.result import BEATS_EAGER
-from bottega.episodes.delivery.story import Chapter, Story
 
 GUARD = "Looking at the arguments adds about {:.0f} µs to each call; the measurement is of the kernel alone."
 NOT_HANDED_OVER = "Looked faster, and was not handed over"
 
 
-def markdown(story: Story) -> str:
-    parts = [f"# {markdown_text(story.title)}: {headline(story)}", *_summary(story)]
-    if story.found:
-        parts += ["## Use it", *_use(story)]
-    parts += ["## Check it again", _fence(story.check, "sh")] if story.found else []
-    parts += ["## The path there", _table(story), *(_chapter(chapter) for chapter in story.chapters)]
-    if story.retrials:
-        told = "\n".join(f"- {markdown_code(node)}: {markdown_text(why)}" for node, why in story.retrials)
+def markdown(content: ReportContent) -> str:
+    parts = [f"# {markdown_text(content.title)}: {headline(content)}", *_summary(content)]
+    if content.found:
+        parts += ["## Use it", *_use(content)]
+    parts += ["## Check it again", _fence(content.check, "sh")] if content.found else []
+    parts += ["## The path there", _table(content), *(_attempt(attempt) for attempt in content.attempts)]
+    if content.retrials:
+        told = "\n".join(f"- {markdown_code(node)}: {markdown_text(why)}" for node, why in content.retrials)
         parts += [f"## {NOT_HANDED_OVER}", told]
-    if story.proposals:
-        told = "\n".join(f"- {markdown_code(name)}: {markdown_text(intent)}" for name, intent in story.proposals)
+    if content.proposals:
+        told = "\n".join(f"- {markdown_code(name)}: {markdown_text(intent)}" for name, intent in content.proposals)
         parts += [
             "## Skills that were proposed",
             told,
@@ -30,70 +30,73 @@ def markdown(story: Story) -> str:
         ]
     parts += [
         "## What it took",
-        _took(story),
+        _took(content),
         "## Where",
-        "\n".join(f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in story.fingerprint),
+        "\n".join(f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in content.fingerprint),
     ]
-    parts += [_fence(story.command, "sh")] if story.command else []
+    parts += [_fence(content.command, "sh")] if content.command else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def headline(story: Story) -> str:
+def headline(content: ReportContent) -> str:
     """What a title says was found, and against what."""
-    if story.found:
-        return f"a kernel that beats {story.baseline}"
-    return f"no kernel beats {story.baseline}" + ("; one beats eager" if story.kept else "")
+    if content.found:
+        return f"a kernel that beats {content.baseline}"
+    return f"no kernel beats {content.baseline}" + ("; one beats eager" if content.kept else "")
 
 
-def _summary(story: Story) -> list[str]:
-    told = [f"- **{text}** against {name}, with its 99 % interval" for name, text in story.speedups]
-    told += [f"- **{markdown_text(story.missed)}**"] if story.missed else []
-    told += [f"- `{BEATS_EAGER}`: {text} against {name}, with its 99 % interval" for name, text in story.kept]
-    told += [f"- written by {markdown_text(story.author)}"] if story.found else []
-    verdict = story.verdict
+def _summary(content: ReportContent) -> list[str]:
+    told = [f"- **{text}** against {name}, with its 99 % interval" for name, text in content.speedups]
+    told += [f"- **{markdown_text(content.missed)}**"] if content.missed else []
+    told += [f"- `{BEATS_EAGER}`: {text} against {name}, with its 99 % interval" for name, text in content.kept]
+    told += [f"- written by {markdown_text(content.author)}"] if content.found else []
+    verdict = content.verdict
     if verdict is not None:
         told += [f"- {name}: {ms:.4g} ms" for name, ms in verdict.times_ms.items()]
         told += [f"- {markdown_text(note)}" for note in verdict.notes]
-    told += [f"- ended: {markdown_text(story.ended)}"]
-    told += [f"- **stopped by an error:** {markdown_text(story.error)}"] if story.error else []
-    told += [f"- drafts: {markdown_text(story.drafting)}"] if story.drafting else []
-    told += [f"- about the module: {markdown_text(problem)}" for problem in story.problems]
+    told += [f"- ended: {markdown_text(content.ended)}"]
+    told += [f"- **stopped by an error:** {markdown_text(content.error)}"] if content.error else []
+    told += [f"- drafts: {markdown_text(content.drafting)}"] if content.drafting else []
+    told += [f"- about the module: {markdown_text(problem)}" for problem in content.problems]
     return ["\n".join(told)]
 
 
-def _use(story: Story) -> list[str]:
-    if story.refused:
-        return [f"`{story.load}(original)` refuses: {markdown_text(story.refused)}"]
-    return [_fence(f"import optimized\n\nmodule = optimized.{story.load}(original)", "python"), GUARD.format(story.guard_us)]
+def _use(content: ReportContent) -> list[str]:
+    if content.refused:
+        return [f"`{content.load}(original)` refuses: {markdown_text(content.refused)}"]
+    return [
+        _fence(f"import optimized\n\nmodule = optimized.{content.load}(original)", "python"),
+        GUARD.format(content.guard_us),
+    ]
 
 
-def _table(story: Story) -> str:
+def _table(content: ReportContent) -> str:
     rows = [
-        f"| # | kernel | by | from | outcome | against {story.baseline} | tokens | s |",
+        f"| # | kernel | by | from | outcome | against {content.baseline} | tokens | s |",
         "|---:|---|---|---|---|---|---:|---:|",
     ]
-    for chapter in story.chapters:
-        outcome = f"**{chapter.outcome}**" if chapter.best else chapter.outcome
-        parent = markdown_code(chapter.parent) if chapter.parent else ""
-        cells = (chapter.number, markdown_code(chapter.node), markdown_text(chapter.author), parent, outcome, chapter.speedup)
-        rows.append(f"| {' | '.join(map(str, cells))} | {chapter.tokens} | {chapter.seconds:.1f} |")
-    counted = ", ".join(f"{count} {outcome}" for outcome, count in story.outcomes.items()) or "no attempt was made"
-    return counted + "\n\n" + "\n".join(rows) if story.chapters else counted
+    for attempt in content.attempts:
+        outcome = f"**{attempt.outcome}**" if attempt.best else attempt.outcome
+        parent = markdown_code(attempt.parent) if attempt.parent else ""
+        cells = (attempt.number, markdown_code(attempt.node), markdown_text(attempt.author), parent, outcome, attempt.speedup)
+        rows.append(f"| {' | '.join(map(str, cells))} | {attempt.tokens} | {attempt.seconds:.1f} |")
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in content.outcomes.items()) or "no attempt was made"
+    return counted + "\n\n" + "\n".join(rows) if content.attempts else counted
 
 
-def _chapter(chapter: Chapter) -> str:
+def _attempt(attempt: ReportAttempt) -> str:
     parts = [
-        f"### {chapter.number}. {markdown_text(chapter.node)} by {markdown_text(chapter.author)}: {chapter.outcome} {chapter.speedup}".rstrip()
+        f"### {attempt.number}. {markdown_text(attempt.node)} by {markdown_text(attempt.author)}: {attempt.outcome} {attempt.speedup}".rstrip()
     ]
-    parts += [f"skills: {markdown_text(', '.join(chapter.skills))}"] if chapter.skills else []
-    parts += [markdown_text(chapter.summary)] if chapter.summary else []
-    parts += [_fence(chapter.diagnosis, "text")] if chapter.diagnosis else []
-    parts += [_fence(chapter.changed, "diff" if chapter.is_diff else "python")] if chapter.changed else []
+    parts += [f"skills: {markdown_text(', '.join(attempt.skills))}"] if attempt.skills else []
+    parts += [markdown_text(attempt.summary)] if attempt.summary else []
+    parts += [_fence(attempt.diagnosis, "text")] if attempt.diagnosis else []
+    parts += [_fence(attempt.changed, "diff" if attempt.is_diff else "python")] if attempt.changed else []
     return "\n\n".join(parts)
 
 
-def _took(story: Story) -> str:
-    totals = story.totals
+def _took(content: ReportContent) -> str:
+    totals = content.totals
     cost = f", {totals.cost:.4f} in money" if totals.cost else ""
     return f"{totals.told}{cost}, {totals.seconds:.0f} s."
 

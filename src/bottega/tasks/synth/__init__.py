@@ -12,19 +12,19 @@
     made.level         # 1 single operators, 2 a few in a row, 3 small networks
     made.dtype         # "float32", "float16" or "bfloat16"
     made.estimate_ms   # what the cost model says of one eager call; not a measurement
-    made.key           # two sketches with a key in common are near duplicates
+    made.key           # two samples with a key in common are near duplicates
 
 Nothing here runs a task or imports torch. `synthesise` takes milliseconds; it raises `UsageError` for a device, level or family that does not exist.
-Whether a sketch is fit to be judged is found by running it: `run(plan, folder, examiner)` does that for many, with the judge behind the `Examiner`
+Whether a sample is fit to be judged is found by running it: `run(plan, folder, examiner)` does that for many, with the judge behind the `Examiner`
 protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the families' names.
 """
 
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
-from bottega.tasks.synth.plan import Plan, Series, parse_shard
-from bottega.tasks.synth.run import Examiner, Finding, run
+from bottega.tasks.synth.plan import Series, SynthPlan, parse_shard
+from bottega.tasks.synth.run import Examiner, ExaminerReport, run
 from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise
 from bottega.tasks.synth.similarity import Benchmark, similarity
-from bottega.tasks.synth.summary import Summary, Tally
+from bottega.tasks.synth.summary import SynthSummary, SynthTally
 
 __all__ = [
     "CATALOGUE",
@@ -32,12 +32,12 @@ __all__ = [
     "LEVELS",
     "Benchmark",
     "Examiner",
-    "Finding",
-    "Plan",
+    "ExaminerReport",
     "Series",
-    "Summary",
+    "SynthPlan",
+    "SynthSummary",
+    "SynthTally",
     "Synthesised",
-    "Tally",
     "parse_shard",
     "run",
     "similarity",

@@ -11,10 +11,10 @@ from math import prod
 from random import Random
 
 from bottega.tasks.synth.chain_layers import layer, twin
-from bottega.tasks.synth.chain_lines import Chain, Shape
 from bottega.tasks.synth.chain_scores import scores
+from bottega.tasks.synth.chain_state import Chain, Shape
 from bottega.tasks.synth.chain_steps import STEPS, activation, formula_norm, keep, loss, number, parameter, reduction
-from bottega.tasks.synth.costs import Target, Work
+from bottega.tasks.synth.costs import OperatorCost, Target
 from bottega.tasks.synth.draw import rounded
 
 SIDES = {
@@ -95,7 +95,7 @@ def _next(chain: Chain) -> None:
 def _page(chain: Chain, target: Target, aim: float) -> ChainTask:
     """As a file, with as large a batch as meets the time."""
     chance = chain.chance
-    each = target.milliseconds(Work(chain.moved, launches=0), "float32")
+    each = target.milliseconds(OperatorCost(chain.moved, launches=0), "float32")
     each = max(each + 1e3 * chain.products / target.rates["conv"], 1e-9)
     held = chain.moved / 2 + 4.0 * sum(prod(shape) for shape in chain.inputs.values())  # every result once, and the inputs
     batch = min(aim / each, target.largest_bytes / held, 65536)

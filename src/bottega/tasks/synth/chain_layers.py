@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from bottega.tasks.synth.chain_lines import Chain
-from bottega.tasks.synth.chain_words import JOINED, LAYERS, SHIFTS
+from bottega.tasks.synth.chain_state import Chain
+from bottega.tasks.synth.chain_templates import JOINED, LAYERS, SHIFTS
 
 
 def layer(chain: Chain) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from bottega.tasks.synth.chain_lines import Chain
+from bottega.tasks.synth.chain_state import Chain
 
 PRODUCTS = ("torch.matmul({x}, K)", "({x} @ K)", "torch.bmm({x}, K)")
 SCALED = ("P * 0.125", "0.1 * P", "P / D ** 0.5", "P * D ** -0.5", "P / (D ** 0.5)", "P / 8.0", "P")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from math import prod
 
 from bottega.tasks.synth.chain_layers import layer, norm, pooling, prototypes, recurrent, twin
-from bottega.tasks.synth.chain_lines import Chain, Shape
-from bottega.tasks.synth.chain_words import (
+from bottega.tasks.synth.chain_state import Chain, Shape
+from bottega.tasks.synth.chain_templates import (
     ACTIVATIONS,
     FLAGGED,
     FROM_PARAMETER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bottega.tasks.synth.catalogue import CATALOGUE
-from bottega.tasks.synth.draft import Draft
 from bottega.tasks.synth.draw import Draw
+from bottega.tasks.synth.graph import OperatorGraph
 from bottega.tasks.synth.operator import Operator
 
 GEMM = ("convolutions", "matmul")
@@ -24,10 +24,10 @@ GATES = ("sigmoid", "tanh", "silu", "gelu", "hardsigmoid", "softplus", "relu")
 JOINS = {"add": 4.0, "multiply": 2.0, "maximum": 1.0, "subtract": 1.0, "lerp": 0.5, "minimum": 0.5}
 ATTEMPTS = 12
 
-Way = Callable[[Draft, tuple[Operator, ...]], int | None]
+Way = Callable[[OperatorGraph, tuple[Operator, ...]], int | None]
 
 
-def single(draw: Draw, families: tuple[str, ...]) -> Draft | None:
+def single(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
     """Level 1: an operator and nothing else."""
     entries = [
         entry
@@ -38,7 +38,7 @@ def single(draw: Draw, families: tuple[str, ...]) -> Draft | None:
     family = draw.weighted(by_family, [_SINGLE.get(name, 1.0) for name in by_family])
     chosen = [entry for entry in entries if entry.family == family]
     operator = draw.weighted(chosen, [entry.often for entry in chosen])
-    draft = Draft(draw)
+    draft = OperatorGraph(draw)
     draft.structure = "single"
     return draft if draft.apply(operator, draft.begin(operator), alone=True) is not None else None
 
@@ -61,7 +61,7 @@ _SINGLE = {
 """How often a task of one operator is of this family."""
 
 
-def several(draw: Draw, families: tuple[str, ...]) -> Draft | None:
+def several(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
     """Level 2: mostly a product or convolution with operators behind it; sometimes a few memory-bound ones in a row."""
     gemm = tuple(family for family in GEMM if not families or family in families)
     others = tuple(family for family in TAIL_FAMILIES if not families or family in families)
@@ -78,14 +78,14 @@ def several(draw: Draw, families: tuple[str, ...]) -> Draft | None:
     )
     names = tuple(WAYS) if heads_first else ("chain", "residual", "inputs")
     way = draw.weighted(names, [WAYS[name][1] for name in names])
-    draft = Draft(draw)
+    draft = OperatorGraph(draw)
     draft.structure = way
     if not heads:
         return None
     return draft if WAYS[way][0](draft, heads) is not None else None
 
 
-def _head(draft: Draft, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
+def _head(draft: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     """An input, and what the first operator makes of it."""
     draw = draft.draw
     families = sorted({entry.family for entry in heads})
@@ -97,7 +97,7 @@ def _head(draft: Draft, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     return None if found is None else (x, found)
 
 
-def _tail(draft: Draft, at: int, count: int, keep_shape: bool = False) -> int | None:
+def _tail(draft: OperatorGraph, at: int, count: int, keep_shape: bool = False) -> int | None:
     """`count` operators behind `at`, none of them twice running; reductions come late."""
     draw = draft.draw
     used: list[str] = []
@@ -136,7 +136,7 @@ def _tail(draft: Draft, at: int, count: int, keep_shape: bool = False) -> int | 
     return at
 
 
-def _drop_bias(draft: Draft, at: int, operator: Operator) -> None:
+def _drop_bias(draft: OperatorGraph, at: int, operator: Operator) -> None:
     """A bias in front of an operator that takes the mean of each channel away would be a parameter without effect."""
     if operator.cancels_bias:
         node = draft.nodes[at]
@@ -144,7 +144,7 @@ def _drop_bias(draft: Draft, at: int, operator: Operator) -> None:
             node.p["bias"] = False
 
 
-def _loses_constant(draft: Draft, at: int, entry: Operator) -> bool:
+def _loses_constant(draft: OperatorGraph, at: int, entry: Operator) -> bool:
     """Whether the operator at `at` adds a constant by channel that `entry` would take away."""
     node = draft.nodes[at]
     return (
@@ -158,18 +158,18 @@ def _count(draw: Draw, low: int, high: int) -> int:
     return draw.rng.randint(low, high)
 
 
-def _chain(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _chain(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     begun = _head(draft, heads)
     return None if begun is None else _tail(draft, begun[1], _count(draft.draw, 1, 4))
 
 
-def _join(draft: Draft, one: int, two: int, names: dict[str, float] | None = None) -> int | None:
+def _join(draft: OperatorGraph, one: int, two: int, names: dict[str, float] | None = None) -> int | None:
     options = names or JOINS
     operator = CATALOGUE[draft.draw.weighted(tuple(options), tuple(options.values()))]
     return draft.apply(operator, one, (two,))
 
 
-def _residual(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _residual(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     begun = _head(draft, heads)
     if begun is None:
         return None
@@ -184,7 +184,7 @@ def _residual(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
     return _tail(draft, joined, _count(draft.draw, 0, 1))
 
 
-def _twins(draft: Draft, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
+def _twins(draft: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     """Two layers of one kind on one input, with outputs of one shape."""
     begun = _head(draft, heads)
     if begun is None:
@@ -196,7 +196,7 @@ def _twins(draft: Draft, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     return None if two is None else (one, two)
 
 
-def _gate(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _gate(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     twins = _twins(draft, heads)
     if twins is None:
         return None
@@ -211,7 +211,7 @@ def _gate(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
     return None if joined is None else _tail(draft, joined, _count(draft.draw, 0, 1))
 
 
-def _branches(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _branches(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     twins = _twins(draft, heads)
     if twins is None:
         return None
@@ -222,7 +222,7 @@ def _branches(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
     return None if joined is None else _tail(draft, joined, _count(draft.draw, 0, 1))
 
 
-def _concatenation(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _concatenation(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     twins = _twins(draft, heads)
     if twins is None:
         return None
@@ -234,7 +234,7 @@ def _concatenation(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
     return None if joined is None else _tail(draft, joined, _count(draft.draw, 1, 2))
 
 
-def _inputs(draft: Draft, heads: tuple[Operator, ...]) -> int | None:
+def _inputs(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     """A second tensor joins behind the head."""
     begun = _head(draft, heads)
     if begun is None:

@@ -8,7 +8,7 @@ from bottega.core.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Work:
+class OperatorCost:
     """Of one operator."""
 
     bytes: float
@@ -36,7 +36,7 @@ class Target:
     sizes: float
     """How large this device's tensors are beside a small processor's, by length of one side."""
 
-    def milliseconds(self, work: Work, dtype: str) -> float:
+    def milliseconds(self, work: OperatorCost, dtype: str) -> float:
         rate = (self.rates if dtype == "float32" else self.half_rates)[work.kind]
         seconds = max(work.bytes / self.bandwidth, work.operations / rate)
         return 1e3 * seconds + self.launch_ms * work.launches

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from bottega.tasks.synth.costs import Target, Work
+from bottega.tasks.synth.costs import OperatorCost, Target
 from bottega.tasks.synth.draw import rounded
-from bottega.tasks.synth.formula_terms import LAYOUTS, Term, Terms
+from bottega.tasks.synth.formula_terms import LAYOUTS, Term, TermList
 
 SIZES = {
     "cpu": {
@@ -62,14 +62,14 @@ class Formula:
 
 def formula(chance: Random, target: Target, aim: float) -> Formula:
     """A module of about the time that is aimed at."""
-    terms = Terms(chance)
+    terms = TermList(chance)
     return _Page(terms, target, aim).written(terms.drawn())
 
 
 class _Page:
     """The terms as a file that a person might have written: some by name, some inside of others."""
 
-    def __init__(self, terms: Terms, target: Target, aim: float) -> None:
+    def __init__(self, terms: TermList, target: Target, aim: float) -> None:
         self.terms, self.chance, self.target, self.aim = terms, terms.chance, target, aim
 
     def written(self, last: Term) -> Formula:
@@ -161,7 +161,7 @@ class _Page:
         ]
         source = "\n\n\n".join(["\n".join(head), "\n".join(model), "\n".join(constants), *makers]) + "\n"
         total = given[lead] * each
-        took = self.target.milliseconds(Work(8.0 * total * len(operators), launches=len(operators)), "float32")
+        took = self.target.milliseconds(OperatorCost(8.0 * total * len(operators), launches=len(operators)), "float32")
         return Formula(source, operators, took, 4.0 * total * (len(inputs) + 2))
 
     @property

@@ -35,7 +35,7 @@ class Term:
     kind: str = field(default="", compare=False)
 
 
-class Terms:
+class TermList:
     """What is drawn for one formula, and how it likes to be written."""
 
     def __init__(self, chance: Random) -> None:

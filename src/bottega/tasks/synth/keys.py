@@ -1,4 +1,4 @@
-"""When two sketches are the same task in other clothes: by operator graph and class of shapes, and by normalised syntax tree."""
+"""When two samples are the same task in other clothes: by operator graph and class of shapes, and by normalised syntax tree."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 from bottega.core.task import parsed
-from bottega.tasks.synth.draft import Draft, Node
+from bottega.tasks.synth.graph import OperatorGraph, OperatorNode
 
 
-def keys_of(draft: Draft, source: str) -> tuple[str, ...]:
+def keys_of(draft: OperatorGraph, source: str) -> tuple[str, ...]:
     graph = [(node.operator.name, node.operands, _parameters(node)) for node in draft.nodes if node.operator is not None]
     shapes = [
         (node.value.dtype, *(bucket(length) for length in node.value.shape)) for node in draft.nodes if node.operator is None
@@ -43,7 +43,7 @@ def bucket(number: float) -> str:
     return f"2^{round(2 * math.log2(number)) / 2:g}"
 
 
-def _parameters(node: Node) -> tuple[Any, ...]:
+def _parameters(node: OperatorNode) -> tuple[Any, ...]:
     return tuple(
         (name, bucket(value) if isinstance(value, int | float) else str(value)) for name, value in sorted(node.p.items())
     )

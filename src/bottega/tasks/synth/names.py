@@ -10,7 +10,7 @@ from bottega.tasks.synth.style import ATTRIBUTES, SYNONYMS
 TAKEN = frozenset({"self", "torch", "nn", "F", "math", "Model", "range", "float", "int", "bool", "tuple", "super", "_"})
 
 
-class Names:
+class NamePool:
     def __init__(self, rng: Random):
         self.rng = rng
         self.chosen: dict[str, str] = {}

@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from random import Random
 
-from bottega.tasks.synth.catalogue.blocks import BLOCKS, Block
-from bottega.tasks.synth.catalogue.networks import NETWORKS, Network
-from bottega.tasks.synth.costs import Target, Work
+from bottega.tasks.synth.catalogue.blocks import BLOCKS, BlockTemplate
+from bottega.tasks.synth.catalogue.networks import NETWORKS, NetworkTemplate
+from bottega.tasks.synth.costs import OperatorCost, Target
 from bottega.tasks.synth.draw import rounded
-from bottega.tasks.synth.page import Page
+from bottega.tasks.synth.source_file import SourceFile
 from bottega.tasks.synth.style import Style
 
 ACTIVATIONS: tuple[tuple[str, str, str, float], ...] = (
@@ -53,7 +53,7 @@ _SLOT = re.compile(r"@(\w+)\[((?:[^\[\]@]|\[[^\[\]]*\])*)\]")
 
 
 @dataclass(frozen=True)
-class Built:
+class ComposedNetwork:
     source: str
     name: str
     operators: tuple[str, ...]
@@ -95,7 +95,7 @@ def _taste(rng: Random, layout: str) -> _Taste:
     )
 
 
-def build(rng: Random, style: Style, target: Target, batch: int) -> Built:
+def build(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
     if rng.random() < 0.3:
         return _network(rng, style, target, batch, rng.choice(NETWORKS))
     return _blocks(rng, style, target, batch)
@@ -106,16 +106,16 @@ def _constructor(taste: _Taste, init: str, forward: str) -> list[str]:
     return [*lines, f"self.act = {taste.activation[2]}"] if taste.as_module and "@act[" in forward else lines
 
 
-def _network(rng: Random, style: Style, target: Target, batch: int, entry: Network) -> Built:
+def _network(rng: Random, style: Style, target: Target, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
     taste = _taste(rng, entry.norm)
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
     sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
     batch = min(batch, 4096)
     mults, moved = entry.cost(sizes)
-    work = Work(4.0 * moved * batch, 2.0 * mults * batch, entry.kind, entry.launches)
+    work = OperatorCost(4.0 * moved * batch, 2.0 * mults * batch, entry.kind, entry.launches)
     arguments = {name: sizes[name] for name in entry.arguments.split()}
     init = _constructor(taste, entry.init, entry.forward)
-    source = Page(style).assemble(
+    source = SourceFile(style).assemble(
         doc=_doc(style, entry.name),
         init=init,
         arguments=arguments,
@@ -127,7 +127,7 @@ def _network(rng: Random, style: Style, target: Target, batch: int, entry: Netwo
     return _built(source, entry.name, taste.names(entry.operators), target, work, batch)
 
 
-def _blocks(rng: Random, style: Style, target: Target, batch: int) -> Built:
+def _blocks(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
     entry = rng.choice(BLOCKS)
     taste = _taste(rng, entry.layout)
     frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
@@ -150,7 +150,7 @@ def _blocks(rng: Random, style: Style, target: Target, batch: int) -> Built:
     steady = "norm" in entry.operators.split() or "add" in entry.operators.split()
     depth = 1 if frame == "alone" else rng.randint(2, 4) if steady else 2  # without norm or residual a deep stack fades out
     mults = entry.mults(channels, places, options) * places * depth
-    work = Work(
+    work = OperatorCost(
         4.0 * entry.passes * depth * channels * places * batch,
         2.0 * mults * batch,
         "conv" if entry.layout == "nchw" else "matmul",
@@ -167,7 +167,7 @@ def _blocks(rng: Random, style: Style, target: Target, batch: int) -> Built:
     )
 
 
-def _shape(rng: Random, entry: Block, target: Target) -> dict[str, int]:
+def _shape(rng: Random, entry: BlockTemplate, target: Target) -> dict[str, int]:
     large = target.sizes > 1
     if entry.layout == "nchw":
         side = rng.choice((8, 12, 16, 20, 28, 32) if not large else (16, 24, 28, 32, 48, 56, 64))
@@ -180,7 +180,7 @@ def _shape(rng: Random, entry: Block, target: Target) -> dict[str, int]:
 def _block_source(
     rng: Random,
     style: Style,
-    entry: Block,
+    entry: BlockTemplate,
     taste: _Taste,
     frame: str,
     channels: int,
@@ -197,7 +197,7 @@ def _block_source(
         constants["seq_len"] = options["tokens"]
         constants.pop("tokens")
     lengths = ", ".join(["batch_size", first, *shape] if entry.layout == "nchw" else ["batch_size", *shape, first])
-    page = Page(style)
+    page = SourceFile(style)
     if frame == "alone":
         arguments = {first: channels, **options}
         inputs = [("x", f"torch.randn({lengths})")]
@@ -247,7 +247,7 @@ def _block_source(
 
 def _headed(
     rng: Random,
-    entry: Block,
+    entry: BlockTemplate,
     made: list[str],
     run: list[str],
     arguments: dict[str, int],
@@ -282,6 +282,8 @@ def _doc(style: Style, name: str) -> dict[str, str]:
     return {"module": text} if style.docstring == "module" else {"class": f'"""{text}"""'}
 
 
-def _built(source: str, name: str, operators: tuple[str, ...], target: Target, work: Work, batch: int) -> Built:
+def _built(
+    source: str, name: str, operators: tuple[str, ...], target: Target, work: OperatorCost, batch: int
+) -> ComposedNetwork:
     total = target.milliseconds(work, "float32")
-    return Built(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)
+    return ComposedNetwork(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)

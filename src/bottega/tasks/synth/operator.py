@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.value import Shape, Table, Value
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def form(call: str, *attributes: tuple[str, str], attribute: str = "layer") -> F
 
 
 @dataclass(frozen=True)
-class Setting:
+class OperatorUse:
     """One use of an operator while it is being drawn."""
 
     draw: Draw
@@ -99,21 +99,21 @@ class Operand:
     """A further input, drawn to suit the first."""
 
     name: str
-    shape: Callable[[Setting], Shape]
+    shape: Callable[[OperatorUse], Shape]
     contents: str = "normal"
     """A name of `contents.CONTENTS`."""
-    limit: Callable[[Setting], int] | None = None
+    limit: Callable[[OperatorUse], int] | None = None
     """For integers: what they stay below."""
 
 
-Choice = tuple[Any, ...] | Callable[[Setting], Any]
+Choice = tuple[Any, ...] | Callable[[OperatorUse], Any]
 
 
-def _same_shape(s: Setting) -> Shape:
+def _same_shape(s: OperatorUse) -> Shape:
     return s.shape
 
 
-def _same_table(s: Setting) -> Table:
+def _same_table(s: OperatorUse) -> Table:
     return s.table
 
 
@@ -127,10 +127,10 @@ class Operator:
     layouts: tuple[str, ...] = ANY
     parameters: Mapping[str, Choice] = field(default_factory=dict)
     others: tuple[Operand, ...] = ()
-    shape: Callable[[Setting], Shape | None] = _same_shape
+    shape: Callable[[OperatorUse], Shape | None] = _same_shape
     """None when these parameters do not fit this shape."""
-    law: Callable[[Setting], Table] = _same_table
-    layout: str | Callable[[Setting], str] | None = None
+    law: Callable[[OperatorUse], Table] = _same_table
+    layout: str | Callable[[OperatorUse], str] | None = None
     takes: str = "any"
     gives: str = "any"
     """A sign, or `same`."""
@@ -140,7 +140,7 @@ class Operator:
     refuses: frozenset[str] = frozenset()
     weight: float = 1.0
     """Operations for each element, where `work` is not given."""
-    work: Callable[[Setting, Value], Work] | None = None
+    work: Callable[[OperatorUse, Value], OperatorCost] | None = None
     dtypes: tuple[str, ...] = FLOATS
     result: str | None = None
     """Data type of the result where it is another."""

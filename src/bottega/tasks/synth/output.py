@@ -12,15 +12,15 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from bottega.core.errors import UsageError
-from bottega.tasks.synth.journal import Record
+from bottega.tasks.synth.run_log import RunRecord
 from bottega.tasks.synth.sample import Synthesised
-from bottega.tasks.synth.summary import Summary
+from bottega.tasks.synth.summary import SynthSummary
 
 TABLES = ("jsonl", "parquet")
 ROWS_IN_A_GROUP = 512
 
 
-def row(made: Synthesised, record: Record) -> dict[str, Any]:
+def row(made: Synthesised, record: RunRecord) -> dict[str, Any]:
     """The columns of one task. `problem_id` is its number in the series: it stays the same in every shard."""
     return {
         "code": made.task.source,
@@ -132,14 +132,14 @@ class Output:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.beside.unlink(missing_ok=True)
 
-    def add(self, made: Synthesised, record: Record) -> None:
+    def add(self, made: Synthesised, record: RunRecord) -> None:
         try:
             self._table.add(row(made, record))
         except OSError as error:
             raise self._full(error) from None
         self.rows += 1
 
-    def finish(self, summary: Summary) -> None:
+    def finish(self, summary: SynthSummary) -> None:
         """Put table, summary and card in their places."""
         try:
             self._table.close()
@@ -167,7 +167,7 @@ def open_output(folder: Path, table: str) -> Output:
     return Output(folder, table)
 
 
-def card(summary: Summary, table: str) -> str:
+def card(summary: SynthSummary, table: str) -> str:
     """A data card; its header tells Hugging Face `datasets` which file is the data."""
     plan = summary.plan
     varies = "like" in plan

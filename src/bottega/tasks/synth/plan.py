@@ -1,4 +1,4 @@
-"""What was asked for: enough to know every sketch in advance, and to know whether an interrupted run may be taken up again."""
+"""What was asked for: enough to know every sample in advance, and to know whether an interrupted run may be taken up again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Plan:
+class SynthPlan:
     count: int
     """Accepted tasks that are wanted, of this shard."""
     seed: int = 0
@@ -40,7 +40,7 @@ class Plan:
     like: str = ""
     """Digest of the tasks that are varied, where none are composed."""
 
-    def checked(self) -> Plan:
+    def checked(self) -> SynthPlan:
         """The same with its window filled in; `UsageError` for what makes no sense."""
         target = target_of(self.device)
         if not 1 <= self.count <= 10_000_000:
@@ -86,13 +86,13 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 class Series:
-    """The plan's sketches in order, each with whether an earlier one of the whole series already is that task.
+    """The plan's samples in order, each with whether an earlier one of the whole series already is that task.
 
-    Earlier sketches count even where another shard examines them, so that every shard drops what the whole would drop. With `originals` a sketch is a
+    Earlier samples count even where another shard examines them, so that every shard drops what the whole would drop. With `originals` a sample is a
     variation of one of them, in turn, and none is an original again.
     """
 
-    def __init__(self, plan: Plan, originals: Sequence[Task] = ()):
+    def __init__(self, plan: SynthPlan, originals: Sequence[Task] = ()):
         self.plan = plan
         self.originals = sorted(originals, key=lambda task: (task.id, task.name))
         self._seen: set[str] = {tree_key(task.source) for task in originals}
@@ -100,14 +100,14 @@ class Series:
     def __iter__(self) -> Iterator[tuple[Synthesised, bool]]:
         index = 0
         while True:
-            made = self._sketch(index)
+            made = self._sample(index)
             repeated = bool(self._seen & set(made.key))
             self._seen.update(made.key)
             if self.plan.is_mine(index):
                 yield made, repeated
             index += 1
 
-    def _sketch(self, index: int) -> Synthesised:
+    def _sample(self, index: int) -> Synthesised:
         plan = self.plan
         if self.originals:
             return variant(self._original(index), plan.seed, index, plan.device)

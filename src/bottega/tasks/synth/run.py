@@ -1,6 +1,6 @@
-"""From sketches to a set of tasks: drop what repeats or comes too near to a benchmark, have the rest examined, keep what is fit.
+"""From samples to a set of tasks: drop what repeats or comes too near to a benchmark, have the rest examined, keep what is fit.
 
-The examiner is given: this room knows no judge. Sketches are examined side by side and in any order; what is accepted is decided in order of their
+The examiner is given: this package knows no judge. Samples are examined side by side and in any order; what is accepted is decided in order of their
 numbers, so that more workers, a killed run or a shard change nothing about the outcome.
 """
 
@@ -16,22 +16,22 @@ from typing import Any, Protocol
 
 from bottega.core.errors import BottegaError, JudgeError, TaskError, UsageError
 from bottega.core.task import Task
-from bottega.tasks.synth.journal import Journal, Record
 from bottega.tasks.synth.output import Output, open_output
-from bottega.tasks.synth.plan import Plan, Series
+from bottega.tasks.synth.plan import Series, SynthPlan
+from bottega.tasks.synth.run_log import RunLog, RunRecord
 from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.similarity import Benchmark
-from bottega.tasks.synth.summary import Summary, Tally
+from bottega.tasks.synth.summary import SynthSummary, SynthTally
 
 LOG = "examined.log"
 FAILURES_IN_A_ROW = 5
-"""After so many sketches that the examiner itself could not deal with, the machine is at fault and the run stops."""
+"""After so many samples that the examiner itself could not deal with, the machine is at fault and the run stops."""
 LONGEST_DROUGHT = 5000
-"""Sketches in a row of which none is accepted."""
+"""Samples in a row of which none is accepted."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class ExaminerReport:
     """What an examiner says of a task that could be run."""
 
     fit: bool
@@ -42,27 +42,27 @@ class Finding:
 
 
 class Examiner(Protocol):
-    def examine(self, task: Task) -> Finding:
+    def examine(self, task: Task) -> ExaminerReport:
         """Run it. Raises `TaskError` when the task cannot be run; any other error is the examiner's own."""
         ...
 
 
-Watch = Callable[[Tally], None]
+Watch = Callable[[SynthTally], None]
 
 
 @dataclass
 class _Place:
-    """A sketch that waits for its turn in the order."""
+    """A sample that waits for its turn in the order."""
 
     made: Synthesised
-    record: Record | None = None
+    record: RunRecord | None = None
     """None while it is examined."""
     lost: bool = False
     """The examiner failed; it has no record and will be tried again when the run is taken up."""
 
 
 def run(
-    plan: Plan,
+    plan: SynthPlan,
     folder: Path,
     examiner: Examiner | None = None,
     *,
@@ -71,7 +71,7 @@ def run(
     originals: Sequence[Task] = (),
     table: str = "jsonl",
     watch: Watch | None = None,
-) -> Summary:
+) -> SynthSummary:
     """Write `plan.count` accepted tasks into `folder`, going on from what an earlier run with the same plan left there.
 
     They are composed, or variations of the `originals`.
@@ -82,7 +82,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder}: cannot be made: {error.strerror}") from None
-    with Journal(folder / LOG, plan.terms()) as journal, open_output(folder, table) as output:
+    with RunLog(folder / LOG, plan.terms()) as journal, open_output(folder, table) as output:
         series = Series(plan, originals)
         return _Run(plan, series, examiner, workers, benchmark, journal, output, watch or (lambda tally: None)).go()
 
@@ -90,26 +90,26 @@ def run(
 class _Run:
     def __init__(
         self,
-        plan: Plan,
+        plan: SynthPlan,
         series: Series,
         examiner: Examiner | None,
         workers: int,
         benchmark: Benchmark | None,
-        journal: Journal,
+        journal: RunLog,
         output: Output,
         watch: Watch,
     ):
         self.plan, self.series, self.examiner, self.workers, self.benchmark = plan, series, examiner, max(1, workers), benchmark
         self.journal, self.output, self.watch = journal, output, watch
-        self.tally = Tally(plan.count)
+        self.tally = SynthTally(plan.count)
         self.queue: deque[_Place] = deque()
-        self.flying: dict[Future[Record], _Place] = {}
+        self.flying: dict[Future[RunRecord], _Place] = {}
         self.failures = 0
         self.drought = 0
         self.longest_drought = max(200, 20 * len(series.originals)) if series.originals else LONGEST_DROUGHT
         self.begun = time.monotonic()
 
-    def go(self) -> Summary:
+    def go(self) -> SynthSummary:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="examine")
         finished = False
         try:
@@ -144,22 +144,22 @@ class _Run:
         else:
             self.flying[pool.submit(self._examine, made)] = place
 
-    def _without_running(self, made: Synthesised, repeated: bool) -> Record | None:
+    def _without_running(self, made: Synthesised, repeated: bool) -> RunRecord | None:
         if repeated:
-            return Record(made.index, False, "duplicate")
+            return RunRecord(made.index, False, "duplicate")
         if self.benchmark is not None:
             nearest = self.benchmark.nearest(made.task.source)
             if nearest.similarity > self.plan.threshold:
-                return Record(made.index, False, "too_similar", f"{nearest.similarity:.3f} to {nearest.label}")
-        return None if self.plan.filtered else Record(made.index, True)
+                return RunRecord(made.index, False, "too_similar", f"{nearest.similarity:.3f} to {nearest.label}")
+        return None if self.plan.filtered else RunRecord(made.index, True)
 
-    def _examine(self, made: Synthesised) -> Record:
+    def _examine(self, made: Synthesised) -> RunRecord:
         assert self.examiner is not None
         for attempt in (1, 2):
             try:
                 finding = self.examiner.examine(made.task)
             except TaskError as error:
-                return Record(made.index, False, "does_not_run", str(error)[:300])
+                return RunRecord(made.index, False, "does_not_run", str(error)[:300])
             except (BottegaError, OSError, MemoryError):
                 if attempt == 2:
                     raise
@@ -167,14 +167,14 @@ class _Run:
                 return self._judged(made, finding)
         raise AssertionError("unreachable")
 
-    def _judged(self, made: Synthesised, finding: Finding) -> Record:
+    def _judged(self, made: Synthesised, finding: ExaminerReport) -> RunRecord:
         took = finding.eager_ms
         if finding.problems or not finding.fit:
             name, detail = finding.problems[0] if finding.problems else ("unfit", "")
-            return Record(made.index, False, name, detail, took, finding.facts)
+            return RunRecord(made.index, False, name, detail, took, finding.facts)
         if took is not None and not self.plan.shortest_ms <= took <= self.plan.longest_ms:
-            return Record(made.index, False, "outside_window", f"{took:.3g} ms", took, finding.facts)
-        return Record(made.index, True, eager_ms=took, facts=finding.facts)
+            return RunRecord(made.index, False, "outside_window", f"{took:.3g} ms", took, finding.facts)
+        return RunRecord(made.index, True, eager_ms=took, facts=finding.facts)
 
     def _collect(self) -> None:
         done, _ = wait(self.flying, return_when=FIRST_COMPLETED)
@@ -207,5 +207,5 @@ class _Run:
                 self.output.add(place.made, place.record)
             if self.drought >= self.longest_drought:
                 wider = "give more modules to vary" if self.series.originals else "widen the window, the families or the levels"
-                raise UsageError(f"none of the last {self.drought} sketches was accepted ({self.tally.words()}); {wider}")
+                raise UsageError(f"none of the last {self.drought} samples was accepted ({self.tally.words()}); {wider}")
         self.watch(self.tally)

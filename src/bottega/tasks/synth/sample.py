@@ -13,14 +13,14 @@ from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
 from bottega.tasks.synth.chain import ChainTask, chain_task
 from bottega.tasks.synth.compose import several, single
 from bottega.tasks.synth.costs import Target, target_of
-from bottega.tasks.synth.draft import Draft
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
 from bottega.tasks.synth.formula import Formula, formula
+from bottega.tasks.synth.graph import OperatorGraph
 from bottega.tasks.synth.keys import keys_of, tree_key
 from bottega.tasks.synth.networks import build
 from bottega.tasks.synth.style import draw_style
 from bottega.tasks.synth.variation import varied
-from bottega.tasks.synth.write import Writer
+from bottega.tasks.synth.write import ModuleWriter
 from bottega.tasks.tags import tags_of
 
 LEVELS = (1, 2, 3)
@@ -54,7 +54,7 @@ class Synthesised:
     dtype: str
     estimate_ms: float
     key: tuple[str, ...]
-    """Two sketches with a key in common are near duplicates."""
+    """Two samples with a key in common are near duplicates."""
 
 
 def synthesise(
@@ -141,7 +141,7 @@ def _composed(
     if draft is None:
         return None
     chance = Random(f"{label}/style")
-    source = Writer(draft, draw_style(chance), chance).source()
+    source = ModuleWriter(draft, draw_style(chance), chance).source()
     names = [node.operator.name for node in draft.nodes if node.operator is not None]
     costs = [
         (target.milliseconds(node.work, draft.draw.dtype), node.operator.family) for node in draft.operators if node.operator
@@ -188,7 +188,7 @@ def _task(source: str, name: str, seed: int, index: int, level: int) -> Task:
     return replace(task, tags=tags_of(source, level))
 
 
-def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], aim: float) -> Draft | None:
+def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
     """The same draw, again and again with another first length, until it costs about what was aimed at."""
     low = Random(f"{label}/dtype").random() < LOW_PRECISION[target.name]
     dtype = Random(f"{label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"

@@ -20,12 +20,12 @@ _LIBRARIES = frozenset({"torch", "nn", "F", "math", "np", "numpy", "einops", "fu
 _OPERATOR, _ORDER, _EDGE, _PATH = 8, 4, 1, 1
 """Weights of a name of torch, of two that follow one another, of a node under its parent, and of a node under its grandparent."""
 
-Pieces = Counter[tuple[str, ...]]
+Features = Counter[tuple[str, ...]]
 
 
-def pieces(source: str) -> Pieces:
+def features(source: str) -> Features:
     """Of the classes of a task. Empty when there is no `Model`."""
-    found: Pieces = Counter()
+    found: Features = Counter()
     classes = [node for node in parsed(source, "task").body if isinstance(node, ast.ClassDef)]
     if not any(node.name == "Model" for node in classes):
         return found
@@ -37,9 +37,9 @@ def pieces(source: str) -> Pieces:
     return found
 
 
-def similarity(one: str | Pieces, two: str | Pieces) -> float:
+def similarity(one: str | Features, two: str | Features) -> float:
     """From 0 to 1: twice what both have, over what each has."""
-    a, b = (pieces(item) if isinstance(item, str) else item for item in (one, two))
+    a, b = (features(item) if isinstance(item, str) else item for item in (one, two))
     total = a.total() + b.total()
     return 2 * (a & b).total() / total if total else 0.0
 
@@ -61,7 +61,7 @@ class Benchmark:
             self.add(task.source, task.label)
 
     def add(self, source: str, label: str) -> None:
-        found = pieces(source)
+        found = features(source)
         number = len(self.labels)
         self.labels.append(label)
         self.totals.append(found.total())
@@ -70,7 +70,7 @@ class Benchmark:
 
     def nearest(self, source: str) -> Nearest:
         try:
-            mine = pieces(source)
+            mine = features(source)
         except TaskError:
             return Nearest(0.0)
         total = mine.total()
@@ -84,7 +84,7 @@ class Benchmark:
         return Nearest(2 * shared[best] / (total + self.totals[best]), self.labels[best])
 
 
-def _collect(node: ast.AST, above: tuple[str, ...], found: Pieces, order: list[str]) -> None:
+def _collect(node: ast.AST, above: tuple[str, ...], found: Features, order: list[str]) -> None:
     label, children = _label(node)
     if label:
         found["edge", above[-1], label] += _EDGE

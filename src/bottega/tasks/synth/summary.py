@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bottega.tasks.synth.catalogue import CATALOGUE
-from bottega.tasks.synth.journal import Record
-from bottega.tasks.synth.plan import Plan
+from bottega.tasks.synth.plan import SynthPlan
+from bottega.tasks.synth.run_log import RunRecord
 from bottega.tasks.synth.sample import Synthesised
 
 
 @dataclass(frozen=True)
-class Summary:
+class SynthSummary:
     wanted: int
     accepted: int
     looked_at: int
@@ -30,7 +30,7 @@ class Summary:
     failing: dict[str, str]
     """Operators that did not run here although they stood alone, with what they said."""
     lost: dict[str, str]
-    """Sketches that the examiner itself failed on; they are tried again when the run is taken up."""
+    """Samples that the examiner itself failed on; they are tried again when the run is taken up."""
     eager_ms: dict[str, float]
     plan: dict[str, Any]
     seconds: float
@@ -41,7 +41,7 @@ class Summary:
 
 
 @dataclass
-class Tally:
+class SynthTally:
     wanted: int
     accepted: int = 0
     looked_at: int = 0
@@ -55,7 +55,7 @@ class Tally:
     losses: dict[str, str] = field(default_factory=dict)
     times: list[float] = field(default_factory=list)
 
-    def count(self, made: Synthesised, record: Record) -> None:
+    def count(self, made: Synthesised, record: RunRecord) -> None:
         self.looked_at += 1
         if not record.accepted:
             self.dropped[record.reason] += 1
@@ -77,10 +77,10 @@ class Tally:
     def words(self) -> str:
         return ", ".join(f"{reason} {count}" for reason, count in self.dropped.most_common(4)) or "nothing dropped"
 
-    def summary(self, plan: Plan, seconds: float, interrupted: bool) -> Summary:
+    def summary(self, plan: SynthPlan, seconds: float, interrupted: bool) -> SynthSummary:
         times = sorted(self.times)
         shares = {"least": 0.0, "p10": 0.1, "median": 0.5, "p90": 0.9, "most": 1.0}
-        return Summary(
+        return SynthSummary(
             wanted=self.wanted,
             accepted=self.accepted,
             looked_at=self.looked_at,

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any
 
 from bottega.tasks.synth.contents import CONTENTS
-from bottega.tasks.synth.draft import Draft, Node
-from bottega.tasks.synth.names import Names
+from bottega.tasks.synth.graph import OperatorGraph, OperatorNode
+from bottega.tasks.synth.names import NamePool
 from bottega.tasks.synth.operator import FIELD, OPERANDS, Form
-from bottega.tasks.synth.page import Page, docstring, literal
+from bottega.tasks.synth.source_file import SourceFile, docstring, literal
 from bottega.tasks.synth.style import Style
 from bottega.tasks.synth.value import Size
 
@@ -39,10 +39,10 @@ class _Writing:
     lines: list[str] = field(default_factory=list)
 
 
-class Writer:
-    def __init__(self, draft: Draft, style: Style, rng: Random):
+class ModuleWriter:
+    def __init__(self, draft: OperatorGraph, style: Style, rng: Random):
         self.draft, self.style, self.rng = draft, style, rng
-        self.names = Names(rng)
+        self.names = NamePool(rng)
         self.forms: dict[int, Form] = {}
         self.attributes: dict[tuple[int, str], str] = {}
         self.arguments: dict[str, Any] = {}
@@ -50,7 +50,7 @@ class Writer:
         self.stored: dict[str, str] = {}
         """Attributes that only keep an argument for `forward`."""
         self.init: list[str] = []
-        self.page = Page(style)
+        self.page = SourceFile(style)
         self.users: dict[int, list[int]] = {}
         for place, node in enumerate(draft.nodes):
             for operand in node.operands:
@@ -82,7 +82,7 @@ class Writer:
             inputs=list(zip(arguments, drawn)),
         )
 
-    def _form(self, node: Node) -> Form:
+    def _form(self, node: OperatorNode) -> Form:
         assert node.operator is not None
         options = node.operator.forms
         return self.rng.choices(options, [self.style.forms[form.kind] for form in options])[0]
@@ -175,7 +175,7 @@ class Writer:
 
         return FIELD.sub(replace, template)
 
-    def _parameter(self, node: Node, key: str, value: Any, in_forward: bool) -> str:
+    def _parameter(self, node: OperatorNode, key: str, value: Any, in_forward: bool) -> str:
         assert node.operator is not None
         if isinstance(value, str):
             return value
@@ -285,7 +285,7 @@ class Writer:
 
     # Inputs
 
-    def _drawn(self, node: Node, constants: dict[str, Any]) -> str:
+    def _drawn(self, node: OperatorNode, constants: dict[str, Any]) -> str:
         template = self.rng.choice(CONTENTS[node.contents].writes)
         sizes = [self._length(length, constants) for length in node.value.shape]
         shape = ", ".join(sizes) or "()"

@@ -7,7 +7,6 @@ between, over whole blocks. What cannot be evaluated (loaded numbers, a pointer 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
@@ -17,10 +16,10 @@ import numpy as np
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.lint.forward_values import KnownTensor, fills_storage, value_of
-from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, PointerValue, Unknown
+from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, DoesNotFit, GivesUp, PointerValue, UnknownValue
 from bottega.agents.answers.lint.kernels import is_kernel, is_launch, only_method
 from bottega.agents.answers.lint.programs import ProgramRun, Reached, programs_of
-from bottega.compiler.callgraph_text import Shape, Sketch, is_result, read_sketch
+from bottega.compiler.callgraph import CallGraph, Shape, is_result
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import parsed
 
@@ -38,20 +37,19 @@ def check_bounds(source: str, context: AnswerContext) -> list[Finding]:
     """Findings for each tensor that a kernel leaves or does not fill; none where the file or the call graph cannot be read."""
     tree = parsed(source)
     forward = only_method(tree)
-    if tree is None or forward is None or not context.follows_callgraph:
+    graph = context.callgraph if context.follows_callgraph else None
+    if tree is None or forward is None or graph is None:
         return []
     kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and is_kernel(node)}
-    read = read_sketch(context.callgraph)
-    shapes = dict(read.given) | {name: size for call in read.calls for name, size in zip(call.names, call.sizes)}
     reached = Reached()
     try:
         with np.errstate(all="ignore"):
-            _evaluate(forward, kernels, shapes, reached)
+            _evaluate(forward, kernels, dict(graph.shapes), reached)
     except (GivesUp, RecursionError, ArithmeticError, ValueError, TypeError, IndexError, MemoryError):
         return []
     if reached.apart:
         return [Finding("block_shapes", message) for message in dict.fromkeys(reached.apart)]
-    return list(_findings(reached, _read_whole(read) - _read_otherwise(forward, kernels)))
+    return list(_findings(reached, _read_whole(graph) - _read_otherwise(forward, kernels)))
 
 
 def _findings(found: Reached, read_whole: frozenset[str]) -> Iterator[Finding]:
@@ -71,12 +69,12 @@ def _findings(found: Reached, read_whole: frozenset[str]) -> Iterator[Finding]:
             yield Finding("incomplete_read", f"{kernel} reads {whole} up to place {reach.read} alone")
 
 
-def _read_whole(sketch: Sketch) -> frozenset[str]:
-    found: set[str] = set(sketch.given)
-    for call in sketch.calls:
+def _read_whole(graph: CallGraph) -> frozenset[str]:
+    found: set[str] = set(graph.given)
+    for call in graph.calls:
         found.update(call.names)
         if call.operator not in _WHOLE:
-            found -= {*call.words, *re.findall(r"self\.[\w.]+", call.arguments)}
+            found -= {*call.words, *call.tensors}
     return frozenset(found)
 
 
@@ -110,7 +108,9 @@ def _evaluate(
             value = value_of(statement.value, known)
             if isinstance(value, KnownTensor):
                 known[name] = replace(value, name=name)
-            elif isinstance(value, Unknown) and is_result(name) and name in shapes and fills_storage(statement.value, known):
+            elif (
+                isinstance(value, UnknownValue) and is_result(name) and name in shapes and fills_storage(statement.value, known)
+            ):
                 known[name] = KnownTensor(name, shapes[name], in_order=False)
             else:
                 known[name] = value

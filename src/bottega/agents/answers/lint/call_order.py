@@ -11,7 +11,7 @@ import ast
 import re
 
 from bottega.agents.answers.context import AnswerContext
-from bottega.compiler.callgraph_text import SAME_VALUES, Sketch, read_sketch, results_in
+from bottega.compiler.callgraph import SAME_VALUES, CallGraph, results_in
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import model_class, parsed
 
@@ -27,10 +27,11 @@ _ADDED_UP = re.compile(r"\btl\.(?:dot|sum|dot_scaled|reduce)\(|\bfor\b|\bwhile\b
 
 def check_call_order(source: str, context: AnswerContext) -> list[Finding]:
     """None for an answer whose comments name no calls."""
-    tree, read = parsed(source) if context.follows_callgraph else None, read_sketch(context.callgraph)
-    calls = {call.line: call for call in read.calls}
+    graph = context.callgraph if context.follows_callgraph else None
+    tree = parsed(source) if graph else None
+    calls = {call.line: call for call in graph.calls} if graph else {}
     model = model_class(tree)
-    if tree is None or model is None or not calls:
+    if tree is None or model is None or graph is None or not calls:
         return []
     before, inside, after = _told(source, model)
     computed = {*before, *after}
@@ -47,7 +48,7 @@ def check_call_order(source: str, context: AnswerContext) -> list[Finding]:
         if call not in inside
     ]
     found += _products_without_sum(source, tree)
-    needed = _needed(read)
+    needed = _needed(graph)
     assigned = {name.id for name in ast.walk(model) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     found += [
         Finding("call_left_out", f"{line} is left out")
@@ -72,10 +73,10 @@ def _products_without_sum(source: str, tree: ast.Module) -> list[Finding]:
     return found
 
 
-def _needed(sketch: Sketch) -> set[str]:
+def _needed(graph: CallGraph) -> set[str]:
     """Results that what is returned is made of."""
-    found = set(results_in(sketch.returned))
-    for call in reversed(sketch.calls):
+    found = set(results_in(graph.returned))
+    for call in reversed(graph.calls):
         if found.intersection(call.names):
             found.update(call.reads)
     return found

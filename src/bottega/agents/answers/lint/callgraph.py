@@ -12,15 +12,16 @@ from collections.abc import Iterator
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.lint.kernels import launched
-from bottega.compiler.callgraph_text import is_result, read_sketch
+from bottega.compiler.callgraph import is_result
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import model_class, parsed
 
 
 def check_operands(source: str, context: AnswerContext) -> list[Finding]:
     """Findings for each line of the answer that reads other results than the call graph's call does; none where it has other names."""
-    tree = parsed(source) if context.follows_callgraph else None
-    calls = {name: frozenset(call.words) for name, call in read_sketch(context.callgraph).by_name().items()}
+    graph = context.callgraph if context.follows_callgraph else None
+    tree = parsed(source) if graph else None
+    calls = {name: frozenset(call.words) for name, call in graph.by_result.items()} if graph else {}
     if tree is None or not calls:
         return []
     model = model_class(tree)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from bottega.agents.answers.lint.index_arithmetic import UNKNOWN, binary, compared, of_numbers, word_of
-from bottega.compiler.callgraph_text import Shape
+from bottega.compiler.callgraph import Shape
 
 _SLICES = frozenset(
     (

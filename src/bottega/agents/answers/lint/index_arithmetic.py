@@ -18,14 +18,14 @@ _LARGEST = 2**62
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownValue:
     """What cannot be reckoned; whatever is made of it is unknown, too."""
 
     shape: tuple[int, ...] | None = None
     """Of the block, where that is known."""
 
 
-UNKNOWN = Unknown()
+UNKNOWN = UnknownValue()
 
 
 class DoesNotFit(Exception):
@@ -78,12 +78,12 @@ def shape_of(value: Any) -> tuple[int, ...] | None:
     """() of a single number; None where it is not known."""
     if isinstance(value, PointerValue):
         return shape_of(value.offset)
-    if isinstance(value, Unknown):
+    if isinstance(value, UnknownValue):
         return value.shape
     return np.shape(value) if is_number(value) or isinstance(value, float) else None
 
 
-def joined(*values: Any) -> Unknown:
+def joined(*values: Any) -> UnknownValue:
     """Something made of these, element by element. Raises `DoesNotFit`."""
     shapes = [shape_of(value) for value in values]
     known = [shape for shape in shapes if shape is not None]
@@ -91,7 +91,7 @@ def joined(*values: Any) -> Unknown:
         shape = np.broadcast_shapes(*known)
     except ValueError:
         raise DoesNotFit(f"blocks of {' and '.join('x'.join(map(str, one)) for one in known if one)}") from None
-    return Unknown(shape) if len(known) == len(shapes) else UNKNOWN
+    return UnknownValue(shape) if len(known) == len(shapes) else UNKNOWN
 
 
 def covers(place: Any, value: Any) -> bool:
@@ -105,17 +105,17 @@ def covers(place: Any, value: Any) -> bool:
         return False
 
 
-def reduced(value: Any, axis: Any, keeps: Any) -> Unknown:
+def reduced(value: Any, axis: Any, keeps: Any) -> UnknownValue:
     """A sum or the like along an axis."""
     shape = shape_of(value)
     if shape is None or not shape or not isinstance(axis, int | None) or not isinstance(keeps, bool):
         return UNKNOWN
     if axis is None:
-        return Unknown(()) if not keeps else UNKNOWN
+        return UnknownValue(()) if not keeps else UNKNOWN
     if not -len(shape) <= axis < len(shape):
         raise DoesNotFit(f"a block of {'x'.join(map(str, shape))} and its axis {axis}")
     axis %= len(shape)
-    return Unknown(tuple(size if at != axis else 1 for at, size in enumerate(shape) if keeps or at != axis))
+    return UnknownValue(tuple(size if at != axis else 1 for at, size in enumerate(shape) if keeps or at != axis))
 
 
 def binary(operator: ast.operator, left: Any, right: Any) -> Any:
@@ -156,7 +156,7 @@ def unary(operator: ast.unaryop, value: Any) -> Any:
 
 
 def compared(operator: ast.cmpop, left: Any, right: Any) -> Any:
-    if isinstance(operator, ast.Is | ast.IsNot) and right is None and not isinstance(left, Unknown):
+    if isinstance(operator, ast.Is | ast.IsNot) and right is None and not isinstance(left, UnknownValue):
         return (left is None) == isinstance(operator, ast.Is)
     if not are_numbers(left, right):
         return joined(left, right)
@@ -192,7 +192,7 @@ def turned(value: Any, place: ast.expr) -> Any:
     if isinstance(value, np.ndarray):
         return value[tuple(wanted)]
     shape = shape_of(value)
-    return UNKNOWN if shape is None else Unknown(np.broadcast_to(0, shape)[tuple(wanted)].shape)
+    return UNKNOWN if shape is None else UnknownValue(np.broadcast_to(0, shape)[tuple(wanted)].shape)
 
 
 def index_in(operand: tuple[Any, ...], whole: tuple[Any, ...], offsets: Any) -> Any:

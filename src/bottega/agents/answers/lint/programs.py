@@ -18,7 +18,7 @@ from bottega.agents.answers.lint.index_arithmetic import (
     DoesNotFit,
     GivesUp,
     PointerValue,
-    Unknown,
+    UnknownValue,
     are_numbers,
     binary,
     compared,
@@ -34,7 +34,7 @@ from bottega.agents.answers.lint.index_arithmetic import (
     unary,
     word_of,
 )
-from bottega.compiler.callgraph_text import Shape
+from bottega.compiler.callgraph import Shape
 
 MOST_PROGRAMS = 512
 """The most that are evaluated one by one."""
@@ -202,7 +202,7 @@ class ProgramRun:
                     if given_to is not None and not covers(place, given_to):
                         raise DoesNotFit(f"blocks of {_sizes(given_to)} at places of {_sizes(place)}")
                 self._touch(place, mask, word)
-                return Unknown(shape_of(place))
+                return UnknownValue(shape_of(place))
             case "program_id", [int(axis)]:
                 return self.place[axis]
             case "num_programs", [int(axis)]:
@@ -218,7 +218,7 @@ class ProgramRun:
                     return joined(asked, left, right)
                 return np.where(asked, left, right)
             case (("zeros" | "full"), [tuple(sizes), *_]) if all(type(size) is int for size in sizes):
-                return Unknown(sizes)
+                return UnknownValue(sizes)
             case (("sum" | "max" | "min" | "xor_sum" | "argmax" | "argmin" | "reduce"), [block, *rest]) if _is_reduction(
                 block, named
             ):
@@ -237,7 +237,7 @@ class ProgramRun:
     def _touch(self, place: Any, mask: Any, word: str) -> None:
         pointer = place if isinstance(place, PointerValue) else None
         if pointer is None or not pointer.tensor.lies_whole:
-            if isinstance(place, Unknown):
+            if isinstance(place, UnknownValue):
                 for reach in self.answer.reached.values():
                     reach.hidden |= word != "load"
                     reach.unread |= word != "store"

@@ -14,7 +14,7 @@ from math import prod
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.lint.kernels import is_kernel, launched, only_method
-from bottega.compiler.callgraph_text import Shape, is_result, read_sketch
+from bottega.compiler.callgraph import CallGraph, Shape, is_result
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.text import parsed
 
@@ -43,8 +43,8 @@ _ALIKE = {"amax": "max", "amin": "min"}
 
 
 @dataclass
-class _Sketch:
-    """What the sketch tells of sizes and calls."""
+class _Known:
+    """What the call graph says of shapes and calls."""
 
     shapes: dict[str, Shape] = field(default_factory=dict)
     calls: dict[str, str] = field(default_factory=dict)
@@ -58,9 +58,10 @@ def check_shapes(source: str, context: AnswerContext) -> list[Finding]:
     """None where the file or the call graph cannot be read."""
     tree = parsed(source)
     forward = only_method(tree)
-    if tree is None or forward is None or not context.follows_callgraph:
+    graph = context.callgraph if context.follows_callgraph else None
+    if tree is None or forward is None or graph is None:
         return []
-    told = _read(context.callgraph)
+    told = _known(graph)
     try:
         kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef) and is_kernel(node)}
         found = [*_of_forward(forward, told, kernels), *_of_kernels(source, kernels, told)]
@@ -69,25 +70,21 @@ def check_shapes(source: str, context: AnswerContext) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def _read(sketch: str) -> _Sketch:
-    read = read_sketch(sketch)
-    found = _Sketch(dict(read.given))
-    for call in read.calls:
-        if call.size is None:
-            continue
-        found.shapes |= zip(call.names, call.sizes)
-        marked = re.sub(r"(?<![\w.'\"])(?:self\.[\w.\[\]]+|[A-Za-z_]\w*)(?![\w(=])", "_", call.arguments)
+def _known(graph: CallGraph) -> _Known:
+    found = _Known(dict(graph.shapes))
+    for call in graph.calls:
+        marked = re.sub(r"(?<![\w.'\"])(?:self\.[\w.\[\]]+|[A-Za-z_]\w*)(?![\w(=])", "_", call.argument_text)
         operator = _ALIKE.get(call.operator, call.operator)
         found.calls |= dict.fromkeys(call.names, f"{operator}({marked})")
         largest = max((prod(found.shapes[word]) for word in call.words if word in found.shapes), default=0)
-        if call.operator in _REDUCING and largest > prod(call.size):
+        if call.operator in _REDUCING and largest > prod(call.shape):
             found.reducing.add(", ".join(call.names))
-    if tree := parsed(f"_ = {read.returned}"):
+    if tree := parsed(f"_ = {graph.returned}"):
         found.returned = tree.body[0].value if isinstance(tree.body[0], ast.Assign) else None
     return found
 
 
-def _of_forward(forward: ast.FunctionDef, told: _Sketch, kernels: dict[str, ast.FunctionDef]) -> Iterator[Finding]:
+def _of_forward(forward: ast.FunctionDef, told: _Known, kernels: dict[str, ast.FunctionDef]) -> Iterator[Finding]:
     known = {name: shape for name, shape in told.shapes.items() if not is_result(name)}
     read: dict[str, list[tuple[str, bool]]] = {}
     waiting: set[str] = set()
@@ -242,7 +239,7 @@ def _pointers(kernel: ast.FunctionDef) -> Iterator[tuple[str, bool]]:
             yield place.id, any(not isinstance(one, ast.Constant) for one in added)
 
 
-def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told: _Sketch) -> Iterator[Finding]:
+def _other_work(kernel: ast.FunctionDef, launch: ast.Call, room: set[str], told: _Known) -> Iterator[Finding]:
     """A kernel that is launched again for a result that another call makes. `room`: results that have room and no launch yet."""
     own = re.match(r"(t\d+(?:_\d+)?)_kernel$", kernel.name)
     results = [text for given in launch.args if (text := ast.unparse(given)) in room]
@@ -268,7 +265,7 @@ def _count(value: ast.expr) -> int | None:
     return None if isinstance(value, ast.Call) and not isinstance(value.func, ast.Attribute) else 1
 
 
-def _of_kernels(source: str, kernels: dict[str, ast.FunctionDef], told: _Sketch) -> Iterator[Finding]:
+def _of_kernels(source: str, kernels: dict[str, ast.FunctionDef], told: _Known) -> Iterator[Finding]:
     """Kernels that say they reduce, and do not."""
     lines = source.split("\n")
     for name, node in kernels.items():

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bottega.agents.answers.context import AnswerContext
-from bottega.compiler.callgraph_text import read_sketch, shapes_of
+from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.source.scopes import ScopeVisitor
 from bottega.compiler.source.text import compiles, exchanged, parsed
@@ -28,7 +28,7 @@ SUFFIX = "_in_pieces"
 DEEPEST = 12
 """Steps from a length to what it was made of."""
 _LENGTH = "triton.next_power_of_2"
-_OTHER_NUMBERS = re.compile(r" (?:u?int\d+|float64|complex\d+)\b")
+_OTHER_NUMBERS = re.compile(r"u?int\d+|float64|complex\d+")
 _OTHER_TYPES = re.compile(r"tl\.(?:u?int\d+|float64)\b")
 _STARTS = {"tl.sum": "tl.zeros(({block},), tl.float32)", "tl.max": 'tl.full(({block},), -float("inf"), tl.float32)',
            "tl.min": 'tl.full(({block},), float("inf"), tl.float32)'}  # fmt: skip
@@ -45,14 +45,14 @@ _BRANCHES = ast.IfExp | ast.BoolOp | ast.Lambda | ast.Subscript | ast.NamedExpr 
 def split_long_rows(source: str, context: AnswerContext) -> str:
     """The file with a second kernel for each that holds a whole row, and launches that choose one. Unchanged where there is none, where the
     file cannot be read, and where the call graph has other data types than floating point. A row that is known to be short stays as it is."""
-    sketch = context.callgraph if context.follows_callgraph else ""
+    graph = context.callgraph if context.follows_callgraph else None
     try:
-        return source if not sketch or _OTHER_NUMBERS.search(sketch) else _with_twins(source, sketch)
+        return source if graph is None or any(map(_OTHER_NUMBERS.match, graph.dtypes)) else _with_twins(source, graph)
     except (RecursionError, MemoryError, ValueError):
         return source
 
 
-def _with_twins(source: str, sketch: str) -> str:
+def _with_twins(source: str, graph: CallGraph) -> str:
     tree = parsed(source)
     if tree is None or SUFFIX in source:
         return source
@@ -60,7 +60,7 @@ def _with_twins(source: str, sketch: str) -> str:
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
     kernels = {node.name: node for node in found if bound[node.name] == 1}
     launches = [launch for node in ast.walk(tree) if (launch := _launch(node, kernels)) is not None]
-    sizes = _Sizes(tree, sketch)
+    sizes = _Sizes(tree, graph)
     edits: list[tuple[ast.expr, str]] = []
     added: dict[str, str] = {}
     for launch in launches:
@@ -108,10 +108,10 @@ def _launch(node: ast.AST, kernels: Iterable[str]) -> _Launch | None:
 
 
 class _Sizes:
-    """Lengths in `forward`, as far as the sketch tells them."""
+    """Lengths in `forward`, as far as the call graph tells them."""
 
-    def __init__(self, tree: ast.Module, sketch: str) -> None:
-        self.shapes = shapes_of(read_sketch(sketch))
+    def __init__(self, tree: ast.Module, graph: CallGraph) -> None:
+        self.shapes = graph.shapes
         self.assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
 
     def of(self, node: ast.expr, line: int, depth: int = 0) -> int | None:

@@ -1,6 +1,6 @@
 """Operands that are read at another's places: a tensor of 32x1x12800 where the elements of one of 32x96x12800 lie, or a whole mask by its first row.
 
-Which place belongs to an element follows from the two shapes alone, and both stand in the sketch. A small model that takes an operand for
+Which place belongs to an element follows from the two shapes alone, and both stand in the call graph. A small model that takes an operand for
 one of the full shape, or for a single row, therefore has its place put right: by `index_in`, as everywhere in such answers.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from bottega.agents.answers.context import AnswerContext
-from bottega.compiler.callgraph_text import SAME_VALUES, Shape, Sketch, is_result, read_sketch, shapes_of
+from bottega.compiler.callgraph import SAME_VALUES, CallGraph, Shape, is_result
 from bottega.compiler.source.text import compiles, exchanged, model_class, parsed
 
 FLAT = ("offsets", "row * columns + column", "i * J * columns + j + column * J")
@@ -38,13 +38,14 @@ _CUTS = frozenset(("index", "select", "narrow", "chunk", "split", "unbind", "ind
 
 def correct_operands(source: str, context: AnswerContext) -> str:
     """The answer with the indices of such operands exchanged; unchanged where there are none, or where it cannot be read."""
-    if not context.follows_callgraph:
+    graph = context.callgraph if context.follows_callgraph else None
+    if graph is None:
         return source
     try:
-        tree, read = parsed(source), read_sketch(context.callgraph)
-        if tree is None or not read.calls:
+        tree = parsed(source)
+        if tree is None or not graph.calls:
             return source
-        made = exchanged(source, _edits(tree, read))
+        made = exchanged(source, _edits(tree, graph))
         return made if compiles(made) else source
     except (RecursionError, MemoryError, ValueError, IndexError):
         return source
@@ -61,33 +62,33 @@ class _Access:
     is_store: bool
 
 
-def _edits(tree: ast.Module, sketch: Sketch) -> list[tuple[ast.expr, str]]:
+def _edits(tree: ast.Module, graph: CallGraph) -> list[tuple[ast.expr, str]]:
     kernels = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     model = model_class(tree)
     methods = [node for node in model.body if isinstance(node, ast.FunctionDef)] if model else []
     if len(methods) != 1 or methods[0].name != "forward":
-        return []  # a constructor may make other tensors than the sketch tells
+        return []  # a constructor may make other tensors than the call graph tells
     launches = [node for node in ast.walk(tree) if _launched(node) in kernels]
     inside = set(map(id, ast.walk(methods[0])))
     often = Counter(map(_launched, launches))
-    shapes = _as_told(methods[0], sketch)
+    shapes = _as_told(methods[0], graph)
     found: list[tuple[ast.expr, str]] = []
     for launch in launches:
         kernel = kernels[_launched(launch)]
         if often[kernel.name] > 1 or id(launch) not in inside or not isinstance(launch, ast.Call):
             continue  # what is launched twice has two sets of shapes
         accesses = list(_accesses(kernel, launch))
-        found += _of_kernel(kernel, accesses, shapes, sketch) if len(accesses) <= MOST_LOADS else ()
+        found += _of_kernel(kernel, accesses, shapes, graph) if len(accesses) <= MOST_LOADS else ()
     return found
 
 
-def _as_told(forward: ast.FunctionDef, sketch: Sketch) -> dict[str, Shape]:
-    """Shapes of what has the sketch's name and value: inputs that are never bound again, results that are bound once."""
+def _as_told(forward: ast.FunctionDef, graph: CallGraph) -> dict[str, Shape]:
+    """Shapes of what has the call graph's name and value: inputs that are never bound again, results that are bound once."""
     bound = Counter(node.id for node in ast.walk(forward) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     changed = {
         ast.unparse(node) for node in ast.walk(forward) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     }
-    return {name: shape for name, shape in shapes_of(sketch).items() if bound[name] <= is_result(name) and name not in changed}
+    return {name: shape for name, shape in graph.shapes.items() if bound[name] <= is_result(name) and name not in changed}
 
 
 def _launched(node: ast.AST) -> str:
@@ -109,7 +110,7 @@ def _accesses(kernel: ast.FunctionDef, launch: ast.Call) -> Iterator[_Access]:
 
 
 def _of_kernel(
-    kernel: ast.FunctionDef, accesses: Sequence[_Access], shapes: Mapping[str, Shape], sketch: Sketch
+    kernel: ast.FunctionDef, accesses: Sequence[_Access], shapes: Mapping[str, Shape], graph: CallGraph
 ) -> Iterator[tuple[ast.expr, str]]:
     """What the kernel stores at the places of a whole tensor tells the shape that everything else is read along."""
     lines = _bound_at(kernel)
@@ -122,7 +123,7 @@ def _of_kernel(
         needed = {node.id for text in (flat, mask) if text for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
         for each in accesses:
             if (each.tensor, whole) not in known:
-                known[each.tensor, whole] = _meant(each.tensor, whole, shapes, sketch)
+                known[each.tensor, whole] = _meant(each.tensor, whole, shapes, graph)
             shape = known[each.tensor, whole]
             if each.is_store or shape is None or prod(shape) == prod(whole):
                 continue
@@ -152,22 +153,22 @@ def _bound_at(kernel: ast.FunctionDef) -> dict[str, int]:
     return found | {argument.arg: 0 for argument in kernel.args.args if argument.arg not in often}
 
 
-def _meant(tensor: str, whole: Shape, shapes: Mapping[str, Shape], sketch: Sketch) -> Shape | None:
-    """The shape in which the sketch joins this tensor with one of the whole shape: its own, or that of a view of it."""
+def _meant(tensor: str, whole: Shape, shapes: Mapping[str, Shape], graph: CallGraph) -> Shape | None:
+    """The shape in which the call graph joins this tensor with one of the whole shape: its own, or that of a view of it."""
     if tensor not in shapes:
         return None
     names = {tensor: shapes[tensor]}
-    for call in sketch.calls:
-        first = call.arguments.partition(",")[0].strip()
-        if first in names and call.size is not None:
-            alike = prod(call.size) == prod(names[first])
+    for call in graph.calls:
+        first = call.arguments[0].text if call.arguments else ""
+        if first in names:
+            alike = prod(call.shape) == prod(names[first])
             if call.operator in _CUTS and not alike:
                 return None  # a part of it is read otherwise
             if call.operator in _VIEWS and alike:
-                names |= dict.fromkeys(call.names, call.size)
-    for call in sketch.calls:
-        given = [part.strip() for part in call.arguments.split(",")]
-        if call.size == whole and call.operator in JOINING:
+                names |= dict.fromkeys(call.names, call.shape)
+    for call in graph.calls:
+        given = [argument.text for argument in call.arguments]
+        if call.shape == whole and call.operator in JOINING:
             for name, shape in names.items():
                 if name in given and shape != whole and _spreads(shape, whole):
                     return shape

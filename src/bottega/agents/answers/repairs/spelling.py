@@ -1,7 +1,7 @@
-"""Names as the sketch spells them: a small model drops or doubles letters of a name that it copies.
+"""Names as the call graph spells them: a small model drops or doubles letters of a name that it copies.
 
 Only what would surely fail is touched, and only in `forward`: a name that nothing binds, where one argument is spelt nearly so, an
-attribute that the module does not have, where the sketch's line for the same result tells which one it is; and in the end a dimension
+attribute that the module does not have, where the call graph's line for the same result tells which one it is; and in the end a dimension
 behind the last. Whatever stays doubtful stays as it was written. An answer is read when it is whole: before that, parts of the shelf and
 names of the task's are names that nothing binds.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
 from bottega.agents.answers.context import AnswerContext
-from bottega.compiler.callgraph_text import Call, Shape, Sketch, is_result, read_sketch, shapes_of
+from bottega.compiler.callgraph import Call, CallGraph, Shape, is_result
 from bottega.compiler.source.names import BUILTIN
 from bottega.compiler.source.scopes import ScopeVisitor
 from bottega.compiler.source.text import compiles, exchanged, model_class, parsed
@@ -30,32 +30,33 @@ _BY_OTHER_WAYS = re.compile(r"setattr|add_module|register_module|__getattr|__dic
 _UNREADABLE = (RecursionError, MemoryError, ValueError)
 
 Edit = tuple[ast.expr, str]
-Edits = Callable[[ast.Module, ast.FunctionDef, Sketch], list[Edit]]
+Edits = Callable[[ast.Module, ast.FunctionDef, CallGraph], list[Edit]]
 
 
 def correct_spelling(source: str, context: AnswerContext) -> str:
     """The linked answer with such names exchanged; unchanged where there is nothing to exchange, or where it cannot be read."""
     task_source = context.task_source
     return _with(
-        source, context, lambda tree, forward, read: [*_names(tree, forward), *_places(tree, forward, task_source, read)]
+        source, context, lambda tree, forward, graph: [*_names(tree, forward), *_places(tree, forward, task_source, graph)]
     )
 
 
 def clamp_dimensions(source: str, context: AnswerContext) -> str:
     """The answer with `t2.shape[2]` in place of `t2.shape[3]`, where the tensor has three dimensions. Another one may be meant, so this is a
     guess: another sample is better, and without the repair the answer would fail in any case."""
-    return _with(source, context, lambda tree, forward, read: list(_dimensions(forward, read)))
+    return _with(source, context, lambda tree, forward, graph: list(_dimensions(forward, graph)))
 
 
 def _with(source: str, context: AnswerContext, edits_of: Edits) -> str:
-    if not context.follows_callgraph:
+    graph = context.callgraph if context.follows_callgraph else None
+    if graph is None:
         return source
     try:
-        tree, read = parsed(source), read_sketch(context.callgraph)
+        tree = parsed(source)
         forward = _forward(tree) if tree is not None else None
-        if tree is None or forward is None or not read.calls:
+        if tree is None or forward is None or not graph.calls:
             return source
-        edits = edits_of(tree, forward, read)
+        edits = edits_of(tree, forward, graph)
         whole = exchanged(source, edits) if edits else source
         return whole if compiles(whole) else source
     except _UNREADABLE:
@@ -79,11 +80,11 @@ def _names(tree: ast.Module, forward: ast.FunctionDef) -> Iterator[Edit]:
             yield node, near[node.id][0]
 
 
-def _places(tree: ast.Module, forward: ast.FunctionDef, task_source: str, sketch: Sketch) -> Iterator[Edit]:
+def _places(tree: ast.Module, forward: ast.FunctionDef, task_source: str, graph: CallGraph) -> Iterator[Edit]:
     text = ast.unparse(tree)
     if _BY_OTHER_WAYS.search(text) or _BY_OTHER_WAYS.search(task_source):
         return
-    known, by_name = _set_by(tree) | set(_WORD.findall(task_source)), sketch.by_name()
+    known, by_name = _set_by(tree) | set(_WORD.findall(task_source)), graph.by_result
     for name, value in _assigned(forward):
         call = by_name.get(name)
         if call is None:
@@ -92,7 +93,7 @@ def _places(tree: ast.Module, forward: ast.FunctionDef, task_source: str, sketch
             place = _PLACE.fullmatch(ast.unparse(node))
             if place is None or place[1] in known or len(place[1]) > LONGEST:
                 continue
-            told = [own for given in sketch.given if given in call.arguments and (own := _PLACE.fullmatch(given))]
+            told = [own for name in call.tensors if (own := _PLACE.fullmatch(name))]
             near = get_close_matches(place[1], {own[1] for own in told[:MOST] if own[2] == place[2]}, 2, NEAR)
             if len(near) == 1:
                 yield node, f"self.{near[0]}{place[2]}"
@@ -120,8 +121,8 @@ def _set_by(tree: ast.Module) -> set[str]:
     return found
 
 
-def _dimensions(forward: ast.FunctionDef, sketch: Sketch) -> Iterator[Edit]:
-    shapes, calls = shapes_of(sketch), sketch.by_name()
+def _dimensions(forward: ast.FunctionDef, graph: CallGraph) -> Iterator[Edit]:
+    shapes, calls = graph.shapes, graph.by_result
     if any(
         isinstance(node, ast.Try | ast.With | ast.FunctionDef | ast.Lambda) for node in ast.walk(forward) if node is not forward
     ):
@@ -137,7 +138,7 @@ def _dimensions(forward: ast.FunctionDef, sketch: Sketch) -> Iterator[Edit]:
 
 
 def _is_as_told(name: str, forward: ast.FunctionDef, calls: Mapping[str, Call], shape: Shape) -> bool:
-    """Whether it is the sketch's tensor: an argument that stays what it is, or made once, by the sketch's operator or as empty as the sketch says."""
+    """Whether it is the call graph's tensor: an argument never bound again, or a result made once, by the same operator or empty in its shape."""
     stored = [
         node for node in ast.walk(forward) if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
     ]

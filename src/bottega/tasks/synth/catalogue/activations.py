@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bottega.tasks.synth.catalogue.elementwise import per_channel, pointwise
-from bottega.tasks.synth.operator import BATCHED, Form, Operator, Setting
+from bottega.tasks.synth.operator import BATCHED, Form, Operator, OperatorUse
 from bottega.tasks.synth.value import Shape, Table
 
 activation = partial(pointwise, family="activations")
@@ -26,7 +26,7 @@ def _gelu(t: Table) -> Table:
     return result
 
 
-def _halves(s: Setting) -> Shape | None:
+def _halves(s: OperatorUse) -> Shape | None:
     axis = s.p["dim"] % s.rank
     if s.shape[axis] % 2 or s.shape[axis] < 4:
         return None
@@ -34,7 +34,7 @@ def _halves(s: Setting) -> Shape | None:
 
 
 def _gated(name: str, words: str, calls: tuple[str, ...], often: float = 1.0, weight: float = 6) -> Operator:
-    def law(s: Setting) -> Table:
+    def law(s: OperatorUse) -> Table:
         other = s.table[::-1]
         return s.table * _sigmoid(other) if name == "glu" else 0.6 * s.table * other
 

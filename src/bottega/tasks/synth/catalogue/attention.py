@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Form, Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value
 
 ALONE = roles("alone")
@@ -31,23 +31,23 @@ def _sequence(draw: Draw) -> Shape:
     )
 
 
-def _weighted(s: Setting) -> Table:
+def _weighted(s: OperatorUse) -> Table:
     keys = s.shape[-2]
     result: Table = s.table[::-1] * min(1.0, 2.0 * keys**-0.5)
     return result
 
 
-def _work(s: Setting, out: Value) -> Work:
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
     scores = s.x.numel // s.shape[-1] * s.shape[-2]
-    return Work(4.0 * s.x.bytes + 16.0 * scores, 4.0 * scores * s.shape[-1], "matmul", 3)
+    return OperatorCost(4.0 * s.x.bytes + 16.0 * scores, 4.0 * scores * s.shape[-1], "matmul", 3)
 
 
-def _written_out(s: Setting, out: Value) -> Work:
+def _written_out(s: OperatorUse, out: Value) -> OperatorCost:
     scores = s.x.numel // s.shape[-1] * s.shape[-2]
-    return Work(4.0 * s.x.bytes + 40.0 * scores, 4.0 * scores * s.shape[-1] + 60.0 * scores, "matmul", 5)
+    return OperatorCost(4.0 * s.x.bytes + 40.0 * scores, 4.0 * scores * s.shape[-1] + 60.0 * scores, "matmul", 5)
 
 
-def _same(s: Setting) -> Shape:
+def _same(s: OperatorUse) -> Shape:
     return s.shape
 
 
@@ -79,10 +79,10 @@ def attention(
     )
 
 
-def _projected(s: Setting, out: Value) -> Work:
+def _projected(s: OperatorUse, out: Value) -> OperatorCost:
     width, length = s.shape[-1], s.shape[-2]
     tokens = s.x.numel // width
-    return Work(12.0 * s.x.bytes, 8.0 * tokens * width * width + 4.0 * tokens * length * width, "matmul", 10)
+    return OperatorCost(12.0 * s.x.bytes, 8.0 * tokens * width * width + 4.0 * tokens * length * width, "matmul", 10)
 
 
 def _module(
@@ -198,7 +198,7 @@ _ENTRIES = (
         ),
         "linear attention",
         dtypes=("float32",),
-        work=lambda s, out: Work(16.0 * s.x.bytes, 4.0 * s.x.numel * s.shape[-1], "matmul", 8),
+        work=lambda s, out: OperatorCost(16.0 * s.x.bytes, 4.0 * s.x.numel * s.shape[-1], "matmul", 8),
     ),
     attention(
         "attention_alibi",
@@ -272,7 +272,7 @@ _ENTRIES = (
         (Operand("cos", lambda s: s.shape[2:], "signed"), Operand("sin", lambda s: s.shape[2:], "signed")),
         shape=lambda s: s.shape if s.shape[-1] % 2 == 0 else None,
         law=lambda s: s.table * 0.8,
-        work=lambda s, out: Work(10 * s.x.bytes, 6.0 * s.x.numel, launches=6),
+        work=lambda s, out: OperatorCost(10 * s.x.bytes, 6.0 * s.x.numel, launches=6),
         first=_heads,
         roles=ALONE,
     ),
@@ -345,7 +345,7 @@ def _pooled(entry: Operator) -> Operator:
         shape=lambda s: (s.shape[0], s.shape[2]),
         layout="rows",
         law=lambda s: s.table * s.shape[1] ** -0.5,
-        work=lambda s, out: Work(4 * s.x.bytes, 4.0 * s.x.numel, launches=5),
+        work=lambda s, out: OperatorCost(4 * s.x.bytes, 4.0 * s.x.numel, launches=5),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockTemplate:
     name: str
     layout: str
     init: str
@@ -29,7 +29,7 @@ class Block:
 
 
 IMAGE_BLOCKS = (
-    Block(
+    BlockTemplate(
         "residual_conv",
         "nchw",
         (
@@ -44,7 +44,7 @@ IMAGE_BLOCKS = (
         14,
         title="ResidualBlock",
     ),
-    Block(
+    BlockTemplate(
         "preact_residual",
         "nchw",
         (
@@ -58,7 +58,7 @@ IMAGE_BLOCKS = (
         14,
         title="PreActBlock",
     ),
-    Block(
+    BlockTemplate(
         "bottleneck",
         "nchw",
         (
@@ -78,7 +78,7 @@ IMAGE_BLOCKS = (
         (("reduction", (2, 4)),),
         "Bottleneck",
     ),
-    Block(
+    BlockTemplate(
         "inverted_residual",
         "nchw",
         (
@@ -98,7 +98,7 @@ IMAGE_BLOCKS = (
         options=(("expansion", (2, 3, 4)),),
         title="InvertedResidual",
     ),
-    Block(
+    BlockTemplate(
         "squeeze_excite",
         "nchw",
         (
@@ -116,7 +116,7 @@ IMAGE_BLOCKS = (
         options=(("reduction", (2, 4, 8)),),
         title="SEBlock",
     ),
-    Block(
+    BlockTemplate(
         "channel_attention_max",
         "nchw",
         (
@@ -136,7 +136,7 @@ IMAGE_BLOCKS = (
         options=(("reduction", (2, 4, 8)),),
         title="CBAM",
     ),
-    Block(
+    BlockTemplate(
         "convnext",
         "nchw",
         (
@@ -155,7 +155,7 @@ IMAGE_BLOCKS = (
         options=(("expansion", (2, 4)),),
         title="ConvNeXtBlock",
     ),
-    Block(
+    BlockTemplate(
         "dense_layer",
         "nchw",
         (
@@ -171,7 +171,7 @@ IMAGE_BLOCKS = (
         options=(("growth", (8, 16, 32)),),
         title="DenseLayer",
     ),
-    Block(
+    BlockTemplate(
         "inception",
         "nchw",
         (
@@ -190,7 +190,7 @@ IMAGE_BLOCKS = (
         12,
         title="InceptionBlock",
     ),
-    Block(
+    BlockTemplate(
         "fire",
         "nchw",
         (
@@ -204,7 +204,7 @@ IMAGE_BLOCKS = (
         8,
         title="FireModule",
     ),
-    Block(
+    BlockTemplate(
         "shuffle_unit",
         "nchw",
         (
@@ -224,7 +224,7 @@ IMAGE_BLOCKS = (
         14,
         title="ShuffleUnit",
     ),
-    Block(
+    BlockTemplate(
         "depthwise_separable_block",
         "nchw",
         (
@@ -238,7 +238,7 @@ IMAGE_BLOCKS = (
         12,
         title="SeparableBlock",
     ),
-    Block(
+    BlockTemplate(
         "conv_gate",
         "nchw",
         (
@@ -251,7 +251,7 @@ IMAGE_BLOCKS = (
         9,
         title="GatedConv",
     ),
-    Block(
+    BlockTemplate(
         "dilated_context",
         "nchw",
         (
@@ -266,7 +266,7 @@ IMAGE_BLOCKS = (
         18,
         title="ContextModule",
     ),
-    Block(
+    BlockTemplate(
         "hourglass",
         "nchw",
         (
@@ -283,7 +283,7 @@ IMAGE_BLOCKS = (
 )
 
 SEQUENCE_BLOCKS = (
-    Block(
+    BlockTemplate(
         "transformer_encoder",
         "sequence",
         (
@@ -305,7 +305,7 @@ SEQUENCE_BLOCKS = (
         (("num_heads", (2, 4, 8)),),
         "EncoderBlock",
     ),
-    Block(
+    BlockTemplate(
         "transformer_decoder",
         "sequence",
         (
@@ -330,7 +330,7 @@ SEQUENCE_BLOCKS = (
         (("num_heads", (2, 4, 8)),),
         "DecoderBlock",
     ),
-    Block(
+    BlockTemplate(
         "gated_mlp",
         "sequence",
         (
@@ -344,7 +344,7 @@ SEQUENCE_BLOCKS = (
         options=(("hidden", (128, 256, 344, 512)),),
         title="GatedMLP",
     ),
-    Block(
+    BlockTemplate(
         "mlp_block",
         "sequence",
         "self.norm = @norm[dim]\nself.fc1 = nn.Linear(dim, hidden)\nself.fc2 = nn.Linear(hidden, dim)",
@@ -355,7 +355,7 @@ SEQUENCE_BLOCKS = (
         options=(("hidden", (128, 256, 512)),),
         title="FeedForward",
     ),
-    Block(
+    BlockTemplate(
         "mixer",
         "sequence",
         (
@@ -371,7 +371,7 @@ SEQUENCE_BLOCKS = (
         options=(("token_hidden", (32, 64, 128)),),
         title="MixerBlock",
     ),
-    Block(
+    BlockTemplate(
         "linear_attention_block",
         "sequence",
         (
@@ -392,7 +392,7 @@ SEQUENCE_BLOCKS = (
         (("num_heads", (2, 4)),),
         "LinearAttention",
     ),
-    Block(
+    BlockTemplate(
         "conv_module",
         "sequence",
         (
@@ -410,7 +410,7 @@ SEQUENCE_BLOCKS = (
         options=(("kernel_size", (7, 15, 31)),),
         title="ConvModule",
     ),
-    Block(
+    BlockTemplate(
         "gru_block",
         "sequence",
         ("self.norm = @norm[dim]\nself.gru = nn.GRU(dim, dim, batch_first=True)\nself.proj = nn.Linear(dim, dim)"),
@@ -420,7 +420,7 @@ SEQUENCE_BLOCKS = (
         30,
         title="RecurrentBlock",
     ),
-    Block(
+    BlockTemplate(
         "expert_mixture",
         "sequence",
         (
@@ -440,7 +440,7 @@ SEQUENCE_BLOCKS = (
         options=(("num_experts", (2, 4)), ("hidden", (64, 128, 256))),
         title="SoftMoE",
     ),
-    Block(
+    BlockTemplate(
         "retention",
         "sequence",
         (
@@ -463,7 +463,7 @@ SEQUENCE_BLOCKS = (
 )
 
 ROW_BLOCKS = (
-    Block(
+    BlockTemplate(
         "residual_mlp",
         "rows",
         ("self.norm = @norm[features]\nself.fc1 = nn.Linear(features, hidden)\nself.fc2 = nn.Linear(hidden, features)"),
@@ -474,7 +474,7 @@ ROW_BLOCKS = (
         options=(("hidden", (128, 256, 512, 1024)),),
         title="ResidualMLP",
     ),
-    Block(
+    BlockTemplate(
         "highway",
         "rows",
         "self.transform = nn.Linear(features, features)\nself.gate = nn.Linear(features, features)",
@@ -484,7 +484,7 @@ ROW_BLOCKS = (
         14,
         title="Highway",
     ),
-    Block(
+    BlockTemplate(
         "cross_layer",
         "rows",
         "self.weight = nn.Linear(features, features)\nself.norm = @norm[features]",
@@ -494,7 +494,7 @@ ROW_BLOCKS = (
         10,
         title="CrossLayer",
     ),
-    Block(
+    BlockTemplate(
         "bottleneck_adapter",
         "rows",
         ("self.down = nn.Linear(features, rank)\nself.up = nn.Linear(rank, features)\nself.norm = @norm[features]"),
@@ -505,7 +505,7 @@ ROW_BLOCKS = (
         options=(("rank", (16, 32, 64)),),
         title="Adapter",
     ),
-    Block(
+    BlockTemplate(
         "glu_layer",
         "rows",
         "self.proj = nn.Linear(features, 2 * features)\nself.norm = @norm[features]",

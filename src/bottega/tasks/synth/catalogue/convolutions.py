@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.costs import Work
-from bottega.tasks.synth.operator import Form, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.costs import OperatorCost
+from bottega.tasks.synth.operator import Form, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed
 
 LAYOUT = {1: "ncl", 2: "nchw", 3: "ncdhw"}
@@ -18,7 +18,7 @@ def _each(value: Lengths, dims: int) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,) * dims
 
 
-def _forward(s: Setting) -> Shape | None:
+def _forward(s: OperatorUse) -> Shape | None:
     dims = s.rank - 2
     lengths = []
     for place, length in enumerate(s.shape[2:]):
@@ -30,7 +30,7 @@ def _forward(s: Setting) -> Shape | None:
     return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 else None
 
 
-def _backward(s: Setting) -> Shape | None:
+def _backward(s: OperatorUse) -> Shape | None:
     dims = s.rank - 2
     lengths = []
     for place, length in enumerate(s.shape[2:]):
@@ -44,11 +44,11 @@ def _backward(s: Setting) -> Shape | None:
     return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 and count(tuple(lengths)) < 400_000 else None
 
 
-def _fan(s: Setting) -> int:
+def _fan(s: OperatorUse) -> int:
     return max(1, s.shape[1] // int(s.p.get("groups", 1)) * count(_each(s.p["kernel_size"], s.rank - 2)))
 
 
-def _law(s: Setting) -> Any:
+def _law(s: OperatorUse) -> Any:
     if s.p.get("transposed"):  # torch takes the output side for the fan of a transposed layer
         taps = count(_each(s.p["kernel_size"], s.rank - 2))
         used = max(1.0, taps / count(_each(s.p.get("stride", 1), s.rank - 2)))
@@ -57,7 +57,7 @@ def _law(s: Setting) -> Any:
     return mixed(s.table, _fan(s), s.draw.rng, bias=bool(s.p.get("bias", True)))
 
 
-def _work(s: Setting, out: Value) -> Work:
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
     if s.p.get("transposed"):
         taps = count(_each(s.p["kernel_size"], s.rank - 2))
         operations = 2.0 * s.x.numel * s.p["out_channels"] / s.p.get("groups", 1) * taps * 1.5
@@ -66,7 +66,7 @@ def _work(s: Setting, out: Value) -> Work:
     weights = _fan(s) * s.p["out_channels"] * BYTES[s.x.dtype]
     narrow = s.shape[1] // s.p.get("groups", 1) <= 2
     volume = 2.0 if s.rank == 5 else 1.0
-    return Work(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
+    return OperatorCost(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
 
 
 def _channels(low: int, high: int) -> Any:
@@ -77,20 +77,20 @@ def _kernel(options: tuple[Any, ...], weights: tuple[int, ...] | None = None) ->
     return lambda s: s.draw.weighted(options, weights or (1,) * len(options))
 
 
-def _same_padding(s: Setting) -> Lengths:
+def _same_padding(s: OperatorUse) -> Lengths:
     kernel, dilation = s.p["kernel_size"], s.p.get("dilation", 1)
     if isinstance(kernel, tuple):
         return tuple(length // 2 for length in kernel)
     return int(s.draw.weighted((0, dilation * (kernel // 2), 1), (4, 5, 1)))
 
 
-def _dividing(s: Setting) -> int:
+def _dividing(s: OperatorUse) -> int:
     """Out channels of a grouped convolution: a multiple of its groups."""
     groups = s.p["groups"]
     return s.draw.named("out_channels", max(1, s.draw.length(8, 64) // groups) * groups)
 
 
-def _groups(s: Setting) -> int:
+def _groups(s: OperatorUse) -> int:
     options = [number for number in (2, 3, 4, 8, 16) if s.shape[1] % number == 0 and number < s.shape[1]]
     return s.draw.pick(options) if options else 1
 
@@ -430,7 +430,7 @@ CONVOLUTIONS = (
         shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]),
         layout="nchw",
         law=lambda s: mixed(mixed(s.table, 9, s.draw.rng), s.shape[1], s.draw.rng),
-        work=lambda s, out: Work(
+        work=lambda s, out: OperatorCost(
             3 * s.x.bytes + out.bytes, 2.0 * s.x.numel * s.p["kernel_size"] ** 2 * 4 + 2.0 * out.numel * s.shape[1], "conv", 2
         ),
         roles=HEAD,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.operator import BATCHED, Choice, Form, Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import BATCHED, Choice, Form, Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Shape, Table
 
 Function = Callable[[Table, dict[str, Any]], Table]
@@ -25,7 +25,7 @@ def pointwise(
     attribute: str = "act",
     **more: Any,
 ) -> Operator:
-    def law(s: Setting) -> Table:
+    def law(s: OperatorUse) -> Table:
         with np.errstate(all="ignore"):
             return function(s.table, s.p)
 
@@ -35,7 +35,7 @@ def pointwise(
 def pairwise(
     name: str, text: str, function: Callable[[Table, Table], Table], contents: str = "normal", **more: Any
 ) -> Operator:
-    def law(s: Setting) -> Table:
+    def law(s: OperatorUse) -> Table:
         with np.errstate(all="ignore"):
             return function(s.table, s.others[0].typical)
 
@@ -50,7 +50,7 @@ def pairwise(
     )
 
 
-def per_channel(s: Setting) -> Shape:
+def per_channel(s: OperatorUse) -> Shape:
     """The shape of a parameter with one number for each channel or feature."""
     if s.x.layout in ("ncl", "nchw", "ncdhw"):
         return (s.shape[1], *(1 for _ in s.shape[2:]))
@@ -60,7 +60,7 @@ def per_channel(s: Setting) -> Shape:
 def _parameter(
     name: str, call: str, attribute: str, make: str, function: Callable[[Table, Table], Table], words: str, **more: Any
 ) -> Operator:
-    def law(s: Setting) -> Table:
+    def law(s: OperatorUse) -> Table:
         own = np.array(
             [s.draw.rng.gauss(1.0 if "rand(" in make or "ones" in make else 0.0, 0.3) for _ in range(s.table.shape[1])]
         )

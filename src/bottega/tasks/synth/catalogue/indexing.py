@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged
 
 ALONE = roles("alone")
-Fit = Callable[[Setting], Shape | None]
+Fit = Callable[[OperatorUse], Shape | None]
 
 
 def move(
@@ -47,16 +47,16 @@ def _tokens(draw: Draw) -> Shape:
     return (draw.named("batch_size", draw.batch), draw.size("seq_len", 32, 512))
 
 
-def _lookup(s: Setting) -> Table:
+def _lookup(s: OperatorUse) -> Table:
     return np.array([[s.draw.rng.gauss(0, 1) for _ in range(s.table.shape[1])] for _ in range(s.table.shape[0])])
 
 
-def _table_work(s: Setting, out: Value) -> Work:
-    return Work(s.x.bytes + 2 * out.bytes, out.numel)
+def _table_work(s: OperatorUse, out: Value) -> OperatorCost:
+    return OperatorCost(s.x.bytes + 2 * out.bytes, out.numel)
 
 
-def _scattered(s: Setting, out: Value) -> Work:
-    return Work(4.0 * out.bytes + s.others[0].bytes, 4.0 * out.numel, launches=2)
+def _scattered(s: OperatorUse, out: Value) -> OperatorCost:
+    return OperatorCost(4.0 * out.bytes + s.others[0].bytes, 4.0 * out.numel, launches=2)
 
 
 _EMBEDDING = ("embedding", "nn.Embedding({num_embeddings}, {embedding_dim})")
@@ -99,7 +99,7 @@ INDEXING = (
         shape=lambda s: (s.shape[0], s.p["embedding_dim"]),
         layout="rows",
         law=_lookup,
-        work=lambda s, out: Work(s.x.bytes + out.bytes * s.shape[1], 2.0 * out.numel * s.shape[1]),
+        work=lambda s, out: OperatorCost(s.x.bytes + out.bytes * s.shape[1], 2.0 * out.numel * s.shape[1]),
         result="float32",
         contents="integers",
         roles=ALONE,
@@ -135,7 +135,7 @@ INDEXING = (
         shape=lambda s: (*s.shape, s.p["embedding_dim"]),
         layout="sequence",
         law=_lookup,
-        work=lambda s, out: Work(s.x.bytes + 4 * out.bytes, out.numel, launches=3),
+        work=lambda s, out: OperatorCost(s.x.bytes + 4 * out.bytes, out.numel, launches=3),
         result="float32",
         contents="integers",
         roles=ALONE,
@@ -154,7 +154,7 @@ INDEXING = (
         shape=lambda s: (s.shape[0], s.p["num_classes"]),
         layout="rows",
         law=_lookup,
-        work=lambda s, out: Work(20.0 * s.x.numel * s.p["num_classes"], s.x.numel * s.p["num_classes"], launches=3),
+        work=lambda s, out: OperatorCost(20.0 * s.x.numel * s.p["num_classes"], s.x.numel * s.p["num_classes"], launches=3),
         result="float32",
         contents="small_integers",
         roles=ALONE,
@@ -226,7 +226,7 @@ INDEXING = (
         others=(Operand("groups", lambda s: s.shape[:1], "integers", lambda s: s.p["bins"]),),
         shape=lambda s: (s.p["bins"], s.shape[1]),
         law=lambda s: averaged(s.table, max(2, s.shape[0] // s.p["bins"]), s.draw.rng, total=True),
-        work=lambda s, out: Work(3 * s.x.bytes + out.bytes, 10.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(3 * s.x.bytes + out.bytes, 10.0 * s.x.numel, launches=2),
         dtypes=("float32",),
         gives="any",
     ),
@@ -236,7 +236,7 @@ INDEXING = (
         "scatter-add along rows",
         ("rows", "matrix"),
         others=(Operand("index", lambda s: s.shape, "integers", lambda s: s.shape[1]),),
-        work=lambda s, out: Work(6 * s.x.bytes, 12.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(6 * s.x.bytes, 12.0 * s.x.numel, launches=2),
         dtypes=("float32",),
         often=0.6,
         gives="any",
@@ -500,7 +500,7 @@ INDEXING = (
         BATCHED,
         others=(Operand("y", lambda s: s.shape),),
         law=lambda s: np.maximum(s.table, s.others[0].typical),
-        work=lambda s, out: Work(6 * s.x.bytes, 2.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(6 * s.x.bytes, 2.0 * s.x.numel, launches=2),
         often=0.3,
         gives="any",
     ),
@@ -524,7 +524,7 @@ INDEXING = (
         ("sequence",),
         {"dim": lambda s: s.shape[-1]},
         law=lambda s: 0.7 * s.table,
-        work=lambda s, out: Work(9 * s.x.bytes, 4.0 * s.x.numel, launches=5),
+        work=lambda s, out: OperatorCost(9 * s.x.bytes, 4.0 * s.x.numel, launches=5),
         roles=ALONE,
         often=0.6,
     ),

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged, count
 
 Pair = Callable[[Table, Table], Table]
@@ -43,13 +43,15 @@ def loss(
     others: tuple[Operand, ...] | None = None,
     often: float = 1.0,
 ) -> Operator:
-    def law(s: Setting) -> Table:
+    def law(s: OperatorUse) -> Table:
         with np.errstate(all="ignore"):
             values = pair(s.table, s.others[0].typical)
         return averaged(values, count(s.shape[1:]) if by_sample else count(s.shape), s.draw.rng)
 
-    def work(s: Setting, out: Value) -> Work:
-        return Work(launches * s.x.bytes + sum(other.bytes for other in s.others), weight * s.x.numel, launches=launches)
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
+        return OperatorCost(
+            launches * s.x.bytes + sum(other.bytes for other in s.others), weight * s.x.numel, launches=launches
+        )
 
     return Operator(
         name,
@@ -71,7 +73,7 @@ def loss(
     )
 
 
-def _labels(s: Setting) -> Shape:
+def _labels(s: OperatorUse) -> Shape:
     return s.shape[:1]
 
 

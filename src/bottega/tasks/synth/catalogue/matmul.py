@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw, rounded
-from bottega.tasks.synth.operator import Form, Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed, product
 
 ALONE = roles("alone")
 HEAD = roles("alone head")
 
 
-def _gemm(depth: Callable[[Setting], float], launches: int = 1) -> Callable[[Setting, Value], Work]:
-    def work(s: Setting, out: Value) -> Work:
+def _gemm(depth: Callable[[OperatorUse], float], launches: int = 1) -> Callable[[OperatorUse, Value], OperatorCost]:
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
         moved = s.x.bytes + out.bytes + sum(other.bytes for other in s.others)
-        return Work(moved, 2.0 * out.numel * depth(s), "matmul", launches)
+        return OperatorCost(moved, 2.0 * out.numel * depth(s), "matmul", launches)
 
     return work
 
 
-def _layer(s: Setting, out: Value) -> Work:
+def _layer(s: OperatorUse, out: Value) -> OperatorCost:
     width = s.shape[-1]
-    return Work(s.x.bytes + out.bytes + width * out.shape[-1] * BYTES[s.x.dtype], 2.0 * out.numel * width, "matmul")
+    return OperatorCost(s.x.bytes + out.bytes + width * out.shape[-1] * BYTES[s.x.dtype], 2.0 * out.numel * width, "matmul")
 
 
-def _wide(name: str, low: int = 32, high: int = 1024) -> Callable[[Setting], int]:
+def _wide(name: str, low: int = 32, high: int = 1024) -> Callable[[OperatorUse], int]:
     return lambda s: s.draw.size(name, low, high * s.draw.shrink * s.draw.target.sizes**1.5)
 
 
@@ -58,8 +58,8 @@ def matmul(
     text: str,
     words: str,
     other: Operand,
-    shape: Callable[[Setting], Shape | None],
-    depth: Callable[[Setting], float],
+    shape: Callable[[OperatorUse], Shape | None],
+    depth: Callable[[OperatorUse], float],
     first: Callable[[Draw], Shape],
     layout: str = "rows",
     **more: Any,
@@ -82,11 +82,11 @@ def matmul(
     )
 
 
-def _inner(s: Setting) -> int:
+def _inner(s: OperatorUse) -> int:
     return s.shape[-1]
 
 
-def _n(s: Setting) -> int:
+def _n(s: OperatorUse) -> int:
     return s.draw.size("n", 48, 768 * s.draw.target.sizes**1.5 * s.draw.shrink)
 
 
@@ -170,7 +170,7 @@ MATMUL = (
         gain=1 / 3,
         parameters={"rank": (8, 16, 32, 64)},
         often=0.6,
-        work=lambda s, out: Work(s.x.bytes + out.bytes, 2.0 * (s.x.numel + out.numel) * s.p["rank"], "matmul", 2),
+        work=lambda s, out: OperatorCost(s.x.bytes + out.bytes, 2.0 * (s.x.numel + out.numel) * s.p["rank"], "matmul", 2),
     ),
     linear(
         "batched_linear",
@@ -478,7 +478,7 @@ MATMUL = (
         first=lambda d: (d.named("batch_size", d.lead), d.size("in1_features", 16, 64)),
         shape=lambda s: (s.shape[0], s.p["out_features"]),
         law=lambda s: product(s.table, s.others[0].typical, s.others[0].shape[-1], s.draw.rng) * 0.58,
-        work=lambda s, out: Work(
+        work=lambda s, out: OperatorCost(
             s.x.bytes + out.bytes, 2.0 * count(s.shape) * s.others[0].shape[-1] * s.p["out_features"], "matmul", 3
         ),
         roles=ALONE,
@@ -502,7 +502,7 @@ MATMUL = (
         law=lambda s: product(
             product(s.table, s.others[0].typical, _inner(s), s.draw.rng), s.others[1].typical, s.others[0].shape[1], s.draw.rng
         ),
-        work=lambda s, out: Work(
+        work=lambda s, out: OperatorCost(
             s.x.bytes + out.bytes, 2.0 * s.shape[0] * s.others[0].shape[1] * (s.shape[1] + out.shape[1]), "matmul", 2
         ),
         roles=ALONE,
@@ -520,7 +520,7 @@ MATMUL = (
         shape=lambda s: (s.shape[0], s.others[0].shape[0]),
         layout="rows",
         law=lambda s: abs(product(s.table - s.others[0].typical, s.table - s.others[0].typical, s.shape[1], s.draw.rng)) ** 0.5,
-        work=lambda s, out: Work(s.x.bytes + 3 * out.bytes, 4.0 * out.numel * s.shape[1], "matmul", 4),
+        work=lambda s, out: OperatorCost(s.x.bytes + 3 * out.bytes, 4.0 * out.numel * s.shape[1], "matmul", 4),
         roles=ALONE,
         dtypes=("float32",),
         often=0.6,
@@ -540,7 +540,7 @@ MATMUL = (
         shape=lambda s: (s.shape[0], s.others[0].shape[0]),
         layout="rows",
         law=lambda s: product(s.table, s.others[0].typical, s.shape[1], s.draw.rng) / s.shape[1],
-        work=lambda s, out: Work(6 * s.x.bytes + out.bytes, 2.0 * out.numel * s.shape[1], "matmul", 5),
+        work=lambda s, out: OperatorCost(6 * s.x.bytes + out.bytes, 2.0 * out.numel * s.shape[1], "matmul", 5),
         roles=ALONE,
         often=0.6,
     ),

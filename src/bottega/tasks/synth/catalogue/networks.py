@@ -9,7 +9,7 @@ Sizes = dict[str, int]
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkTemplate:
     name: str
     sizes: tuple[tuple[str, tuple[int, ...]], ...]
     """Constants of the file, with what they may be; the batch comes on top."""
@@ -40,7 +40,7 @@ _SIDE = ("side", (16, 24, 32, 48))
 _WIDTH = ("width", (8, 16, 24, 32))
 
 NETWORKS = (
-    Network(
+    NetworkTemplate(
         "plain_cnn",
         (_SIDE, _WIDTH, _CLASSES),
         "side width num_classes",
@@ -62,7 +62,7 @@ NETWORKS = (
             6.0 * s["width"] * s["side"] ** 2,
         ),
     ),
-    Network(
+    NetworkTemplate(
         "vgg",
         (_SIDE, _WIDTH, _CLASSES),
         "side width num_classes",
@@ -78,7 +78,7 @@ NETWORKS = (
         lambda s: (s["side"] ** 2 * 9 * s["width"] ** 2 * 4.5, 16.0 * s["width"] * s["side"] ** 2),
         launches=16,
     ),
-    Network(
+    NetworkTemplate(
         "lenet",
         (("side", (28, 32)), ("width", (6, 8, 16)), _CLASSES),
         "side width num_classes",
@@ -96,7 +96,7 @@ NETWORKS = (
         "conv2d conv2d avg_pool2d avg_pool2d act act act linear linear",
         lambda s: (s["side"] ** 2 * 25 * s["width"] * (1 + s["width"] / 2), 8.0 * s["width"] * s["side"] ** 2),
     ),
-    Network(
+    NetworkTemplate(
         "small_resnet",
         (_SIDE, _WIDTH, _CLASSES),
         "width num_classes",
@@ -117,7 +117,7 @@ NETWORKS = (
         lambda s: (s["side"] ** 2 * 9 * s["width"] * (3 + 1.6 * s["width"]), 18.0 * s["width"] * s["side"] ** 2),
         launches=16,
     ),
-    Network(
+    NetworkTemplate(
         "unet",
         (_SIDE, _WIDTH),
         "width",
@@ -141,7 +141,7 @@ NETWORKS = (
         lambda s: (s["side"] ** 2 * s["width"] * (110 + 26 * s["width"]), 26.0 * s["width"] * s["side"] ** 2),
         launches=18,
     ),
-    Network(
+    NetworkTemplate(
         "conv_autoencoder",
         (_SIDE, _WIDTH),
         "width",
@@ -157,7 +157,7 @@ NETWORKS = (
         "conv2d_strided conv2d_strided conv_transpose2d conv_transpose2d relu relu relu tanh",
         lambda s: (s["side"] ** 2 * s["width"] * (30 + 6 * s["width"]), 8.0 * s["width"] * s["side"] ** 2),
     ),
-    Network(
+    NetworkTemplate(
         "feature_pyramid",
         (_SIDE, _WIDTH),
         "width",
@@ -176,7 +176,7 @@ NETWORKS = (
         "conv2d_strided conv2d_strided conv2d_pointwise conv2d_pointwise upsample_nearest add conv2d act act",
         lambda s: (s["side"] ** 2 * s["width"] * (8 + 4 * s["width"]), 6.0 * s["width"] * s["side"] ** 2),
     ),
-    Network(
+    NetworkTemplate(
         "vision_transformer",
         (("side", (16, 32)), ("patch", (4, 8)), ("dim", (64, 96, 128)), ("num_heads", (2, 4)), _CLASSES),
         "side patch dim num_heads num_classes",
@@ -204,7 +204,7 @@ NETWORKS = (
         "matmul",
         22,
     ),
-    Network(
+    NetworkTemplate(
         "mlp",
         (("in_features", (64, 128, 200, 512)), ("hidden", (128, 256, 400)), _CLASSES),
         "in_features hidden num_classes",
@@ -220,7 +220,7 @@ NETWORKS = (
         "matmul",
         6,
     ),
-    Network(
+    NetworkTemplate(
         "deep_mlp",
         (("in_features", (64, 128, 256)), ("hidden", (128, 192, 256)), ("depth", (3, 4, 6))),
         "in_features hidden depth",
@@ -237,7 +237,7 @@ NETWORKS = (
         "matmul",
         12,
     ),
-    Network(
+    NetworkTemplate(
         "rnn_classifier",
         (("seq_len", (12, 16, 24)), ("input_size", (32, 64)), ("hidden_size", (48, 64, 96)), _CLASSES),
         "input_size hidden_size num_classes",
@@ -256,7 +256,7 @@ NETWORKS = (
         "matmul",
         60,
     ),
-    Network(
+    NetworkTemplate(
         "token_gru",
         (("vocab_size", (500, 2000, 5000)), ("seq_len", (12, 16, 24)), ("embed_dim", (32, 64)), ("hidden_size", (48, 64, 96))),
         "vocab_size embed_dim hidden_size",
@@ -276,7 +276,7 @@ NETWORKS = (
         "matmul",
         60,
     ),
-    Network(
+    NetworkTemplate(
         "temporal_conv",
         (("length", (64, 128, 256)), ("channels", (16, 32, 48)), ("kernel_size", (3, 5))),
         "channels kernel_size",
@@ -288,7 +288,7 @@ NETWORKS = (
         lambda s: (3 * s["length"] * s["channels"] ** 2 * s["kernel_size"], 20.0 * s["length"] * s["channels"]),
         "ncl",
     ),
-    Network(
+    NetworkTemplate(
         "wavenet",
         (("length", (64, 128, 256)), ("channels", (16, 32, 48)), ("depth", (2, 3, 4))),
         "channels depth",
@@ -308,7 +308,7 @@ NETWORKS = (
         "ncl",
         launches=24,
     ),
-    Network(
+    NetworkTemplate(
         "recommender",
         (("num_users", (2000, 5000)), ("num_items", (1000, 4000)), ("dim", (16, 32, 64)), ("hidden", (32, 64, 128))),
         "num_users num_items dim hidden",
@@ -326,7 +326,7 @@ NETWORKS = (
         "rows",
         "matmul",
     ),
-    Network(
+    NetworkTemplate(
         "siamese",
         (("in_features", (64, 128, 256)), ("hidden", (64, 128, 256))),
         "in_features hidden",
@@ -341,7 +341,7 @@ NETWORKS = (
         "rows",
         "matmul",
     ),
-    Network(
+    NetworkTemplate(
         "graph_convolution",
         (("nodes", (64, 100, 128)), ("in_features", (16, 32, 64)), ("hidden", (32, 64)), ("out_features", (16, 32))),
         "in_features hidden out_features",
@@ -364,7 +364,7 @@ NETWORKS = (
         "sequence",
         "matmul",
     ),
-    Network(
+    NetworkTemplate(
         "point_net",
         (("points", (64, 128, 256)), ("width", (32, 64)), _CLASSES),
         "width num_classes",
@@ -378,7 +378,7 @@ NETWORKS = (
         lambda s: (s["points"] * s["width"] * (3 + 2 * s["width"]), 10.0 * s["points"] * s["width"]),
         "ncl",
     ),
-    Network(
+    NetworkTemplate(
         "seq_attention",
         (("query_len", (16, 32)), ("memory_len", (32, 64)), ("dim", (48, 64, 96)), ("num_heads", (2, 4))),
         "dim num_heads",

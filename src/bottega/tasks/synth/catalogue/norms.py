@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
-from bottega.tasks.synth.operator import BATCHED, IMAGES, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.costs import OperatorCost
+from bottega.tasks.synth.operator import BATCHED, IMAGES, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Table, Value, count
 
 EPS = (1e-5, 1e-5, 1e-6, 1e-3)
@@ -18,33 +18,33 @@ def divisors(number: int, most: int = 32) -> list[int]:
     return [candidate for candidate in range(1, min(number, most) + 1) if number % candidate == 0]
 
 
-def groups(s: Setting) -> int:
+def groups(s: OperatorUse) -> int:
     found = [number for number in divisors(s.shape[1]) if 1 < number < s.shape[1]]
     return s.draw.pick(found or [1])
 
 
-def _over_features(s: Setting) -> Table:
+def _over_features(s: OperatorUse) -> Table:
     """Each input by itself."""
     table = s.table
     result: Table = (table - table.mean(axis=1, keepdims=True)) / (table.std(axis=1, keepdims=True) + 1e-6)
     return result
 
 
-def _over_batch(s: Setting) -> Table:
+def _over_batch(s: OperatorUse) -> Table:
     """Each place by itself."""
     table = s.table
     result: Table = (table - table.mean(axis=0, keepdims=True)) / (table.std(axis=0, keepdims=True) + 1e-6)
     return result
 
 
-def _by_size(s: Setting, power: float, size: float) -> Table:
+def _by_size(s: OperatorUse, power: float, size: float) -> Table:
     scale = (np.abs(s.table) ** power).mean(axis=1, keepdims=True) ** (1 / power)
     result: Table = s.table / (scale + 1e-9) * size
     return result
 
 
-def _work(s: Setting, out: Value) -> Work:
-    return Work(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
+    return OperatorCost(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
 
 
 def norm(

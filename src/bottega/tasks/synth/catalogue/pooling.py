@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
-from bottega.tasks.synth.operator import Operator, Setting, forms
+from bottega.tasks.synth.costs import OperatorCost
+from bottega.tasks.synth.operator import Operator, OperatorUse, forms
 from bottega.tasks.synth.value import Shape, Table, Value, averaged, count, extreme
 
 LAYOUT = {1: "ncl", 2: "nchw", 3: "ncdhw"}
 
 
-def _window(s: Setting) -> int:
+def _window(s: OperatorUse) -> int:
     return s.draw.weighted((2, 3, 4, 5), (5, 3, 1, 1))
 
 
-def _stride(s: Setting) -> int:
+def _stride(s: OperatorUse) -> int:
     kernel = s.p["kernel_size"]
     return int(s.draw.weighted((kernel, 2, 1), (5, 3, 1)))
 
 
-def _padding(s: Setting) -> int:
+def _padding(s: OperatorUse) -> int:
     return int(s.draw.pick((0, 0, s.p["kernel_size"] // 2)))
 
 
-def _windows(s: Setting) -> Shape | None:
+def _windows(s: OperatorUse) -> Shape | None:
     kernel, stride, padding, dilation = (
         s.p.get(name, default) for name, default in (("kernel_size", 2), ("stride", 2), ("padding", 0), ("dilation", 1))
     )
@@ -41,13 +41,13 @@ def _pool(
     text: str,
     words: str,
     parameters: dict[str, Any],
-    law: Callable[[Setting], Table],
+    law: Callable[[OperatorUse], Table],
     often: float,
     shape: Any = _windows,
     **more: Any,
 ) -> Operator:
-    def work(s: Setting, out: Value) -> Work:
-        return Work(s.x.bytes + out.bytes, 9.0 * max(out.numel * s.p.get("kernel_size", 1) ** dims, s.x.numel))
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
+        return OperatorCost(s.x.bytes + out.bytes, 9.0 * max(out.numel * s.p.get("kernel_size", 1) ** dims, s.x.numel))
 
     return Operator(
         name,
@@ -66,24 +66,24 @@ def _pool(
     )
 
 
-def _cells(s: Setting) -> int:
+def _cells(s: OperatorUse) -> int:
     return int(s.p["kernel_size"] ** (s.rank - 2))
 
 
-def _outputs(s: Setting) -> int | tuple[int, ...]:
+def _outputs(s: OperatorUse) -> int | tuple[int, ...]:
     size = int(s.draw.weighted((1, 2, 4, 7, 8), (4, 1, 2, 2, 1)))
     if s.rank > 3 and s.draw.chance(0.5):
         return tuple(size for _ in s.shape[2:])
     return size
 
 
-def _adapted(s: Setting) -> Shape | None:
+def _adapted(s: OperatorUse) -> Shape | None:
     sizes = s.p["output_size"]
     lengths = sizes if isinstance(sizes, tuple) else tuple(sizes for _ in s.shape[2:])
     return (*s.shape[:2], *lengths) if all(2 * new <= old for new, old in zip(lengths, s.shape[2:])) else None
 
 
-def _share(s: Setting) -> int:
+def _share(s: OperatorUse) -> int:
     return max(1, count(s.shape) // count(_adapted(s) or s.shape))
 
 
@@ -136,7 +136,7 @@ def _adaptive(dims: int, largest: bool, often: float) -> Operator:
     )
 
 
-def _global(name: str, text: str, words: str, law: Callable[[Setting], Table], often: float, **more: Any) -> Operator:
+def _global(name: str, text: str, words: str, law: Callable[[OperatorUse], Table], often: float, **more: Any) -> Operator:
     return Operator(
         name,
         "pooling",
@@ -153,7 +153,7 @@ def _global(name: str, text: str, words: str, law: Callable[[Setting], Table], o
     )
 
 
-def _places(s: Setting) -> int:
+def _places(s: OperatorUse) -> int:
     return count(s.shape[2:])
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
+from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Form, Operand, Operator, Setting, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, roles
 from bottega.tasks.synth.value import Shape, Table, Value, mixed
 
 ALONE = roles("alone")
@@ -27,19 +27,19 @@ def _row(draw: Draw) -> Shape:
     return (draw.named("batch_size", draw.batch), draw.size("input_size", 32, 512 * draw.target.sizes**0.5 * draw.shrink))
 
 
-def _hidden(s: Setting) -> int:
+def _hidden(s: OperatorUse) -> int:
     return s.draw.size("hidden_size", 16, 160 * s.draw.target.sizes**0.5 * s.draw.shrink)
 
 
-def _squashed(s: Setting) -> Table:
+def _squashed(s: OperatorUse) -> Table:
     return np.tanh(mixed(s.table, s.shape[-1], s.draw.rng))
 
 
 def _layer_work(gates: int) -> Any:
-    def work(s: Setting, out: Value) -> Work:
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
         batch, steps, width = s.shape
         hidden, layers = s.p["hidden_size"], s.p.get("num_layers", 1) * (2 if s.p.get("bidirectional") else 1)
-        return Work(
+        return OperatorCost(
             s.x.bytes + 4.0 * out.bytes,
             2.0 * gates * batch * steps * hidden * (width + hidden) * layers * 1.6,
             "matmul",
@@ -50,8 +50,8 @@ def _layer_work(gates: int) -> Any:
 
 
 def _cell_work(gates: int) -> Any:
-    def work(s: Setting, out: Value) -> Work:
-        return Work(
+    def work(s: OperatorUse, out: Value) -> OperatorCost:
+        return OperatorCost(
             3.0 * s.x.bytes + 6.0 * gates * out.bytes,
             2.0 * gates * s.shape[0] * s.p["hidden_size"] * (s.shape[1] + s.p["hidden_size"]),
             "matmul",
@@ -127,10 +127,10 @@ def _state(name: str) -> Operand:
     )
 
 
-def _unrolled(s: Setting, out: Value) -> Work:
+def _unrolled(s: OperatorUse, out: Value) -> OperatorCost:
     batch, steps, width = s.shape
     hidden = s.p["hidden_size"]
-    return Work(8.0 * out.bytes, 2.0 * 3 * batch * steps * hidden * (width + hidden) * 1.5, "matmul", 12 * steps)
+    return OperatorCost(8.0 * out.bytes, 2.0 * 3 * batch * steps * hidden * (width + hidden) * 1.5, "matmul", 12 * steps)
 
 
 _SIZES = {"input_size": lambda s: s.shape[-1], "hidden_size": _hidden}

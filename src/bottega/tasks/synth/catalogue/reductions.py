@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Shape, Table, averaged, count, extreme, gaussian
 
 REDUCIBLE = ("rows", "matrix", "sequence", "ncl", "nchw", "ncdhw", "heads")
 BY_RANK = {0: "scalar", 1: "vector", 2: "rows", 3: "sequence"}
 
 
-def one_axis(s: Setting) -> int:
+def one_axis(s: OperatorUse) -> int:
     """An axis behind the batch, counted from either end."""
     axis = (
         s.draw.pick(range(1, s.rank))
@@ -24,23 +24,23 @@ def one_axis(s: Setting) -> int:
     return axis - s.rank if s.draw.chance(0.3) else axis
 
 
-def some_axes(s: Setting) -> int | tuple[int, ...]:
+def some_axes(s: OperatorUse) -> int | tuple[int, ...]:
     if s.x.layout in ("nchw", "ncdhw") and s.draw.chance(0.6):
         spatial = tuple(range(2, s.rank))
         return spatial if s.draw.chance(0.8) else (1, *spatial)
     return one_axis(s)
 
 
-def axes_of(s: Setting) -> set[int]:
+def axes_of(s: OperatorUse) -> set[int]:
     dim = s.p["dim"]
     return {axis % s.rank for axis in (dim if isinstance(dim, tuple) else (dim,))}
 
 
-def reduced(s: Setting) -> int:
+def reduced(s: OperatorUse) -> int:
     return count(tuple(s.shape[axis] for axis in axes_of(s)))
 
 
-def left_over(s: Setting) -> Shape | None:
+def left_over(s: OperatorUse) -> Shape | None:
     gone = axes_of(s)
     if reduced(s) < 4:
         return None
@@ -49,7 +49,7 @@ def left_over(s: Setting) -> Shape | None:
     return tuple(length for axis, length in enumerate(s.shape) if axis not in gone)
 
 
-def layout_left(s: Setting) -> str:
+def layout_left(s: OperatorUse) -> str:
     if s.p.get("keepdim"):
         return "other"
     return BY_RANK.get(s.rank - len(axes_of(s)), "other")
@@ -58,10 +58,10 @@ def layout_left(s: Setting) -> str:
 def reduction(
     name: str,
     text: str,
-    law: Callable[[Setting], Table],
+    law: Callable[[OperatorUse], Table],
     words: str,
     *,
-    axes: Callable[[Setting], Any] = one_axis,
+    axes: Callable[[OperatorUse], Any] = one_axis,
     keep: bool = True,
     often: float = 1.0,
     **more: Any,
@@ -87,13 +87,13 @@ def reduction(
     )
 
 
-def _moment(s: Setting, square: bool) -> Table:
+def _moment(s: OperatorUse, square: bool) -> Table:
     spread = float(s.table.std())
     value = spread**2 if square else spread
     return gaussian(s.draw.rng, value, value * (2 if square else 1) / (2 * reduced(s)) ** 0.5)
 
 
-def _length(s: Setting, power: int) -> Table:
+def _length(s: OperatorUse, power: int) -> Table:
     return averaged(np.abs(s.table) ** power, reduced(s), s.draw.rng, total=True).clip(1e-9) ** (1 / power)
 
 

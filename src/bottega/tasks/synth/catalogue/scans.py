@@ -6,26 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
-from bottega.tasks.synth.operator import Operand, Operator, Setting, form, forms, roles
+from bottega.tasks.synth.costs import OperatorCost
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, form, forms, roles
 from bottega.tasks.synth.value import Shape, Table, Value, averaged
 
 LAYOUTS = ("rows", "matrix", "sequence", "ncl")
 
 
-def _axis(s: Setting) -> int:
+def _axis(s: OperatorUse) -> int:
     if s.x.layout in ("rows", "matrix"):
         return s.draw.pick((1, 1, -1))
     return s.draw.pick((1, 2, -1))
 
 
-def _running(s: Setting) -> Table:
+def _running(s: OperatorUse) -> Table:
     return averaged(s.table, max(2, s.shape[s.p.get("dim", -1)] // 2), s.draw.rng, total=True)
 
 
 def scan(name: str, text: str, words: str, law: Any = _running, **more: Any) -> Operator:
     parameters = {"dim": _axis, **more.pop("parameters", {})}
-    more.setdefault("work", lambda s, out: Work(2.0 * s.x.bytes, 6.0 * s.x.numel))
+    more.setdefault("work", lambda s, out: OperatorCost(2.0 * s.x.bytes, 6.0 * s.x.numel))
     return Operator(
         name,
         "scans",
@@ -40,12 +40,12 @@ def scan(name: str, text: str, words: str, law: Any = _running, **more: Any) -> 
     )
 
 
-def _loop(s: Setting, out: Value) -> Work:
+def _loop(s: OperatorUse, out: Value) -> OperatorCost:
     steps = s.shape[1]
-    return Work(4.0 * s.x.bytes + steps * 20_000, 6.0 * s.x.numel, launches=4 * steps)
+    return OperatorCost(4.0 * s.x.bytes + steps * 20_000, 6.0 * s.x.numel, launches=4 * steps)
 
 
-def _short(s: Setting) -> Shape | None:
+def _short(s: OperatorUse) -> Shape | None:
     return s.shape if 8 <= s.shape[1] <= 96 else None
 
 
@@ -69,7 +69,7 @@ SCANS = (
         "running maximum",
         lambda s: np.abs(s.table) + 2,
         often=0.8,
-        work=lambda s, out: Work(3.0 * s.x.bytes, 16.0 * s.x.numel),
+        work=lambda s, out: OperatorCost(3.0 * s.x.bytes, 16.0 * s.x.numel),
     ),
     scan(
         "cummin",
@@ -77,7 +77,7 @@ SCANS = (
         "running minimum",
         lambda s: -np.abs(s.table) - 2,
         often=0.6,
-        work=lambda s, out: Work(3.0 * s.x.bytes, 16.0 * s.x.numel),
+        work=lambda s, out: OperatorCost(3.0 * s.x.bytes, 16.0 * s.x.numel),
     ),
     scan(
         "logcumsumexp",
@@ -86,7 +86,7 @@ SCANS = (
         lambda s: s.table * 0.5 + 4,
         weight=12,
         often=0.8,
-        work=lambda s, out: Work(2.0 * s.x.bytes, 40.0 * s.x.numel),
+        work=lambda s, out: OperatorCost(2.0 * s.x.bytes, 40.0 * s.x.numel),
     ),
     scan(
         "cumsum_reverse",
@@ -96,14 +96,14 @@ SCANS = (
             "{x}.sum(dim={dim}, keepdim=True) - torch.cumsum({x}, dim={dim}) + {x}"
         ),
         "cumulative sum from the end",
-        work=lambda s, out: Work(6.0 * s.x.bytes, 8.0 * s.x.numel, launches=3),
+        work=lambda s, out: OperatorCost(6.0 * s.x.bytes, 8.0 * s.x.numel, launches=3),
         often=1.2,
     ),
     scan(
         "cumsum_exclusive",
         "torch.cumsum({x}, dim={dim}) - {x} | F.pad(torch.cumsum({x}, dim=-1)[..., :-1], (1, 0))",
         "exclusive cumulative sum",
-        work=lambda s, out: Work(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=2),
         often=1.2,
         parameters={"dim": (-1,)},
         literal=frozenset({"dim"}),
@@ -113,7 +113,7 @@ SCANS = (
         "torch.cumsum({x} * {y}, dim={dim}) | ({x} * {y}).cumsum(dim={dim})",
         "masked cumulative sum",
         others=(Operand("mask", lambda s: s.shape, "mask"),),
-        work=lambda s, out: Work(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=2),
         often=1.2,
     ),
     scan(
@@ -126,7 +126,7 @@ SCANS = (
         lambda s: s.table * 0.3,
         layouts=("rows", "matrix"),
         parameters={"dim": (1,)},
-        work=lambda s, out: Work(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=3),
+        work=lambda s, out: OperatorCost(5.0 * s.x.bytes, 7.0 * s.x.numel, launches=3),
         often=0.8,
         dtypes=("float32",),
     ),
@@ -147,7 +147,7 @@ SCANS = (
         lambda s: np.exp(s.table) * 0.2,
         layouts=("rows", "sequence"),
         parameters={"dim": (-1,)},
-        work=lambda s, out: Work(8.0 * s.x.bytes, 14.0 * s.x.numel, launches=5),
+        work=lambda s, out: OperatorCost(8.0 * s.x.bytes, 14.0 * s.x.numel, launches=5),
         dtypes=("float32",),
         often=0.4,
         gives="nonnegative",

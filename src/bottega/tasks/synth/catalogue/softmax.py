@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from bottega.tasks.synth.costs import Work
-from bottega.tasks.synth.operator import Operand, Operator, Setting, forms, roles
+from bottega.tasks.synth.costs import OperatorCost
+from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
 from bottega.tasks.synth.value import Table, Value
 
 LAYOUTS = ("rows", "matrix", "sequence", "nchw", "heads")
 SHARES = frozenset({"shares"})
 
 
-def axis(s: Setting) -> int:
+def axis(s: OperatorUse) -> int:
     if s.x.layout in ("rows", "matrix"):
         return s.draw.pick((1, -1, -1))
     if s.x.layout == "nchw":
@@ -20,7 +20,7 @@ def axis(s: Setting) -> int:
     return s.draw.pick((-1, -1, -1, 1, s.rank - 1))
 
 
-def _shares(s: Setting) -> Table:
+def _shares(s: OperatorUse) -> Table:
     table = s.table / s.p.get("temperature", 1.0)
     exponent = np.exp(table - table.max(axis=1, keepdims=True))
     over = s.shape[s.p["dim"]]
@@ -28,20 +28,20 @@ def _shares(s: Setting) -> Table:
     return result
 
 
-def _log_shares(s: Setting) -> Table:
+def _log_shares(s: OperatorUse) -> Table:
     result: Table = np.log(_shares(s).clip(1e-30))
     return result
 
 
-def _work(s: Setting, out: Value) -> Work:
-    return Work(s.x.bytes + out.bytes, 9.0 * s.x.numel)
+def _work(s: OperatorUse, out: Value) -> OperatorCost:
+    return OperatorCost(s.x.bytes + out.bytes, 9.0 * s.x.numel)
 
 
-def _fits(s: Setting) -> tuple[int, ...] | None:
+def _fits(s: OperatorUse) -> tuple[int, ...] | None:
     return s.shape if 4 <= s.shape[s.p["dim"]] <= 1800 else None
 
 
-def _fits_any(s: Setting) -> tuple[int, ...] | None:
+def _fits_any(s: OperatorUse) -> tuple[int, ...] | None:
     return s.shape if s.shape[s.p["dim"]] >= 4 else None
 
 
@@ -129,7 +129,7 @@ SOFTMAX = (
         law=_shares,
         gives="unit",
         makes=SHARES,
-        work=lambda s, out: Work(4.0 * s.x.bytes, 9.0 * s.x.numel, launches=4),
+        work=lambda s, out: OperatorCost(4.0 * s.x.bytes, 9.0 * s.x.numel, launches=4),
         refuses=SHARES,
         often=0.6,
     ),
@@ -145,7 +145,7 @@ SOFTMAX = (
         law=_shares,
         gives="unit",
         makes=SHARES,
-        work=lambda s, out: Work(3.0 * s.x.bytes, 9.0 * s.x.numel, launches=2),
+        work=lambda s, out: OperatorCost(3.0 * s.x.bytes, 9.0 * s.x.numel, launches=2),
         roles=roles("alone"),
         dtypes=("float32",),
         often=0.8,
@@ -162,7 +162,7 @@ SOFTMAX = (
         law=_shares,
         gives="unit",
         makes=SHARES,
-        work=lambda s, out: Work(5.0 * s.x.bytes, 9.0 * s.x.numel, launches=3),
+        work=lambda s, out: OperatorCost(5.0 * s.x.bytes, 9.0 * s.x.numel, launches=3),
         roles=roles("alone"),
         often=0.6,
     ),
@@ -179,7 +179,7 @@ SOFTMAX = (
         shape=lambda s: s.shape[:-1] if s.shape[-1] <= 600 else None,
         layout=lambda s: "rows" if s.rank == 3 else "vector",
         law=lambda s: np.abs(s.table) * 0.15 + 2.0,
-        work=lambda s, out: Work(7.0 * s.x.bytes, 18.0 * s.x.numel, launches=4),
+        work=lambda s, out: OperatorCost(7.0 * s.x.bytes, 18.0 * s.x.numel, launches=4),
         roles=roles("alone"),
         dtypes=("float32",),
         often=0.5,

@@ -1,0 +1,162 @@
+"""`bottega judge` and `bottega demo`: one verdict, or two side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from bottega.app.terminal import Terminal, say
+from bottega.core.candidate import Candidate
+from bottega.core.errors import TaskError, UsageError
+from bottega.core.foreign_text import one_line, printable
+from bottega.core.json_text import strict
+from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.baselines import LEFT_OUT, parse_baselines
+from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
+from bottega.tasks.load import load_task
+
+COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yellow", Outcome.AMBIGUOUS: "cyan"}
+
+
+def judge_command(
+    task: Annotated[str, typer.Argument(help="A task file in KernelBench's format, or builtin:NAME.")],
+    candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="eager, compile, autotune, best (the fastest of them), or several by comma. The outcome speaks of the first."
+        ),
+    ] = "eager",
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer input variants and timed rounds.")] = False,
+    precision: Annotated[
+        str, typer.Option(help="fp32 (strict), or what candidate and baseline may both use: tf32, bf16, fp16.")
+    ] = "fp32",
+    require_kernel: Annotated[
+        float | None,
+        typer.Option("--require-kernel", metavar="SHARE", help="Reject when own kernels do less than this share of the work."),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--check", metavar="NAME", help="A rule of your own, module:function, that may reject; several are allowed."
+        ),
+    ] = None,
+    mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
+    timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to run where a part of the sandbox is missing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")] = False,
+) -> None:
+    """Judge a candidate: is it right, is it faster, is it honest?
+
+        bottega judge builtin:star_relu examples/star_relu.py --device cpu
+
+    Exit code 0 for a correct and honest candidate, 1 for any other verdict, 2 for wrong usage or an unusable task.
+    """
+    baselines = parse_baselines(baseline)
+    if mode not in ("train", "eval", "as-built"):
+        raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
+    size = "cpu" if device == "cpu" else "gpu"
+    wanted = read_candidate(candidate)
+    try:
+        loaded = load_task(task, size=size)
+    except TaskError as error:
+        if as_json:
+            sys.stdout.write(json.dumps(strict(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())) + "\n")
+        say(f"bottega: {error}", err=True)
+        raise typer.Exit(2) from None
+    with Judge(
+        device,
+        require_sandbox=require_sandbox,
+        baselines=baselines,
+        quick=quick,
+        precision=precision,
+        require_kernel=require_kernel,
+        checks=tuple(check or ()),
+        timeout=timeout,
+        training={"train": True, "eval": False}.get(mode),
+    ) as judge:
+        console = Terminal(stderr=True)
+        with (
+            console.status(Text(printable(f"judging {candidate.name} on {device} …")))
+            if console.is_terminal
+            else console.capture()
+        ):
+            verdict = judge.judge(loaded, wanted)
+    if as_json:
+        sys.stdout.write(json.dumps(strict(verdict.to_json())) + "\n")
+    else:
+        show(verdict, str(candidate))
+    if verdict.outcome is Outcome.INVALID_TASK:
+        if as_json:
+            say(f"bottega: {verdict.diagnosis}", err=True)
+        raise typer.Exit(2)
+    raise typer.Exit(0 if verdict.outcome.accepted else 1)
+
+
+def demo_command(device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu") -> None:
+    """Judge a shipped pair, an honest kernel and a cheat, and show both verdicts.
+
+    bottega demo --device cuda
+    """
+    folder = Path(__file__).parent / "demo"
+    task = load_task(folder / "task.py")
+    with Judge(device) as judge:
+        for name in ("honest", "cheat"):
+            say(f"judging {name}.py on {device} …")
+            candidate = read_candidate(folder / f"{name}.py")
+            verdict = judge.judge(task, candidate)
+            show(verdict, f"{name}.py")
+            expected = name == "honest"
+            if verdict.outcome.accepted is not expected:
+                say(f"bottega: the demo's {name} kernel got an unexpected verdict: {verdict.outcome}", err=True)
+                raise typer.Exit(1)
+
+
+def read_candidate(path: Path) -> Candidate:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; give a Python file that defines ModelNew")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as UTF-8 text: {error}") from None
+    return candidate_from(source, name=path.stem)
+
+
+def show(verdict: Verdict, title: str) -> None:
+    console = Terminal()
+    colour = COLOURS.get(verdict.outcome, "red")
+    table = Table.grid(padding=(0, 2))
+    against = f" against {verdict.baseline}" if verdict.baseline else ""
+    table.add_row("outcome", Text.assemble((verdict.outcome, f"bold {colour}"), against))
+    table.add_row("correct", "yes" if verdict.correct else "no")
+    for name, speedup in verdict.speedup.items():
+        table.add_row(f"against {name}", f"{speedup.point:.3f}×  (99 % interval {speedup.low:.3f} to {speedup.high:.3f})")
+    if len(verdict.speedup) > 1:
+        table.add_row("fastest baseline", verdict.fastest_baseline)
+    for name, milliseconds in verdict.times_ms.items():
+        table.add_row(f"{name} time", f"{milliseconds:.4g} ms")
+    if verdict.error.get("candidate") is not None:
+        table.add_row("error", f"{verdict.error['candidate']:.2g} (the reference's own: {verdict.error['reference']:.2g})")
+    if verdict.coverage.get("share") is not None:
+        table.add_row("own kernels", f"{verdict.coverage['share']:.0%} of the work")
+    for violation in verdict.violations:
+        table.add_row("violation", Text(violation.name, "red"))
+    for note in verdict.notes:
+        table.add_row("note", Text(note, "bold yellow" if note.startswith(LEFT_OUT) else ""))
+    missing = verdict.sandbox.get("missing") or {}
+    for part, reason in missing.items():
+        table.add_row("sandbox", Text.assemble((f"no {part}", "yellow"), f": {reason}"))
+    console.print(Panel(table, title=Text(one_line(title)), title_align="left", border_style=colour))
+    if verdict.diagnosis:
+        console.print(verdict.diagnosis)

@@ -1,0 +1,254 @@
+"""A run from its first task to its last: one queue, a judge for each device, and every whole sample kept as soon as there is one.
+
+Answers are drawn first; a task is brought up when it has a kernel, looked at, and judged while it is up.
+
+One task that fails costs no other. A device that vanishes costs what it had under way; the others go on with the rest. Whatever is left
+over at the end is said of its task, and the same command tries it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from bottega.bench.attempt import BenchAttempt, BenchTask
+from bottega.bench.run_directory import Recorder
+from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
+from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
+from bottega.bench.work import BenchWork
+from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
+from bottega.core.task import Task
+from bottega.episodes.phases import Phases, PhaseStatus
+
+REFUSALS_IN_A_ROW = 8
+"""After so many samples in a row to which the backbone gave no answer, it is at fault and the run stops."""
+
+
+@dataclass(frozen=True)
+class BenchStarted:
+    """For whoever watches."""
+
+    samples: int
+    done: int
+    """Samples that an earlier session did."""
+    tasks: int
+    devices: tuple[str, ...]
+    phases: Phases = field(default_factory=Phases)
+    """What the device is used for now, where the model draws on it too."""
+
+
+@dataclass(frozen=True)
+class SampleKept:
+    task: BenchTask
+    attempts: tuple[BenchAttempt, ...]
+    """Of one whole sample."""
+
+
+@dataclass(frozen=True)
+class SampleFailed:
+    """Something that a reader must know: a task that cannot be judged, a sample that failed, a device that is gone."""
+
+    text: str
+
+
+Watch = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
+"""May be called from any thread."""
+
+
+@dataclass(frozen=True)
+class SampleJob:
+    task: str
+    samples: tuple[int, ...]
+
+
+@dataclass
+class Queue:
+    """What is left to do, by task, in order. A task stays with the device that began it, until there is nothing else to do."""
+
+    waiting: dict[str, deque[SampleJob]]
+    holders: dict[str, Shard] = field(default_factory=dict)
+
+    def draw(self, shard: Shard) -> SampleJob | None:
+        own = (task for task in self.waiting if self.holders.get(task) is shard)
+        free = (task for task in self.waiting if task not in self.holders)
+        task = next(own, None) or next(free, None) or next(iter(self.waiting), None)
+        if task is None:
+            return None
+        self.holders.setdefault(task, shard)
+        job = self.waiting[task].popleft()
+        if not self.waiting[task]:
+            del self.waiting[task]
+        return job
+
+    def drop(self, task: str) -> None:
+        self.waiting.pop(task, None)
+
+
+@dataclass
+class BenchRunner:
+    recorder: Recorder
+    tasks: dict[str, Task]
+    shards: Sequence[Shard]
+    work: BenchWork
+    watch: Watch = lambda event: None
+    phases: Phases = field(default_factory=Phases)
+    """Of the device on which the model draws."""
+    ended: str = ""
+    """Why no more samples were begun, where that was not because all were done."""
+    _looks: dict[str, asyncio.Task[Fitness]] = field(default_factory=dict)
+    _whole: set[tuple[str, int]] = field(default_factory=set)
+    _begun: set[str] = field(default_factory=set)
+    """Tasks that have an attempt."""
+    _refusals: int = 0
+
+    async def go(self) -> bool:
+        """Whether the run is whole. Raises only what ends it: a disk that is full, or a fault of ours."""
+        self._begun = {task for task, _, _ in self.recorder.attempts}
+        queue, whole, done = self._queue()
+        self.watch(
+            BenchStarted(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases)
+        )
+        self.phases.hear = self.watch
+        for shard in self.shards:
+            shard.look = partial(self._look, shard)
+        lanes = [self._lane(shard, queue) for shard in self.shards for _ in range(self.work.lanes(shard))]
+        running = [asyncio.ensure_future(lane) for lane in lanes]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for one in (*running, *self._looks.values()):
+                one.cancel()
+            await asyncio.gather(*running, *self._looks.values(), return_exceptions=True)
+        if not self.ended and queue.waiting:
+            self.ended = "no device is left: " + "; ".join(shard.lost for shard in self.shards)
+        for task in queue.waiting:
+            self._trouble(task, self.ended)
+        return all(row.trouble in ("", NO_CANDIDATE) for row in self.recorder.tasks.values())
+
+    def _queue(self) -> tuple[Queue, int, int]:
+        waiting: dict[str, deque[SampleJob]] = {}
+        whole = done = 0
+        for row in list(self.recorder.tasks.values()):
+            samples = self.work.samples(row.id)
+            left = [number for number in samples if not self._is_kept(row.id, number)]
+            whole, done = whole + len(samples), done + len(samples) - len(left)
+            if not left:
+                self.recorder.note(replace(row, trouble="" if samples else NO_CANDIDATE))
+                continue
+            self.recorder.note(replace(row, trouble=NOT_YET))
+            size = self.work.chunk
+            jobs = [SampleJob(row.id, tuple(left[start : start + size])) for start in range(0, len(left), size)]
+            waiting[row.id] = deque(jobs)
+        return Queue(waiting), whole, done
+
+    def _is_kept(self, task: str, sample: int) -> bool:
+        """A sample is whole when its last turn is kept, since turns are kept in order. One of a task that cannot be judged has no more
+        turns; one of a beam may end early, and is then walked through its log once more, which costs nothing."""
+        if (task, sample) in self._whole:
+            return True
+        turns = int(self.recorder.settings.get("turns", 1))
+        first = self.recorder.attempts.get((task, sample, 0))
+        if first is not None and not first.candidate and first.verdict is not None:
+            return True
+        return (task, sample, turns - 1) in self.recorder.attempts
+
+    async def _lane(self, shard: Shard, queue: Queue) -> None:
+        while not shard.lost and not self.ended:
+            job = queue.draw(shard)
+            if job is None:
+                return
+            try:
+                await self._job(shard, job)
+            except DeviceLost as error:
+                # Not tried on another device in this session: if it was this task that took the device down, it would take them all.
+                queue.drop(job.task)
+                self._trouble(job.task, str(error))
+            except BudgetError as error:
+                self.ended = str(error)
+                self._trouble(job.task, str(error))
+
+    async def _job(self, shard: Shard, job: SampleJob) -> None:
+        for number in job.samples:
+            known = self._known_fitness(job.task)
+            if self.ended or shard.lost:
+                self._trouble(job.task, self.ended or shard.lost)
+            elif known is not None and not known.runs:
+                self._keep(job.task, number, self.work.invalid(job.task, number, known.reason))
+            else:
+                await self._sample(shard, job.task, number)
+
+    async def _sample(self, shard: Shard, task: str, number: int) -> None:
+        try:
+            made = await self.work.sample(shard, self.tasks[task], number)
+            if self._known_fitness(task) is None:  # no answer held a kernel
+                async with self.phases.judging(shard.device):
+                    await shard.looked_at(self.tasks[task])
+        except (DeviceLost, BudgetError):
+            raise
+        except Unfit as unfit:
+            self._keep(task, number, self.work.invalid(task, number, str(unfit)))
+        except BottegaError as error:
+            if type(error) is BottegaError:  # nothing can be kept any more
+                raise
+            self._failed(task, number, error)
+        except Exception as error:
+            fault = f"an error in Bottega itself, please report it: {type(error).__name__}: {error}"
+            self._failed(task, number, BottegaError(fault))
+        else:
+            self._refusals = 0
+            self._keep(task, number, made)
+
+    def _known_fitness(self, task: str) -> Fitness | None:
+        """What this session or an earlier one saw; nothing where nobody has looked yet."""
+        if task not in self.tasks or task in self._begun:
+            return Fitness.of(self.recorder.tasks[task].fitness)
+        look = self._looks.get(task)
+        return look.result() if look is not None and look.done() and not look.cancelled() and look.exception() is None else None
+
+    async def _look(self, shard: Shard, task: Task) -> None:
+        """Once for a task, by whoever comes first, and kept before its first attempt."""
+        fitness = self._known_fitness(task.id)
+        if fitness is None:
+            if task.id not in self._looks:
+                self._looks[task.id] = asyncio.ensure_future(shard.fitness(task))
+            try:
+                fitness = await asyncio.shield(self._looks[task.id])
+            except JudgeError as error:
+                self._looks.pop(task.id, None)
+                raise JudgeError(f"its fitness is not known: {_line(error)}") from None
+        row = self.recorder.tasks[task.id]
+        if row.fitness != fitness.reason:
+            self.recorder.note(replace(row, fitness=fitness.reason))
+            self.watch(SampleFailed(f"{row.name}: {fitness.reason}"))
+        if not fitness.runs:
+            raise Unfit(fitness.reason)
+
+    def _keep(self, task: str, number: int, made: Sequence[tuple[BenchAttempt, str]]) -> None:
+        for attempt, source in made:
+            self.recorder.add(attempt, source)
+        self._whole.add((task, number))
+        self._begun.add(task)
+        row = self.recorder.tasks[task]
+        if all(self._is_kept(task, sample) for sample in self.work.samples(task)):
+            self.recorder.note(replace(row, trouble=""))
+        self.watch(SampleKept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
+
+    def _failed(self, task: str, number: int, error: BottegaError) -> None:
+        self._trouble(task, f"sample {number} has no verdict: {_line(error)}")
+        if isinstance(error, BackboneError):
+            self._refusals += 1
+            if self._refusals >= REFUSALS_IN_A_ROW:
+                self.ended = f"the backbone failed {self._refusals} times in a row: {_line(error)}"
+
+    def _trouble(self, task: str, why: str) -> None:
+        row = self.recorder.tasks[task]
+        if row.trouble in ("", NOT_YET):
+            self.recorder.note(replace(row, trouble=why))
+            self.watch(SampleFailed(f"{row.name}: {why}"))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
