@@ -84,14 +84,14 @@ def clusters(sources: Sequence[str], alike: float = ALIKE, known: Mapping[str, R
     groups = DisjointSets(len(unique))
     # Signatures find the pairs that may be alike; whether they are is counted.
     for one, other, _ in likely_pairs(np.stack([minhash(each) for each in runs]), alike):
-        if groups.root(one) != groups.root(other) and likeness(runs[one], runs[other]) >= alike:
+        if groups.root(one) != groups.root(other) and similarity(runs[one], runs[other]) >= alike:
             groups.join(one, other)
     place = {source: groups.root(number) for number, source in enumerate(unique)}
     names: dict[int, int] = {}
     return [names.setdefault(place[source], len(names)) for source in sources]
 
 
-def likeness(one: Runs, other: Runs) -> float:
+def similarity(one: Runs, other: Runs) -> float:
     """How much of what either has both have."""
     shared = np.intersect1d(one, other, assume_unique=True).size
     return shared / max(1, one.size + other.size - shared)
