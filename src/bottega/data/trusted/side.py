@@ -39,7 +39,10 @@ class OwnSide:
         self.retained = None
         """Nothing is held over calls here: whoever is trusted returns memory of its own."""
 
-    def run_call(self, drawn: InputSet, terms: CallOptions, sampled: bool = False, keep: bool = False) -> CallRecord:
+    def run_call(
+        self, drawn: InputSet, terms: CallOptions, sampled: bool = False, keep: bool = False, look: Sequence[torch.Tensor] = ()
+    ) -> CallRecord:
+        """`look` is for hostile code, which says too early that a call has returned: not looked at here."""
         terms.yield_to_timer()
         self.outputs = []
         self.inputs = [tensor.clone() for tensor in drawn.tensors]
