@@ -25,17 +25,17 @@ from figure import Device, launch, percentile, show, where
 from bottega.app.data_display import trusted_words
 from bottega.data.build import judge_stage
 from bottega.data.judge_stage import Progress
-from bottega.data.material import best_of
-from bottega.data.pool import Appointment, Classrooms
+from bottega.data.records import best_of
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Store
-from bottega.data.stored_verdicts import bench_of
+from bottega.data.store import JudgedStore
+from bottega.data.stored_verdicts import judge_setup_of
 from bottega.data.task_columns import load_subjects
+from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
 from bottega.data.trusted.bench import LIMIT_SECONDS
 from bottega.data.trusted.trust import trusted_bench_of
 from bottega.judge.baselines import parse_baselines
 
-BUILDER = "bottega.compiler.builder:Builder"
+BUILDER = "bottega.compiler.compiler:Compiler"
 
 
 def main(
@@ -125,8 +125,8 @@ def main(
 
 
 def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, seconds: float) -> tuple[float, str]:
-    def classroom(_: Any) -> Classrooms:
-        return Classrooms(Appointment(BUILDER), stage.teachers, stage.teacher_timeout)
+    def classroom(_: Any) -> ProcessTeacherPool:
+        return ProcessTeacherPool(TeacherSpec(BUILDER), stage.teachers, stage.teacher_timeout)
 
     def say() -> None:
         if progress.judged % 20 == 0:
@@ -164,8 +164,8 @@ def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[li
     """By the main family of a task, else its first, and by level: how many kernels are right and faster, and the median of the best ones."""
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with Store(folder, create=False, write=False) as store:
-        for lesson in store.lessons(trusted_bench_of(stage) if stage.trusted else bench_of(stage)):
+    with JudgedStore(folder, create=False, write=False) as store:
+        for lesson in store.lessons(trusted_bench_of(stage) if stage.trusted else judge_setup_of(stage)):
             attempts = [attempt for course in lesson.courses for attempt in course]
             if not attempts:
                 continue

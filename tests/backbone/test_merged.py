@@ -52,14 +52,14 @@ def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
 
 
 def test_without_a_difference_embedded_is_the_base(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "shipped_difference", lambda: None)
+    monkeypatch.setattr(loading, "shipped_delta", lambda: None)
     assert loading.load("embedded", device="cpu").name == loading.load("embedded:base", device="cpu").name
     assert same(weights("embedded"), weights("embedded:base"))
     assert not cached()
 
 
 def test_with_a_difference_embedded_is_the_trained_model(delta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "shipped_difference", lambda: delta)
+    monkeypatch.setattr(loading, "shipped_delta", lambda: delta)
     assert loading.load("embedded", device="cpu").name == "Tiny + lesson 3"
     base, trained = weights("embedded:base"), weights("embedded")
     assert not any(torch.equal(base[name], trained[name]) for name in base)
@@ -97,7 +97,7 @@ def test_the_second_start_reads_what_the_first_kept(delta: Path, monkeypatch: py
     def refuse(*_: object) -> None:
         raise AssertionError("the delta was added again")
 
-    monkeypatch.setattr(merged, "apply_difference", refuse)
+    monkeypatch.setattr(merged, "apply_delta", refuse)
     assert same(weights(f"embedded:{delta}"), first)
 
 

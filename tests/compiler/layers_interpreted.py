@@ -16,9 +16,9 @@ from network_tasks import NETWORKS
 from torch import nn
 from triton_interpreted import distance, loaded, stand_in
 
+from bottega.compiler.layers.passes import KINDS
 from bottega.compiler.layers.steps import layer_steps
-from bottega.compiler.layers.techniques import KINDS
-from bottega.compiler.library.index import shelf_of
+from bottega.compiler.library.index import kernel_library
 
 LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
     ("Conv2d", "16, 17, 3", (2, 16, 7, 6)),
@@ -61,7 +61,7 @@ LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
 
 def layers(folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    ours = loaded(shelf_of().parts_for(KINDS), folder, 0)
+    ours = loaded(kernel_library().parts_for(KINDS), folder, 0)
     for kind, arguments, shape in LAYERS:
         torch.manual_seed(0)
         mine = eval(f"ours.{kind}({arguments})", {"ours": ours})

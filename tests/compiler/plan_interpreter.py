@@ -9,8 +9,19 @@ import torch
 import torch.nn.functional as F
 
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Index, Load, Name
-from bottega.compiler.kernel import Attention, Call, Convolution, Kernel, Map, Pool, Product, Rows, Scan, Written
-from bottega.compiler.plan import Plan
+from bottega.compiler.kernel import (
+    Attention,
+    Convolution,
+    FunctionCall,
+    Kernel,
+    Map,
+    Pool,
+    Product,
+    PythonText,
+    RowProgram,
+    Scan,
+)
+from bottega.compiler.plan import KernelPlan
 from bottega.compiler.view import View
 
 FUNCTIONS: dict[str, Any] = {
@@ -22,7 +33,7 @@ FUNCTIONS: dict[str, Any] = {
 
 
 class Interpreter:
-    def __init__(self, plan: Plan, model: torch.nn.Module, inputs: list[Any]):
+    def __init__(self, plan: KernelPlan, model: torch.nn.Module, inputs: list[Any]):
         self.plan, self.model = plan, model
         self.memory: dict[str, torch.Tensor] = {}
         for name, buffer in plan.buffers.items():
@@ -88,7 +99,7 @@ class Interpreter:
         match kernel:
             case Map():
                 self.store(kernel.stores, kernel.shape, {})
-            case Rows():
+            case RowProgram():
                 self.rows(kernel)
             case Product():
                 left, right = self.seen(kernel.left).double(), self.seen(kernel.right).double()
@@ -114,10 +125,10 @@ class Interpreter:
                 self.store(kernel.stores, shape, {"running": running})
             case Attention():
                 self.attention(kernel)
-            case Call():
+            case FunctionCall():
                 self.call(kernel)
 
-    def rows(self, kernel: Rows) -> None:
+    def rows(self, kernel: RowProgram) -> None:
         shape, count = (*kernel.kept, *kernel.reduced), len(kernel.kept)
         rows: dict[str, torch.Tensor] = {}
         for reduction in kernel.reductions:
@@ -157,7 +168,7 @@ class Interpreter:
         shape = (*kernel.batch, kernel.queries, kernel.value_width)
         self.store(kernel.stores, shape, {"accumulator": scores.softmax(-1) @ value})
 
-    def call(self, kernel: Call) -> None:
+    def call(self, kernel: FunctionCall) -> None:
         def given(value: Any) -> Any:
             if isinstance(value, View):
                 scope = {"self": self.model, **{n: t for n, t in self.memory.items() if n.isidentifier()}}
@@ -165,7 +176,7 @@ class Interpreter:
                 assert found.shape == value.shape, (value, found.shape)
                 assert torch.equal(found.nan_to_num(), self.seen(value).nan_to_num()), value
                 return found
-            if isinstance(value, Written):
+            if isinstance(value, PythonText):
                 return eval(value.text)
             return tuple(given(item) for item in value) if isinstance(value, tuple) else value
 

@@ -12,22 +12,22 @@ from small_tasks import task
 
 from bottega.compiler.backends.triton import write
 from bottega.compiler.backends.triton.attention import LARGEST_SHARED, shared_bytes, tile_of
-from bottega.compiler.backends.triton.kernel_text import Page
-from bottega.compiler.builder import understand
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.compiler import lower_task
 from bottega.compiler.kernel import Attention
 from bottega.core.task import Task
 
 
-def attention(width: int, dtype: str, *techniques: str, mask: str = "") -> tuple[Page, Attention]:
+def attention(width: int, dtype: str, *techniques: str, mask: str = "") -> tuple[FileWriter, Attention]:
     operand = f"torch.randn(1, 2, 1024, {width}, dtype=torch.{dtype})"
     hidden = f", torch.randn(1024, 1024, dtype=torch.{dtype})" if mask else ""
     forward = f"return F.scaled_dot_product_attention(x, y, z{', attn_mask=m' if mask else ''})"
     given = task("attend", forward, f"{operand}, {operand}, {operand}{hidden}", arguments=f"x, y, z{mask}")
     chosen = frozenset(("own_attention", *techniques))
-    plan = understand(given).plan(chosen)
+    plan = lower_task(given).plan(chosen)
     (kernel,) = plan.kernels
     assert isinstance(kernel, Attention)
-    return Page(plan, chosen), kernel
+    return FileWriter(plan, chosen), kernel
 
 
 @pytest.mark.parametrize("techniques", [(), ("tf32x3",), ("tf32x3", "tuned_tiles")])
@@ -53,7 +53,7 @@ def test_the_compiler_needs_what_we_reckon(dtype: str, techniques: tuple[str, ..
     page, kernel = attention(192, dtype, *techniques)
     arguments = ", ".join(page.plan.inputs)
     path = tmp_path / "candidate.py"
-    path.write_text(write(page.plan, understand(_plain(arguments)).frame, page.techniques))
+    path.write_text(write(page.plan, lower_task(_plain(arguments)).frame, page.techniques))
     spec = spec_from_file_location("candidate", path)
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from small_tasks import SMALL
-from test_triton_writer import judged, wrong
+from test_triton_backend import judged, wrong
 from triton_tasks import WIDE
 from wide_tasks import LARGE
 
-from bottega.compiler.backends.triton import kernel_text
+from bottega.compiler.backends.triton import kernel_writer
 from bottega.compiler.backends.triton.width import INT32, in_64_bits, is_large
-from bottega.compiler.builder import Builder
+from bottega.compiler.compiler import Compiler
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import Buffer
 from bottega.core.task import Task
@@ -25,7 +25,7 @@ SOURCE = re.compile(r"tl\.(?:program_id|arange)\([^)]*\)(?!\.to\(tl\.int64\))")
 
 
 def texts(task: Task) -> list[str]:
-    steps = Builder(every_product=True).build(task, "triton", without=("shelved_parts",)).steps
+    steps = Compiler(every_product=True).build(task, "triton", without=("shelved_parts",)).steps
     return [step.candidate.source for step in steps]
 
 
@@ -51,7 +51,7 @@ def test_program_ids_and_lanes_are_cast_and_nothing_else() -> None:
 @pytest.mark.parametrize("task", LARGE, ids=lambda task: task.name)
 def test_large_kernels_are_the_usual_text_with_casts(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = texts(task)
-    monkeypatch.setattr(kernel_text, "is_large", lambda buffers: False)
+    monkeypatch.setattr(kernel_writer, "is_large", lambda buffers: False)
     narrow = texts(task)
     assert any("tl.program_id" in text for text in wide)
     assert [bare(text) for text in wide] == [bare(text) for text in narrow]
@@ -121,7 +121,7 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
 def test_c_kernels_count_in_64_bits(task: Task, language: str) -> None:
     """What is an `int` counts lanes, warps, taps of a window and what of them lies inside."""
     try:
-        steps = Builder().build(task, language).steps
+        steps = Compiler().build(task, language).steps
     except Refusal:
         pytest.skip(f"not written in {language}")
     small = {"lane", "warp", "warps", "offset", "w", "nan", "found", "seen", "inside"}
@@ -138,7 +138,7 @@ def test_a_cpp_kernel_reaches_the_end(tmp_path: Path) -> None:
 
     task = next(task for task in LARGE if task.name == "column_sum")
     task = Task(task.source.replace("float16", "bfloat16"), task.name)  # halves not every compiler has
-    source = Builder().build(task, "cpp").steps[-1].candidate.source
+    source = Compiler().build(task, "cpp").steps[-1].candidate.source
     x = torch.empty(8200, 262144, dtype=torch.bfloat16)
     x[-1, -64:] = torch.arange(64)
     out = loaded(source, str(tmp_path), 0).ModelNew()(x)

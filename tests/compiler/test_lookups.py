@@ -17,7 +17,7 @@ from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import DEPLOYMENT, read
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.library_builder import PartsBuilder
+from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.data.answers import written
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ SHAPES = re.compile(r"\(\d+(?:, \d+)*,?\)")
 
 def answer(name: str) -> tuple[str, CallGraph]:
     given = next(one for one in LOOKUPS if one.name == name)
-    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    whole = LibraryCompiler().build(given, "triton").steps[-1].candidate.source
     callgraph = record(given.source)
     return written(whole, "", "terse", "", given.source, callgraph), callgraph
 
@@ -72,7 +72,7 @@ def test_a_part_along_two_dimensions_is_a_part_of_a_part() -> None:
 
 def test_a_global_maximum_is_a_row_and_no_window() -> None:
     given = task("highest", "return F.adaptive_max_pool2d(torch.tanh(x), 1)", "torch.randn(3, 5, 4, 6)")
-    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    whole = LibraryCompiler().build(given, "triton").steps[-1].candidate.source
     assert "nan_max" in whole and "for ky" not in whole
 
 

@@ -13,11 +13,11 @@ import pytest
 from network_tasks import ASKS, COUNTS, DRAWS, HELD, HOST, KEEPS, MIXED, MLP, NETWORKS, RESIDUAL, network
 from small_tasks import SMALL
 
-from bottega.compiler.builder import LONGEST_UNROLLED, Builder, techniques_of
+from bottega.compiler.compiler import LONGEST_UNROLLED, Compiler, passes_of
+from bottega.compiler.layers.network import read_network
 from bottega.compiler.layers.observe import applies, observe
-from bottega.compiler.layers.rewrite import read
+from bottega.compiler.layers.passes import LAYERS
 from bottega.compiler.layers.steps import layer_steps
-from bottega.compiler.layers.techniques import LAYERS
 
 HERE = Path(__file__).parent
 LIMIT = 5e-6
@@ -50,7 +50,7 @@ def sources(source: str, **barred: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_layers_are_found_however_they_are_spelled_and_told_from_their_kind() -> None:
-    calls = [(call.kind, applies(call)) for call in observe(read(NETWORKS["mixed"])).calls]
+    calls = [(call.kind, applies(call)) for call in observe(read_network(NETWORKS["mixed"])).calls]
     kinds = ["Conv1d", "Conv2d", "ConvTranspose2d", "Linear", "Linear"]
     assert calls == list(zip(kinds, [True, True, True, False, True], strict=True))
 
@@ -78,7 +78,7 @@ def functions(text: str) -> list[str]:
 
 
 def obstacle(source: str) -> str:
-    return observe(read(network("net", source))).obstacle
+    return observe(read_network(network("net", source))).obstacle
 
 
 def test_what_a_graph_would_not_repeat_is_not_captured() -> None:
@@ -122,11 +122,11 @@ def test_a_long_network_is_taught_by_its_layers_alone() -> None:
     deep = RESIDUAL.replace("(16, 32, 2)]", "(16, 32, 2), (32, 32, 1), (32, 48, 2), (48, 48, 1)]").replace(
         "Linear(32, ", "Linear(48, "
     )
-    course = Builder().build(network("deep", deep), "triton")
+    course = Compiler().build(network("deep", deep), "triton")
     assert course.steps[0].technique == "captured"
     assert course.steps[-1].technique == "graph_replay"
     assert "naive" not in {step.technique for step in course.steps}
-    short = Builder().build(NETWORKS["mlp"], "triton")
+    short = Compiler().build(NETWORKS["mlp"], "triton")
     assert short.steps[0].technique == "naive"
     assert short.steps[-1].technique == "graph_replay"
     own = [step for step in short.steps if step.technique not in ("shelved_parts", *(technique.name for technique in LAYERS))]
@@ -134,5 +134,5 @@ def test_a_long_network_is_taught_by_its_layers_alone() -> None:
 
 
 def test_techniques_are_listed_for_triton_alone() -> None:
-    assert {"captured", "convolution_layers", "linear_layers"} <= {technique.name for technique in techniques_of("triton")}
-    assert not {"captured", "convolution_layers"} & {technique.name for technique in techniques_of("cpp")}
+    assert {"captured", "convolution_layers", "linear_layers"} <= {technique.name for technique in passes_of("triton")}
+    assert not {"captured", "convolution_layers"} & {technique.name for technique in passes_of("cpp")}

@@ -19,12 +19,12 @@ from network_tasks import NETWORKS
 from small_tasks import SMALL
 
 from bottega.compiler import trace
-from bottega.compiler.builder import Builder
 from bottega.compiler.callgraph_recorder import record
+from bottega.compiler.compiler import Compiler
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
-from bottega.compiler.planner import SHELVED
-from bottega.compiler.steps import Course
+from bottega.compiler.planner import LIBRARY_FUNCTIONS
+from bottega.compiler.steps import BuildSteps
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
 
@@ -42,8 +42,8 @@ def built_in(name: str) -> Task:
 
 
 @cache
-def course(name: str, language: str, seed: int = 0) -> Course:
-    return Builder().build(built_in(name), language, seed=seed)
+def course(name: str, language: str, seed: int = 0) -> BuildSteps:
+    return Compiler().build(built_in(name), language, seed=seed)
 
 
 def assigned(source: str) -> dict[str, str]:
@@ -63,7 +63,7 @@ def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) ->
     for step in steps:
         rooms = {result: ROOM.match(text) for result, text in assigned(step.candidate.source).items()}
         made = {result: room[1].replace(", ", "x") for result, room in rooms.items() if room}
-        assert (made or step.technique == SHELVED.name) and made == {result: shapes[result] for result in made}
+        assert (made or step.technique == LIBRARY_FUNCTIONS.name) and made == {result: shapes[result] for result in made}
         assert f"return {sketch.rpartition('return ')[2]}" in step.candidate.source
     # Without techniques every call of the sketch is a kernel of its own.
     assert set(shapes) <= set(assigned(steps[0].candidate.source))
@@ -73,7 +73,7 @@ def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
     (linear, *_), last = CALL.findall(record(given.source).text), record(given.source).text.rpartition("return ")[2]
     for language in ("cpp", "triton"):
-        source = Builder().build(given, language, without=("own_product", SHELVED.name)).steps[-1].candidate.source
+        source = Compiler().build(given, language, without=("own_product", LIBRARY_FUNCTIONS.name)).steps[-1].candidate.source
         made = assigned(source)
         assert linear[1] == "linear" and made[linear[0]].startswith("F.linear(") and last in made
 

@@ -9,13 +9,13 @@ import torch
 from plan_interpreter import Interpreter
 from small_tasks import SMALL, task
 
-from bottega.compiler.builder import Builder, understand
-from bottega.compiler.kernel import Attention, Call, Map, Product, Rows
-from bottega.compiler.planner import TECHNIQUES
+from bottega.compiler.compiler import Compiler, lower_task
+from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
+from bottega.compiler.planner import PASSES
 from bottega.compiler.steps import Refusal
 from bottega.core.task import Task
 
-NAMES = [technique.name for technique in TECHNIQUES]
+NAMES = [technique.name for technique in PASSES]
 SETS = [frozenset(NAMES[:count]) for count in (0, 1, 4, len(NAMES))]
 
 
@@ -41,7 +41,7 @@ def close(got: object, wanted: object) -> None:
 
 @pytest.mark.parametrize("given", SMALL, ids=lambda given: given.name)
 def test_a_plan_computes_what_the_module_does(given: Task) -> None:
-    understood = understand(given)
+    understood = lower_task(given)
     model, inputs = built(given)
     with torch.no_grad():
         wanted = model(*[value.clone() for value in inputs])
@@ -51,7 +51,7 @@ def test_a_plan_computes_what_the_module_does(given: Task) -> None:
 
 def kernels(name: str, *techniques: str) -> list:
     given = next(one for one in SMALL if one.name == name)
-    return list(understand(given).plan(frozenset(techniques)).kernels)
+    return list(lower_task(given).plan(frozenset(techniques)).kernels)
 
 
 def test_without_techniques_every_operator_stands_alone() -> None:
@@ -64,13 +64,13 @@ def test_a_chain_becomes_one_pass() -> None:
 
 def test_a_product_stays_with_the_library_until_asked_for() -> None:
     fused = kernels("linear_tail", "fuse_elementwise")
-    assert [type(kernel) for kernel in fused] == [Call, Map]
+    assert [type(kernel) for kernel in fused] == [FunctionCall, Map]
     assert [type(kernel) for kernel in kernels("linear_tail", "fuse_elementwise", "own_product")] == [Product]
 
 
 def test_a_norm_by_hand_is_one_program_for_each_row() -> None:
-    assert [type(kernel) for kernel in kernels("rms_by_hand", "fuse_elementwise", "fuse_rows")] == [Rows]
-    assert [type(kernel) for kernel in kernels("norm_channels", "fuse_elementwise", "fuse_rows")] == [Rows]
+    assert [type(kernel) for kernel in kernels("rms_by_hand", "fuse_elementwise", "fuse_rows")] == [RowProgram]
+    assert [type(kernel) for kernel in kernels("norm_channels", "fuse_elementwise", "fuse_rows")] == [RowProgram]
 
 
 def test_attention_by_hand_is_found() -> None:
@@ -79,12 +79,12 @@ def test_attention_by_hand_is_found() -> None:
 
 def test_a_result_with_two_users_is_computed_once() -> None:
     fused = kernels("residual_two_uses", "fuse_elementwise")
-    assert [type(kernel) for kernel in fused] == [Call, Map]
+    assert [type(kernel) for kernel in fused] == [FunctionCall, Map]
 
 
 def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None:
     call, tail = kernels("recurrent_given", "fuse_elementwise")[1:]
-    assert (type(call), type(tail), call.function, call.targets) == (Call, Map, "self.g[0]", "t2_0, _")
+    assert (type(call), type(tail), call.function, call.targets) == (FunctionCall, Map, "self.g[0]", "t2_0, _")
     call = kernels("recurrent_pair", "fuse_elementwise")[0]
     assert len(call.arguments) == 1
     assert re.fullmatch(r"(\w+), \((\w+), (\w+)\)", call.targets)
@@ -101,9 +101,9 @@ def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None
 )
 def test_what_is_not_understood_is_refused(given: Task) -> None:
     with pytest.raises(Refusal, match=given.name):
-        Builder().build(given, "cpp")
+        Compiler().build(given, "cpp")
 
 
 def test_a_task_that_raises_is_refused_with_its_reason() -> None:
     with pytest.raises(Refusal, match="cannot be traced: RuntimeError"):
-        understand(task("broken", "raise RuntimeError('no')", "torch.randn(3)"))
+        lower_task(task("broken", "raise RuntimeError('no')", "torch.randn(3)"))

@@ -13,7 +13,7 @@ import torch
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
-from bottega.compiler.builder import Builder
+from bottega.compiler.compiler import Compiler
 from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 from bottega.core.device import DeviceFacts
@@ -66,7 +66,7 @@ def get_init_inputs():
 @functools.cache
 def course(name: str, language: str) -> tuple[Task, list[str]]:
     task = Task(HELPED, "helped") if name == "helped" else load_builtin(builtin_files(name)[0], "cpu")
-    return task, [step.candidate.source for step in Builder().build(task, language).steps]
+    return task, [step.candidate.source for step in Compiler().build(task, language).steps]
 
 
 def run(source: str) -> types.ModuleType:

@@ -24,7 +24,7 @@ from torch import nn
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton import layout, product, scan, width
-from bottega.compiler.builder import Builder
+from bottega.compiler.compiler import Compiler
 from bottega.core.task import Task
 
 TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS)}
@@ -95,7 +95,7 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
     found: list[tuple[str, float | str]] = []
     with torch.no_grad():
         wanted = prepared(namespace["Model"]()).double()(*wide)
-        for number, step in enumerate(Builder(every_product=True).build(given, "triton").steps):
+        for number, step in enumerate(Compiler(every_product=True).build(given, "triton").steps):
             source = step.candidate.source
             narrow = any(value.dtype == torch.bfloat16 for value in inputs) and "tl.dot" in source
             if narrow or "CUDAGraph" in source:

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
+from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 
@@ -159,10 +159,10 @@ class Hand:
 
     name = "hand 1"
 
-    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return self.build(task, language, seed=seed)
 
-    def build(self, task: Task, language: str, without: frozenset[str] = frozenset(), seed: int = 0) -> Course:
+    def build(self, task: Task, language: str, without: frozenset[str] = frozenset(), seed: int = 0) -> BuildSteps:
         if task.name == "kills_itself":
             os.kill(os.getpid(), signal.SIGKILL)
         if task.name == "hangs":
@@ -172,12 +172,12 @@ class Hand:
         if task.name not in LOOPS or language != "cpp":
             raise Refusal(f"no kernel of {task.name} in {language} is known")
         slow = Candidate(kernel(task.name, True, False, seed), "cpp", "slow")
-        steps = [Step(slow, FIRST_ATTEMPT, (), "One plain loop over all elements.")]
+        steps = [BuildStep(slow, FIRST_ATTEMPT, (), "One plain loop over all elements.")]
         if "vectorised" not in without:
             fast = Candidate(kernel(task.name, False, False, seed), "cpp", "fast", slow.id)
             steps.append(
-                Step(fast, "vectorised", (CARD[task.name],), "The inner loop is vectorised and values stay in registers.")
+                BuildStep(fast, "vectorised", (CARD[task.name],), "The inner loop is vectorised and values stay in registers.")
             )
             both = Candidate(kernel(task.name, False, True, seed), "cpp", "both", fast.id)
-            steps.append(Step(both, "threads", ("openmp_grain_threshold",), "Rows are spread over the threads."))
-        return Course(task.id, language, self.name, tuple(steps))
+            steps.append(BuildStep(both, "threads", ("openmp_grain_threshold",), "Rows are spread over the threads."))
+        return BuildSteps(task.id, language, self.name, tuple(steps))

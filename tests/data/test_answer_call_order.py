@@ -7,7 +7,7 @@ import ast
 from graph_text import graph
 
 from bottega.compiler.callgraph import CallGraph
-from bottega.data.call_order import IMPORTS, walked
+from bottega.data.call_order import IMPORTS, with_call_comments
 
 GRAPH = graph("""forward(x)
 x 8x16
@@ -52,7 +52,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_forward_comes_first_and_tells_what_each_launch_computes() -> None:
-    got = lines(walked(ANSWER, GRAPH))
+    got = lines(with_call_comments(ANSWER, GRAPH))
     assert got.index("class ModelNew(Model):") < got.index("@triton.jit")
     place = got.index("t4 = torch.empty((8,), device=x.device, dtype=x.dtype)")
     assert got[place - 3 : place] == ["# t2 = tanh(t1)", "# t3 = add(t2, x)", "# t4 = sum(t3, dim=1)"]
@@ -60,7 +60,7 @@ def test_forward_comes_first_and_tells_what_each_launch_computes() -> None:
 
 
 def test_a_kernel_tells_each_call_above_its_lines_and_a_reduction_has_its_results_name() -> None:
-    got = lines(walked(ANSWER, GRAPH))
+    got = lines(with_call_comments(ANSWER, GRAPH))
     body = got[got.index("t1 = tl.load(t1_ptr + row * columns + column)") :]
     assert body == [
         "t1 = tl.load(t1_ptr + row * columns + column)",
@@ -81,8 +81,8 @@ def test_the_program_is_the_same() -> None:
         tree = ast.parse(text.replace("total", "t4"))
         return {node.name: ast.dump(node) for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
-    assert pieces(walked(ANSWER, GRAPH)) == pieces(ANSWER)
-    assert walked(walked(ANSWER, GRAPH), GRAPH).count("class ModelNew") == 1
+    assert pieces(with_call_comments(ANSWER, GRAPH)) == pieces(ANSWER)
+    assert with_call_comments(with_call_comments(ANSWER, GRAPH), GRAPH).count("class ModelNew") == 1
 
 
 def test_what_has_no_such_form_stays_as_it_is() -> None:
@@ -90,14 +90,14 @@ def test_what_has_no_such_form_stays_as_it_is() -> None:
         "class ModelNew(Model):\n    def __init__(self):\n        super().__init__()\n        self.layer.__class__ = Linear\n"
     )
     for text, callgraph in ((exchanged, GRAPH), ("def broken(:", GRAPH), (ANSWER, EMPTY), (ANSWER + "\nscale = 3\n", GRAPH)):
-        assert walked(text, callgraph) == text
+        assert with_call_comments(text, callgraph) == text
 
 
 def test_imports_are_always_the_same() -> None:
     alone = "import torch.nn.functional as F\n\n\nclass ModelNew(Model):\n    def forward(self, x):\n        return F.pad(x, (1, 1))\n"
     body = "class ModelNew(Model):\n    def forward(self, x):\n        return torch.nn.functional.pad(x, (1, 1))\n"
-    assert walked(alone, GRAPH) == "\n".join(IMPORTS) + "\n\n\n" + body
-    assert walked(ANSWER, GRAPH).startswith("\n".join(IMPORTS) + "\n\n\nclass ModelNew")
+    assert with_call_comments(alone, GRAPH) == "\n".join(IMPORTS) + "\n\n\n" + body
+    assert with_call_comments(ANSWER, GRAPH).startswith("\n".join(IMPORTS) + "\n\n\nclass ModelNew")
 
 
 VIEWED = graph("""forward(x)
@@ -138,7 +138,7 @@ class ModelNew(Model):
 
 
 def test_what_gives_the_same_values_gets_a_line_and_its_name() -> None:
-    got = lines(walked(KERNEL, VIEWED))
+    got = lines(with_call_comments(KERNEL, VIEWED))
     assert got[got.index("t1 = tl.abs(x)") :] == [
         "t1 = tl.abs(x)",
         "# t2 = transpose(t1, 1, 2)",
@@ -196,7 +196,7 @@ class ModelNew(Model):
 
 
 def test_a_kernel_that_ends_what_another_began_tells_from_the_reduction_on() -> None:
-    text = walked(TWO_KERNELS, HALVES)
+    text = with_call_comments(TWO_KERNELS, HALVES)
     final = lines(text[text.index("def t3_final_kernel") :])
     assert [line for line in final if line.startswith("#")] == ["# t2 = sum(t1)", "# t3 = mul(t2, 2)"]
     assert text.count("# t1 = relu(x)") == 2  # before the launch, and in the first kernel
@@ -207,11 +207,11 @@ def test_a_name_is_given_only_to_what_has_a_value_there() -> None:
         "    t1 = tl.abs(x)\n    total = tl.sum(t1, axis=0)\n",
         "    for start in range(2):\n        t1 = tl.abs(x)\n    total = tl.sum(x, axis=0)\n",
     )
-    assert "t2 = t1" not in walked(looped, VIEWED)
+    assert "t2 = t1" not in with_call_comments(looped, VIEWED)
     late = KERNEL.replace(
         "    t1 = tl.abs(x)\n    total = tl.sum(t1, axis=0)\n", "    total = tl.sum(x, axis=0)\n    t1 = tl.abs(x)\n"
     )
-    text = lines(walked(late, VIEWED))
+    text = lines(with_call_comments(late, VIEWED))
     assert "t2 = t1" not in text or text.index("t1 = tl.abs(x)") < text.index("t2 = t1")
 
 
@@ -219,6 +219,6 @@ def test_a_value_that_a_loop_computes_anew_keeps_its_own_name_there() -> None:
     before = "    spread = tl.sum(v0 * v0, axis=0)\n"
     loop = "    for start in range(2):\n        t1 = tl.abs(x + start)\n        spread += tl.sum(t1 * t1, axis=0)\n"
     looped = KERNEL.replace(before, before + loop)
-    text = lines(walked(looped, VIEWED))
+    text = lines(with_call_comments(looped, VIEWED))
     assert "t2 = t1" in text and "total = tl.sum(t2, axis=0)" in text
     assert "spread += tl.sum(t1 * t1, axis=0)" in text

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from graph_text import graph
 from hand_teacher import Hand, task
-from told_material import BENCH, CARD, candidate_of, tell, timed
+from judged_records import BENCH, CARD, candidate_of, tell, timed
 
 from bottega.agents import selector, writer
 from bottega.agents.module_text import without_prose
@@ -28,17 +28,17 @@ from bottega.core.errors import BackboneError, BottegaError, UsageError
 from bottega.core.skill import SkillState
 from bottega.data import examples_writing
 from bottega.data.build import LIBRARY, examples_stage, opened_library
-from bottega.data.cards import Shelf
+from bottega.data.cards import CardIndex
 from bottega.data.data_card import changed_files, read_card
 from bottega.data.data_files import read_rows
 from bottega.data.example import KINDS
-from bottega.data.examples_stage import Outcome, _Made, _within_reach, examples_of
-from bottega.data.examples_writing import Desk
-from bottega.data.material import Lecture, subject_of
-from bottega.data.parallel import Room, SideBySide
+from bottega.data.examples_stage import ExampleSet, _Made, _within_reach, examples_of
+from bottega.data.examples_writing import ExampleContext
+from bottega.data.parallel import ExampleJob, ProcessMap
 from bottega.data.proofs import FACT, adapted, claims_of, planned
-from bottega.data.settings import Caps, ExampleStage
-from bottega.data.store import Store
+from bottega.data.records import TeacherRecord, task_record_of
+from bottega.data.settings import DiversityCaps, ExampleStage
+from bottega.data.store import JudgedStore
 from bottega.data.tokens import Count
 from bottega.data.unjudged import Endings
 from bottega.skills.library import Library
@@ -48,8 +48,8 @@ OPEN = ExampleStage(held_out=0.0, filtered=False)
 
 def admit_all(folder: Path) -> int:
     """Claims as if the gate had let them in: what the gate itself does is tested where it runs."""
-    with Store(folder) as store, Library(folder / LIBRARY) as library:
-        shelf = Shelf(library, "cpu", store.fact("shelf version"))
+    with JudgedStore(folder) as store, Library(folder / LIBRARY) as library:
+        shelf = CardIndex(library, "cpu", store.fact("shelf version"))
         claims = [claim for lesson in store.lessons(BENCH) for claim in claims_of(lesson, shelf, "eager")]
         plan = planned(claims, {}, 100)
         for claim, sibling in plan:
@@ -119,9 +119,9 @@ def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
 ) -> None:
     tell(tmp_path, ("silu_norm", "silu_chain"))
     course = Hand().build(task("tanh_chain"), "cpp")
-    with Store(tmp_path) as store:
-        store.add_subjects([subject_of(task("tanh_chain"))])
-        store.add_lecture(Lecture(course.task_id, "cpp", Hand.name, course=course))
+    with JudgedStore(tmp_path) as store:
+        store.add_subjects([task_record_of(task("tanh_chain"))])
+        store.add_lecture(TeacherRecord(course.task_id, "cpp", Hand.name, course=course))
     assert not [row for row in rows_of(tmp_path) if row["task_id"] == course.task_id]
 
     def shown(one_in: int) -> list[dict[str, Any]]:
@@ -142,9 +142,9 @@ def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
 def test_an_answer_that_is_not_read_back_is_told_also_where_nobody_judged(tmp_path: Path) -> None:
     course = Hand().build(task("tanh_chain"), "cpp")
     nothing = replace(course.steps[0], candidate=Candidate("nothing = 1\n", "cpp"))
-    with Store(tmp_path) as store, opened_library(tmp_path, store):
-        store.add_subjects([subject_of(task("tanh_chain"))])
-        store.add_lecture(Lecture(course.task_id, "cpp", Hand.name, course=replace(course, steps=(nothing,))))
+    with JudgedStore(tmp_path) as store, opened_library(tmp_path, store):
+        store.add_subjects([task_record_of(task("tanh_chain"))])
+        store.add_lecture(TeacherRecord(course.task_id, "cpp", Hand.name, course=replace(course, steps=(nothing,))))
     outcome, card = examples_stage(tmp_path, replace(OPEN, unjudged=True))
     assert outcome.examples == [] and len(outcome.faults) == 1 and "not read" in outcome.faults[0] and card["unreadable"]
 
@@ -152,7 +152,7 @@ def test_an_answer_that_is_not_read_back_is_told_also_where_nobody_judged(tmp_pa
 def test_an_improvement_is_over_the_nearest_kernel_that_was_judged(tmp_path: Path) -> None:
     tell(tmp_path, ("silu_chain",))
     middle = candidate_of("silu_chain", 1).id
-    with Store(tmp_path) as store, store._change() as database:
+    with JudgedStore(tmp_path) as store, store._change() as database:
         database.execute("DELETE FROM verdicts WHERE candidate = ?", (middle,))
     (row,) = [row for row in rows_of(tmp_path) if row["kind"] == "improve"]
     assert row["candidates"] == [candidate_of("silu_chain", 0).id, candidate_of("silu_chain", 2).id]
@@ -195,7 +195,7 @@ def test_a_repair_shows_the_broken_kernel_and_its_diagnosis(tmp_path: Path) -> N
 
 def test_a_mistake_that_is_right_after_all_is_none(tmp_path: Path) -> None:
     slip = tell(tmp_path, ("silu_norm",))[0]
-    with Store(tmp_path) as store:
+    with JudgedStore(tmp_path) as store:
         store.connection.execute(
             "UPDATE verdicts SET body = ? WHERE candidate = ?", (json.dumps(timed(2.0).to_json()), slip.candidate.id)
         )
@@ -228,7 +228,7 @@ def test_a_card_that_no_gate_has_proved_is_summarised_only_where_that_is_asked_f
 
 def test_the_same_material_gives_the_same_files(tmp_path: Path) -> None:
     tell(tmp_path)
-    stage = ExampleStage(held_out=0.3, caps=Caps(task=2))
+    stage = ExampleStage(held_out=0.3, caps=DiversityCaps(task=2))
     first = {path.name: path.read_bytes() for path in _written(tmp_path, stage)}
     assert first == {path.name: path.read_bytes() for path in _written(tmp_path, stage)}
     card = read_card(tmp_path)
@@ -239,7 +239,7 @@ def test_the_same_material_gives_the_same_files(tmp_path: Path) -> None:
 def test_other_processes_make_the_same_examples_in_the_same_order(tmp_path: Path) -> None:
     tell(tmp_path)
     admit_all(tmp_path)
-    stage = ExampleStage(held_out=0.3, renamed=2, unjudged=True, max_tokens=3000, caps=Caps(task=2))
+    stage = ExampleStage(held_out=0.3, renamed=2, unjudged=True, max_tokens=3000, caps=DiversityCaps(task=2))
     alone, together = (_outcome(tmp_path, stage, processes) for processes in (1, 2))
     assert alone == together and len(alone.lost) > 1 and any(example.renamed for example in alone.examples)
     assert list(alone.lost) == list(together.lost)
@@ -247,7 +247,7 @@ def test_other_processes_make_the_same_examples_in_the_same_order(tmp_path: Path
 
 def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
     tell(tmp_path, ("silu_chain",))
-    with opened(tmp_path, OPEN) as room, SideBySide(room, 1, 2) as workers:
+    with opened(tmp_path, OPEN) as room, ProcessMap(room, 1, 2) as workers:
         assert list(workers.pieces(_lengths, ["a", "bc"])) == [[1, 2]]
         with pytest.raises(BottegaError, match=r"process that makes examples died.*the material is safe"):
             list(workers.pieces(_death, [1]))
@@ -307,10 +307,10 @@ def test_a_torn_file_is_said_and_made_again(tmp_path: Path) -> None:
 def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no judged material"):
         examples_stage(tmp_path, OPEN)
-    Store(tmp_path).close()
+    JudgedStore(tmp_path).close()
     with pytest.raises(Exception, match="no skill library"):
         examples_stage(tmp_path, OPEN)
-    with Store(tmp_path) as store, opened_library(tmp_path, store):
+    with JudgedStore(tmp_path) as store, opened_library(tmp_path, store):
         pass
     with pytest.raises(UsageError, match=r"nothing is judged there yet.*unjudged=true"):
         examples_stage(tmp_path, OPEN)
@@ -318,23 +318,23 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
 
 
 @contextmanager
-def opened(folder: Path, stage: ExampleStage) -> Iterator[Room]:
-    with Store(folder, create=False, write=False) as store, Library(folder / LIBRARY, create=False) as library:
+def opened(folder: Path, stage: ExampleStage) -> Iterator[ExampleJob]:
+    with JudgedStore(folder, create=False, write=False) as store, Library(folder / LIBRARY, create=False) as library:
         device = DeviceFacts(**store.fact("device"))
-        shelf = Shelf(library, device.kind, store.fact("shelf version"), stage.retrieved)
-        yield Room(store, BENCH, Desk(stage, Prompts("compact"), device, shelf), Count(""), Endings())
+        shelf = CardIndex(library, device.kind, store.fact("shelf version"), stage.retrieved)
+        yield ExampleJob(store, BENCH, ExampleContext(stage, Prompts("compact"), device, shelf), Count(""), Endings())
 
 
-def _outcome(folder: Path, stage: ExampleStage, processes: int) -> Outcome:
+def _outcome(folder: Path, stage: ExampleStage, processes: int) -> ExampleSet:
     with opened(folder, stage) as room:
         return examples_of(room.store, room.bench, room.desk, room.count, processes)
 
 
-def _lengths(_: Room, texts: Sequence[str]) -> list[int]:
+def _lengths(_: ExampleJob, texts: Sequence[str]) -> list[int]:
     return [len(text) for text in texts]
 
 
-def _death(_: Room, __: Sequence[int]) -> None:
+def _death(_: ExampleJob, __: Sequence[int]) -> None:
     os._exit(9)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hand_teacher import task
-from told_material import tell
+from judged_records import tell
 from typer.testing import CliRunner, Result
 
 from bottega.agents import writer
@@ -20,7 +20,7 @@ from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.settings import checked
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Bench, Store
+from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.task_columns import load_subjects
 from bottega.data.teachers.chosen import builder_for, family_of
 
@@ -70,8 +70,8 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     assert "t1 = mul(x, self.scale) 64x1024" in user and "class Model" not in user
     source = writer.parse(answer).source
     assert "class ModelNew(Model):" in source and "torch.empty((64, 1024)" in source
-    with Store(out, create=False, write=False) as store:
-        (lesson,) = store.lessons_of(rows[0]["task_id"], Bench("none", "none"))
+    with JudgedStore(out, create=False, write=False) as store:
+        (lesson,) = store.lessons_of(rows[0]["task_id"], JudgeSetup("none", "none"))
         kept = [step.candidate.source for lecture in lesson.lectures if lecture.course for step in lecture.course.steps]
     assert source in {shortened(without_prose(whole), task("silu_chain").source) for whole in kept}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.compiler.steps import Step
+from bottega.compiler.steps import BuildStep
 from bottega.core.candidate import Candidate
 from bottega.core.draft import Drafts
 from bottega.core.task import Task
@@ -65,8 +65,8 @@ def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
     assert mark not in running  # what it started ends with it
 
 
-def step(name: str, parent: Step | None = None) -> Step:
-    return Step(Candidate(name, "triton", parent=parent.candidate.id if parent else None), name)
+def step(name: str, parent: BuildStep | None = None) -> BuildStep:
+    return BuildStep(Candidate(name, "triton", parent=parent.candidate.id if parent else None), name)
 
 
 def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:

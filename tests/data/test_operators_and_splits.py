@@ -7,8 +7,8 @@ from dataclasses import replace
 from hand_teacher import task
 
 from bottega.core.task import Task
-from bottega.data.material import Subject, subject_of
 from bottega.data.operators import operators_of
+from bottega.data.records import TaskRecord, task_record_of
 from bottega.data.splits import splits_of
 
 TEMPLATE = """
@@ -50,9 +50,9 @@ def test_shapes_and_plumbing_are_no_operators() -> None:
     assert operators_of(made("x = torch.mm(x, x); x = x.relu() * x").source) == ("matmul", "mul", "relu")
 
 
-def many() -> list[Subject]:
+def many() -> list[TaskRecord]:
     tasks = [made("; ".join((LINES[i], LINES[j], LINES[k]))) for i in range(10) for j in range(10) for k in range(3)]
-    return [subject_of(one) for one in tasks]
+    return [task_record_of(one) for one in tasks]
 
 
 def test_sides_share_no_combination_and_are_always_the_same() -> None:
@@ -69,8 +69,8 @@ def test_what_a_data_set_calls_the_same_stays_together() -> None:
     """One task says it with operators, the other spells the operator out; its data set knows that they are one combination."""
     pairs = []
     for number, line in enumerate(LINES):
-        one = replace(subject_of(made(line)), ops=(f"op{number}",))
-        other = replace(subject_of(made(f"{line}; x = x * 1.5 - x.mean()")), ops=(f"op{number}",))
+        one = replace(task_record_of(made(line)), ops=(f"op{number}",))
+        other = replace(task_record_of(made(f"{line}; x = x * 1.5 - x.mean()")), ops=(f"op{number}",))
         pairs.append((one, other))
     sides = splits_of([subject for pair in pairs for subject in pair], 0.5, "salt")
     assert all(sides[one.task.id] == sides[other.task.id] for one, other in pairs) and len(set(sides.values())) == 2
@@ -84,4 +84,4 @@ def test_near_duplicates_stay_together() -> None:
         replace(base, source=base.source.replace("1e-6", "1e-5")),
     ]
     for salt in "abcdefgh":
-        assert len(set(splits_of([subject_of(one) for one in twins], 0.5, salt).values())) == 1
+        assert len(set(splits_of([task_record_of(one) for one in twins], 0.5, salt).values())) == 1

@@ -8,14 +8,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from told_material import tell
+from judged_records import tell
 from torch import nn
 
 from bottega.agents.answers.fences import blocks, fenced
 from bottega.agents.module_text import without_prose
 from bottega.backbone.chat import Message
-from bottega.compiler.builder import Builder
 from bottega.compiler.callgraph_recorder import record
+from bottega.compiler.compiler import Compiler
 from bottega.compiler.strip import shortened
 from bottega.data.build import examples_stage
 from bottega.data.example import Example
@@ -89,7 +89,7 @@ def example(sketch: str = SKETCH, answer: str = ANSWER, more: str = "") -> Examp
 def taught(name: str, language: str) -> tuple[str, str]:
     """The sketch of a built-in task and the builder's last kernel for it, as a terse answer has it."""
     (task,) = load_tasks([f"builtin:{name}"], size="cpu").tasks
-    source = Builder().build(task, language).steps[-1].candidate.source
+    source = Compiler().build(task, language).steps[-1].candidate.source
     return record(task.source).text, shortened(without_prose(source), task.source)
 
 

@@ -17,23 +17,23 @@ from typing import Any
 import pytest
 from hand_teacher import Hand, task
 from test_data_command import ran
-from test_judging_material import _verdicts
+from test_judge_stage import _verdicts
 
 import bottega
-from bottega.compiler.builder import Builder
-from bottega.compiler.steps import FIRST_ATTEMPT, Course, Step
+from bottega.compiler.compiler import Compiler
+from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.data import build
 from bottega.data.build import examples_stage, judge_stage, teach_stage
-from bottega.data.chosen_steps import chosen_steps
-from bottega.data.material import subject_of
-from bottega.data.pool import Appointment, Classrooms
+from bottega.data.records import task_record_of
 from bottega.data.settings import ExampleStage, JudgeStage
-from bottega.data.store import Store
-from bottega.data.stored_verdicts import bench_of
+from bottega.data.step_choice import chosen_steps
+from bottega.data.store import JudgedStore
+from bottega.data.stored_verdicts import judge_setup_of
+from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
 from bottega.data.trusted.audit import Audit, drawn
 from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
 from bottega.judge.device_facts import device_facts
@@ -42,21 +42,21 @@ MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
 OURS = ("data/trusted/", "data/build.py", "app/data_command.py", "app/data_display.py")
 
 
-class ShortBuilder(Builder):
+class ShortBuilder(Compiler):
     """The builder, with the first and the last kernel of its courses: a test need not judge them all."""
 
-    def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> Course:
+    def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> BuildSteps:
         course = super().build(task, language, without, seed)
-        return Course(course.task_id, course.language, course.teacher, (course.steps[0], *course.steps[1:][-1:]))
+        return BuildSteps(course.task_id, course.language, course.teacher, (course.steps[0], *course.steps[1:][-1:]))
 
 
-def room(_: Any = None) -> Classrooms:
-    return Classrooms(Appointment("test_trusted_stage:ShortBuilder"), 1, 120.0)
+def room(_: Any = None) -> ProcessTeacherPool:
+    return ProcessTeacherPool(TeacherSpec("test_trusted_stage:ShortBuilder"), 1, 120.0)
 
 
 @pytest.mark.slow
 def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None:
-    subjects = [subject_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    subjects = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
     stage = JudgeStage(mistakes=1, proofs=0, workers=1, teachers=1, trusted=True, audit=0.0)
     taught = asyncio.run(teach_stage(tmp_path, subjects, room, stage, MAKING)).progress
     assert (taught.tasks_done, taught.courses, taught.judged) == (2, 2, 0) and _verdicts(tmp_path) == {}
@@ -64,8 +64,8 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
     assert first.judged >= 3 and first.faults == [] and first.spent["trying"] > 0 and first.judging_s > 0
     second = asyncio.run(judge_stage(tmp_path, subjects, room, replace(stage, seconds=1e-9), MAKING)).progress
     assert second.time_up and second.left == 2 and second.judged == 0
-    with Store(tmp_path, create=False, write=False) as store:
-        trusted, real = trusted_bench_of(stage), bench_of(stage)
+    with JudgedStore(tmp_path, create=False, write=False) as store:
+        trusted, real = trusted_bench_of(stage), judge_setup_of(stage)
         assert is_trusted(trusted) and not is_trusted(real) and len(store.judged(trusted)) == first.judged
         assert store.judged(real) == []
     outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0))
@@ -76,35 +76,35 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
 def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subjects = [subject_of(task("silu_chain"))]
-    hand = lambda: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    subjects = [task_record_of(task("silu_chain"))]
+    hand = lambda: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     asked: list[str] = []
     monkeypatch.setattr(build, "is_here", lambda device: device == "cpu")
     monkeypatch.setattr(build, "device_facts", lambda device: asked.append(device) or device_facts("cpu"))
 
     def noted(device: str) -> dict[str, Any]:
         asyncio.run(teach_stage(tmp_path, subjects, hand, JudgeStage(device=device, teachers=1, proofs=0), MAKING))
-        with Store(tmp_path, create=False, write=False) as store:
+        with JudgedStore(tmp_path, create=False, write=False) as store:
             return store.fact("device")
 
     assert noted("cuda:1") == DeviceFacts("cuda", "unknown cuda device", "", 0, 0.0).to_json() and asked == []
     assert noted("cpu") == device_facts("cpu").to_json() and asked == ["cpu"]
-    with Store(tmp_path) as store:
+    with JudgedStore(tmp_path) as store:
         (step, *_) = Hand().build(subjects[0].task, "cpp").steps
-        store.add_verdict(bench_of(JudgeStage()), subjects[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
+        store.add_verdict(judge_setup_of(JudgeStage()), subjects[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
     assert noted("cuda") == device_facts("cpu").to_json()  # a judge's own device stands
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> None:
-    subjects = [subject_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    subjects = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
     stage = JudgeStage(mistakes=2, proofs=0, workers=2, teachers=1, trusted=True, audit=0.5)
     progress = asyncio.run(judge_stage(tmp_path, subjects, room, stage, MAKING)).progress
-    with Store(tmp_path, create=False, write=False) as store:
+    with JudgedStore(tmp_path, create=False, write=False) as store:
         judged = store.judged(trusted_bench_of(stage))
         chosen = {pair for pair in judged if drawn(*pair, 0.5)}
-        assert len(judged) == progress.judged and set(store.judged(bench_of(stage))) == chosen and chosen
+        assert len(judged) == progress.judged and set(store.judged(judge_setup_of(stage))) == chosen and chosen
     assert progress.audit["audited"] == len(chosen) == progress.audit["same_class"]
     _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), bench=trusted_bench_of(stage))
     assert card["audit"]["audited"] == len(chosen) and "by the trusting bench" in (tmp_path / "card.md").read_text()
@@ -115,11 +115,13 @@ def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
         result = ran("build", "builtin:star_relu", "trust_teacher=true", *words, "--out", tmp_path / "out")
         assert isinstance(result.exception, UsageError) and "foreign code" in str(result.exception)
     assert not (tmp_path / "out").exists()
-    hand = lambda _: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    hand = lambda _: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     with pytest.raises(UsageError, match="foreign code"):
-        asyncio.run(judge_stage(tmp_path, [subject_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING))
+        asyncio.run(
+            judge_stage(tmp_path, [task_record_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING)
+        )
     assert _verdicts(tmp_path) == {}
-    must_be_trusted(Builder().name.partition(" ")[0])
+    must_be_trusted(Compiler().name.partition(" ")[0])
     for words, what in (
         (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
         (["steps=some"], "steps"),
@@ -144,8 +146,8 @@ def test_nothing_but_the_cold_start_can_reach_it() -> None:
 
 
 def test_the_steps_of_a_course_that_are_judged() -> None:
-    def step(name: str, parent: Step | None) -> Step:
-        return Step(
+    def step(name: str, parent: BuildStep | None) -> BuildStep:
+        return BuildStep(
             Candidate(f"# {name}", "cpp", name, parent.candidate.id if parent else None), name if parent else FIRST_ATTEMPT
         )
 

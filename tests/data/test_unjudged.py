@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 from hand_teacher import task
-from told_material import timed, wrong
+from judged_records import timed, wrong
 
-from bottega.compiler.steps import FIRST_ATTEMPT, Course, Step
+from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.verdict import Verdict
-from bottega.data.material import Lecture, Lesson, subject_of
+from bottega.data.records import JudgedTask, TeacherRecord, task_record_of
 from bottega.data.unjudged import BELIEF, DOUBTED, LEAST, MOST, TRUSTED, Endings, ending_of, unjudged
 
 LIBRARY, OWN, CAPTURED = (), ("own",), ("captured",)
@@ -22,20 +22,20 @@ PLACE = ("triton", 2, False)
 
 def lesson(
     points: dict[tuple[str, ...], float | None], judged: bool = True, level: int | None = 2, sizes: dict | None = None
-) -> Lesson:
+) -> JudgedTask:
     """A course of one kernel for each ending; None is a wrong one."""
-    subject = subject_of(replace(task("silu_chain"), level=level))
-    steps: list[Step] = []
+    subject = task_record_of(replace(task("silu_chain"), level=level))
+    steps: list[BuildStep] = []
     verdicts: dict[str, Verdict] = {}
     for ending, point in points.items():
         source = f"class ModelNew: '{'_'.join(ending)}'\n" + "# more\n" * (sizes or {}).get(ending, 0)
         parent = steps[0].candidate.id if steps and ending else None
         candidate = Candidate(source, "triton", name="_".join(ending) or "library", parent=parent)
-        steps.append(Step(candidate, STEPS[ending], ""))
+        steps.append(BuildStep(candidate, STEPS[ending], ""))
         verdicts[candidate.id] = wrong() if point is None else timed(point, 1.0)
-    course = Course(subject.task.id, "triton", "hand", tuple(steps))
-    return Lesson(
-        subject, "triton", (Lecture(subject.task.id, "triton", "hand", course=course),), (), verdicts if judged else {}
+    course = BuildSteps(subject.task.id, "triton", "hand", tuple(steps))
+    return JudgedTask(
+        subject, "triton", (TeacherRecord(subject.task.id, "triton", "hand", course=course),), (), verdicts if judged else {}
     )
 
 

@@ -27,9 +27,9 @@ OTHER_MEANINGS = {
     "data/callgraph_names.py": "names that a generated file uses",
     "data/renaming.py": "names that a generated file uses",
     "compiler/module_frame.py": "packages that a generated file imports",
-    "compiler/builder.py": "names that a generated file uses",
-    "compiler/layers/whole.py": "names that a generated file uses",
-    "compiler/backends/triton/kernel_text.py": "names that a generated file uses",
+    "compiler/compiler.py": "names that a generated file uses",
+    "compiler/layers/render.py": "names that a generated file uses",
+    "compiler/backends/triton/kernel_writer.py": "names that a generated file uses",
     "compiler/library/index.py": "a folder of the kernel library",
     "compiler/library/cpp/strings.py": "the function of the runtime that an answer calls",
 }

@@ -20,7 +20,7 @@ from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, goal, precision_rule, skill_values
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.library.index import shelf_of
+from bottega.compiler.library.index import kernel_library
 from bottega.compiler.networks import is_read_as_text
 from bottega.compiler.source.text import parsed
 from bottega.compiler.strip import shortened
@@ -155,7 +155,7 @@ def _build(given: WriterInput, prompts: Prompts, plan: _Plan) -> list[Message]:
         "callgraph": fenced(given.callgraph.text, "") if given.callgraph else "",
         "language": language_named(given.language).title,
         "guide": prompts.guide(given.language),
-        "parts": ", ".join(shelf_of().own()) if language_named(given.language).kernel_library else "",
+        "parts": ", ".join(kernel_library().own()) if language_named(given.language).kernel_library else "",
         "device": device_text(given.device),
         "precision": precision_rule(given.precision),
         "goal": goal(given.baseline, given.target),

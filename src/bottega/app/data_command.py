@@ -25,12 +25,12 @@ from bottega.app.settings.data_build import DataBuildSettings
 from bottega.app.terminal import Terminal, say
 from bottega.core.errors import UsageError
 from bottega.core.json_text import strict
-from bottega.data.build import Judged, examples_stage, judge_stage, teach_stage
+from bottega.data.build import StageResult, examples_stage, judge_stage, teach_stage
 from bottega.data.callgraphs import Tell
 from bottega.data.data_card import changed_files, read_card, text_of
 from bottega.data.data_files import read_rows
 from bottega.data.judge_stage import Progress
-from bottega.data.settings import Caps, ExampleStage, JudgeStage
+from bottega.data.settings import DiversityCaps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_subjects
 from bottega.data.teachers import TEACHERS
 from bottega.data.teachers.chosen import builder_for, classroom_for, family_of
@@ -105,7 +105,7 @@ def example_stage_for(settings: DataBuildSettings) -> ExampleStage:
         unjudged=settings.unjudged,
         believed=settings.believed,
         held_out=settings.held_out,
-        caps=Caps(**settings.caps.model_dump()),
+        caps=DiversityCaps(**settings.caps.model_dump()),
         filtered=settings.filter,
     )
 
@@ -252,12 +252,12 @@ def techniques_command(
 
     bottega data techniques triton
     """
-    from bottega.compiler.builder import techniques_of, written_languages
+    from bottega.compiler.compiler import passes_of, target_languages
 
-    chosen = [language] if language else list(written_languages())
-    if any(name not in written_languages() for name in chosen):
-        raise UsageError(f"the builder writes {', '.join(written_languages())}, not {language}")
-    rows = [(name, technique) for name in chosen for technique in techniques_of(name)]
+    chosen = [language] if language else list(target_languages())
+    if any(name not in target_languages() for name in chosen):
+        raise UsageError(f"the builder writes {', '.join(target_languages())}, not {language}")
+    rows = [(name, technique) for name in chosen for technique in passes_of(name)]
     if as_json:
         found = [
             {"language": name, "name": t.name, "when": t.when, "summary": t.summary, "cards": list(t.cards)} for name, t in rows
@@ -270,7 +270,7 @@ def techniques_command(
     Terminal().print(table)
 
 
-def judged_facts(judged: Judged) -> dict[str, Any]:
+def judged_facts(judged: StageResult) -> dict[str, Any]:
     progress = judged.progress
     names = ("tasks", "tasks_done", "courses", "refused", "failed", "judged", "known", "slips")
     return {

@@ -7,7 +7,6 @@ cost nothing, vectors are kept whole. LoRA or another low rank is not assumed: f
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from bottega.backbone.codec import Array, CodedRows, moved, packed, rounded, unpacked
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BackboneError
 
 MAGIC = b"BOTTEGA\x01"
@@ -324,14 +324,7 @@ def _damaged(path: Path, why: str) -> BackboneError:
 
 
 def _put(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_atomic(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise BackboneError(f"{path}: cannot be written: {error.strerror or error}") from None

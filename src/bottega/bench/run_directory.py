@@ -25,6 +25,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask, Key
 from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.json_text import strict
 from bottega.episodes.delivery.files import encoded, json_text
@@ -171,13 +172,9 @@ class Recorder:
         path = self.folder / KERNELS / f"{candidate}.py"
         if path.exists():
             return
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            _write_through(temporary, source.encode("utf-8", "surrogatepass"))
-            os.replace(temporary, path)
+            write_atomic(path, source.encode("utf-8", "surrogatepass"))
         except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
             raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
 
     def _append(self, file: Any, data: dict[str, Any]) -> None:
@@ -211,7 +208,7 @@ def _create(path: Path, content: bytes) -> None:
     """Whole or not at all, and only where nothing is: of two processes that begin the same run, one does."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _write_through(temporary, content)
+        write_atomic(temporary, content)
         try:
             os.link(temporary, path)
         except FileExistsError:
@@ -226,13 +223,6 @@ def _create(path: Path, content: bytes) -> None:
         raise BottegaError(f"{path}: cannot be written ({error.strerror}); {_AGAIN}") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _write_through(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _mend(path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bottega.compiler.plan import Plan
+from bottega.compiler.plan import KernelPlan
 from bottega.compiler.view import Buffer
 
 
-def allocation(buffer: Buffer, plan: Plan, known: list[str]) -> str:
+def allocation(buffer: Buffer, plan: KernelPlan, known: list[str]) -> str:
     """Python text for an empty tensor like `buffer`, in terms of the variables in `known`."""
     tensors = [plan.buffers[name] for name in known if name in plan.buffers]
     sizes = ", ".join(buffer.axis_text(axis) for axis in range(len(buffer.shape)))

@@ -9,7 +9,7 @@ import math
 
 from bottega.compiler.bodies import made, read, stores
 from bottega.compiler.expression import Apply, Constant, Expression, Index, Load, Name
-from bottega.compiler.kernel import ACCUMULATOR, Attention, Call, Kernel, Map, Product, Rows, Store
+from bottega.compiler.kernel import ACCUMULATOR, Attention, FunctionCall, Kernel, Map, Product, RowProgram, StoreOp
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 
@@ -54,7 +54,7 @@ def _group(
                 return None
             scale, mask, causal = scale * factor, added if added is not None else mask, causal or triangle
             current = made(kernel)[0]
-        elif isinstance(kernel, Rows):
+        elif isinstance(kernel, RowProgram):
             if not _is_softmax(kernel, current, shape):
                 return None
             current = made(kernel)[0]
@@ -62,7 +62,7 @@ def _group(
         else:
             return None
     last = _only_user(kernels, current, returned)
-    if last is None or isinstance(kernels[last], Call):
+    if last is None or isinstance(kernels[last], FunctionCall):
         return None
     output = kernels[last]
     if not isinstance(output, Product) or output.left.buffer != current or output.left.shape != shape:
@@ -156,7 +156,7 @@ def _is_triangle(body: Apply, score: Load, rank: int) -> bool:
     return condition.function in ("gt", "ge") and limit.value == (0 if condition.function == "gt" else 1)
 
 
-def _is_softmax(rows: Rows, buffer: str, shape: tuple[int, ...]) -> bool:
+def _is_softmax(rows: RowProgram, buffer: str, shape: tuple[int, ...]) -> bool:
     if (*rows.kept, *rows.reduced) != shape or len(rows.reduced) != 1 or rows.row_stores or len(rows.element_stores) != 1:
         return False
     source = next((n for n in (rows.reductions[0].body,) if isinstance(n, Load) and n.view.buffer == buffer), None)
@@ -164,5 +164,5 @@ def _is_softmax(rows: Rows, buffer: str, shape: tuple[int, ...]) -> bool:
         return False
     shifted = Apply("exp", (Apply("sub", (source, Name(rows.reductions[0].name))),))
     wanted = Apply("div", (shifted, Name(rows.reductions[1].name)))
-    store: Store = stores(rows)[0]
+    store: StoreOp = stores(rows)[0]
     return rows.reductions[1].body == shifted and rows.reductions[1].operation == "sum" and store.body == wanted

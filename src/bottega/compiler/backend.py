@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.module_frame import Frame
-from bottega.compiler.plan import Plan
-from bottega.compiler.technique import Technique
+from bottega.compiler.plan import KernelPlan
 
-Write = Callable[[Plan, Frame, frozenset[str]], str]
+Write = Callable[[KernelPlan, Frame, frozenset[str]], str]
 
 
 @dataclass(frozen=True)
 class Backend:
     write: Write
-    techniques: tuple[Technique, ...]
+    techniques: tuple[CompilerPass, ...]
     """In the order in which they are applied."""

@@ -8,29 +8,29 @@ from collections.abc import Callable, Iterator
 from bottega.compiler.expression import Expression, Gather, Load, walk
 from bottega.compiler.kernel import (
     Attention,
-    Call,
     Convolution,
+    FunctionCall,
     Kernel,
     Pool,
     Product,
     Reduction,
-    Rows,
+    RowProgram,
     Scan,
-    Store,
+    StoreOp,
 )
 from bottega.compiler.view import View
 
 Rewrite = Callable[[Expression], Expression | None]
 
 
-def stores(kernel: Kernel) -> tuple[Store, ...]:
-    if isinstance(kernel, Rows):
+def stores(kernel: Kernel) -> tuple[StoreOp, ...]:
+    if isinstance(kernel, RowProgram):
         return (*kernel.row_stores, *kernel.element_stores)
-    return () if isinstance(kernel, Call) else kernel.stores
+    return () if isinstance(kernel, FunctionCall) else kernel.stores
 
 
 def bodies(kernel: Kernel) -> Iterator[Expression]:
-    if isinstance(kernel, Rows):
+    if isinstance(kernel, RowProgram):
         yield from (reduction.body for reduction in kernel.reductions)
     if isinstance(kernel, Pool | Scan):
         yield kernel.element
@@ -39,7 +39,7 @@ def bodies(kernel: Kernel) -> Iterator[Expression]:
 
 def made(kernel: Kernel) -> list[str]:
     """Buffers that the kernel fills."""
-    if isinstance(kernel, Call):
+    if isinstance(kernel, FunctionCall):
         return [name for name in kernel.results if name]
     return list(dict.fromkeys(store.view.buffer for store in stores(kernel)))
 
@@ -52,7 +52,11 @@ def operands(kernel: Kernel) -> list[View]:
         return [kernel.source, kernel.weight]
     if isinstance(kernel, Attention):
         return [kernel.query, kernel.key, kernel.value, *([kernel.mask] if kernel.mask else [])]
-    return list(_views(kernel.arguments) + _views(tuple(v for _, v in kernel.keywords))) if isinstance(kernel, Call) else []
+    return (
+        list(_views(kernel.arguments) + _views(tuple(v for _, v in kernel.keywords)))
+        if isinstance(kernel, FunctionCall)
+        else []
+    )
 
 
 def _views(values: tuple[object, ...]) -> list[View]:
@@ -75,7 +79,7 @@ def read(kernel: Kernel) -> set[str]:
     """Buffers that the kernel reads. A call may also name a buffer in its text."""
     found = {view.buffer for view in operands(kernel)}
     found |= {node.view.buffer for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather)}
-    if isinstance(kernel, Call):
+    if isinstance(kernel, FunctionCall):
         found.add(kernel.function.split(".")[0])
     return found
 
@@ -90,11 +94,11 @@ def rewritten(kernel: Kernel, rewrite: Rewrite) -> Kernel | None:
         failed |= made is None
         return body if made is None else made
 
-    def restored(kept: tuple[Store, ...]) -> tuple[Store, ...]:
-        return tuple(Store(store.view, new(store.body), store.dtype) for store in kept)
+    def restored(kept: tuple[StoreOp, ...]) -> tuple[StoreOp, ...]:
+        return tuple(StoreOp(store.view, new(store.body), store.dtype) for store in kept)
 
     result: Kernel = kernel
-    if isinstance(kernel, Rows):
+    if isinstance(kernel, RowProgram):
         reductions = tuple(Reduction(r.name, r.operation, new(r.body)) for r in kernel.reductions)
         result = dataclasses.replace(
             kernel,
@@ -104,18 +108,18 @@ def rewritten(kernel: Kernel, rewrite: Rewrite) -> Kernel | None:
         )
     elif isinstance(kernel, Pool | Scan):
         result = dataclasses.replace(kernel, element=new(kernel.element), stores=restored(kernel.stores))
-    elif not isinstance(kernel, Call):
+    elif not isinstance(kernel, FunctionCall):
         result = dataclasses.replace(kernel, stores=restored(kernel.stores))
     return None if failed else result
 
 
 def without_store(kernel: Kernel, buffer: str) -> Kernel:
-    def kept(given: tuple[Store, ...]) -> tuple[Store, ...]:
+    def kept(given: tuple[StoreOp, ...]) -> tuple[StoreOp, ...]:
         return tuple(store for store in given if store.view.buffer != buffer)
 
-    if isinstance(kernel, Rows):
+    if isinstance(kernel, RowProgram):
         return dataclasses.replace(kernel, row_stores=kept(kernel.row_stores), element_stores=kept(kernel.element_stores))
-    return kernel if isinstance(kernel, Call) else dataclasses.replace(kernel, stores=kept(kernel.stores))
+    return kernel if isinstance(kernel, FunctionCall) else dataclasses.replace(kernel, stores=kept(kernel.stores))
 
 
 def renamed_origin(first: Kernel, second: Kernel) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bottega.compiler.callgraph import Call, CallGraph, Shape
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.plan import Cuts
-from bottega.compiler.trace import Graph, Node, Ref
+from bottega.compiler.trace import Graph, Ref, TraceNode
 
 _CUTTING = frozenset(("split", "chunk", "index", "getitem", "narrow", "tensor_split", "slice", "select"))
 SPLITTING = frozenset(("split", "chunk", "unbind", "tensor_split", "split_with_sizes", "unsafe_split", "unsafe_chunk"))
@@ -62,7 +62,7 @@ def result_names(graph: Graph, callgraph: CallGraph) -> dict[str, str]:
     calls = [call for call in callgraph.calls if call.operator not in SPLITTING]
     nodes = [node for node in graph.nodes if node.name not in parts]
     place, number = 0, 0
-    gap: list[Node] = []
+    gap: list[TraceNode] = []
     while number < len(nodes):
         node = nodes[number]
         pieces = _pieces(calls[place], nodes[number:]) if place < len(calls) else 0
@@ -107,7 +107,7 @@ def _split(parts: dict[str, tuple[str, int]], callgraph: CallGraph) -> dict[str,
     return {name: names[whole][index] for name, (whole, index) in parts.items() if 0 <= index < len(names[whole])}
 
 
-def _pieces(call: Call, nodes: Sequence[Node]) -> int:
+def _pieces(call: Call, nodes: Sequence[TraceNode]) -> int:
     """How many nodes are this call, where it is one that torch itself writes in terms of others; they have names of their own, which other calls
     of the graph may have too."""
     pieces = WRITTEN_OUT.get(call.operator, ())
@@ -115,7 +115,7 @@ def _pieces(call: Call, nodes: Sequence[Node]) -> int:
     return len(pieces) if same and _same_shape(call, nodes[len(pieces) - 1]) else 0
 
 
-def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
+def _decomposed(calls: Sequence[Call], nodes: list[TraceNode]) -> dict[str, str]:
     """Operators that the tracer took apart are what the last of their pieces make."""
     found: dict[str, str] = {}
     left = [node for node in nodes if not node.operator.startswith("expand")]
@@ -127,16 +127,16 @@ def _decomposed(calls: Sequence[Call], nodes: list[Node]) -> dict[str, str]:
     return found
 
 
-def _shape(node: Node) -> Shape | None:
+def _shape(node: TraceNode) -> Shape | None:
     return node.outputs[0].shape if node.outputs and node.outputs[0] else None
 
 
-def _same_shape(call: Call, node: Node) -> bool:
+def _same_shape(call: Call, node: TraceNode) -> bool:
     """Whether both are known to be of one shape."""
     return call.shape == _shape(node)
 
 
-def _same(call: Call, node: Node) -> bool:
+def _same(call: Call, node: TraceNode) -> bool:
     word = call.operator.strip("_")
     operator = node.operator.strip("_")
     if operator != word and operator not in {name.strip("_") for name in ALIKE.get(word, ())}:

@@ -9,15 +9,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
-from bottega.compiler.kernel import Call
+from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.networks import graph_methods
-from bottega.compiler.plan import Plan
-from bottega.compiler.technique import Technique
+from bottega.compiler.plan import KernelPlan
 
 FEWEST_LAUNCHES = 6
 RUN = "run"
-REPLAY = Technique(
+REPLAY = CompilerPass(
     "graph_replay",
     "Many launches, each shorter than what it takes the host to enqueue it; shapes that never change; a GPU.",
     "Capture the whole module in a CUDA graph and replay it, so that the host enqueues one thing instead of many.",
@@ -39,9 +39,11 @@ class ReplayedFrame(Frame):
         return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
 
 
-def replayed(frame: Frame, plan: Plan) -> Frame | None:
+def replayed(frame: Frame, plan: KernelPlan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
-    launches = sum(3 if isinstance(kernel, Call) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels)
+    launches = sum(
+        3 if isinstance(kernel, FunctionCall) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels
+    )
     several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
     plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
     if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":

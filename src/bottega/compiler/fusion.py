@@ -12,12 +12,12 @@ from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
 from bottega.compiler.compose import compose, reshaped, whole_order
 from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk
 from bottega.compiler.kernel import (
-    Call,
+    FunctionCall,
     Kernel,
     Map,
     Reduction,
-    Rows,
-    Store,
+    RowProgram,
+    StoreOp,
 )
 from bottega.compiler.view import Shape, View, contiguous_strides
 
@@ -76,7 +76,7 @@ def _seen(body: Expression, shape: Shape, outer: View) -> Expression | None:
 
 def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
     """The producer goes on to compute what the consumer makes of its elements, before anything is stored."""
-    if isinstance(producer, Call | Map):
+    if isinstance(producer, FunctionCall | Map):
         return None
     source = next(store for store in stores(producer) if store.view.buffer == buffer)
     found = loads(consumer, buffer)
@@ -90,16 +90,16 @@ def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
         swap: dict[Expression, Expression] = {
             node: source.body for node in walk(store.body) if isinstance(node, Load) and node.view.buffer == buffer
         }
-        made.append(Store(store.view, replace(store.body, swap), store.dtype))
+        made.append(StoreOp(store.view, replace(store.body, swap), store.dtype))
     origin = renamed_origin(producer, consumer)
-    if isinstance(producer, Rows):
+    if isinstance(producer, RowProgram):
         if source in producer.row_stores:
             return dataclasses.replace(producer, row_stores=(*producer.row_stores, *made), origin=origin)
         return dataclasses.replace(producer, element_stores=(*producer.element_stores, *made), origin=origin)
     return dataclasses.replace(producer, stores=(*producer.stores, *made), origin=origin)
 
 
-def _over(consumer: Map, outer: View, inner: View) -> list[Store] | None:
+def _over(consumer: Map, outer: View, inner: View) -> list[StoreOp] | None:
     """The consumer's stores over the loops of `inner`, where both look at the same whole buffer: C -> memory <- S."""
     shape = tuple(size for size in inner.shape)
     if math.prod(outer.shape) != math.prod(shape) or outer.offset or inner.offset:
@@ -134,7 +134,7 @@ def _over(consumer: Map, outer: View, inner: View) -> list[Store] | None:
             back[axis] = seen.strides[place]
         return View(view.buffer, shape, tuple(back), view.offset, view.text)
 
-    made: list[Store] = []
+    made: list[StoreOp] = []
     for store in consumer.stores:
         if any(isinstance(node, Index) for node in walk(store.body)):
             return None
@@ -151,7 +151,7 @@ def _over(consumer: Map, outer: View, inner: View) -> list[Store] | None:
         target = at(store.view)
         if target is None:
             return None
-        made.append(Store(target, replace(store.body, swap), store.dtype))
+        made.append(StoreOp(target, replace(store.body, swap), store.dtype))
     return made
 
 
@@ -161,7 +161,7 @@ def _lies(view: View, order: list[int]) -> bool:
     return all(size == 1 or view.strides[axis] == step for axis, size, step in zip(order, shape, contiguous_strides(shape)))
 
 
-def spread(producer: Rows, consumer: Map, buffer: str) -> Rows | None:
+def spread(producer: RowProgram, consumer: Map, buffer: str) -> RowProgram | None:
     """A map over whole rows that uses a number of each row joins the row's program."""
     source = next((store for store in producer.row_stores if store.view.buffer == buffer), None)
     found = loads(consumer, buffer)
@@ -171,20 +171,20 @@ def spread(producer: Rows, consumer: Map, buffer: str) -> Rows | None:
     if order is None:
         return None
     swap_row = _extended(source.body, producer)
-    made: list[Store] = []
+    made: list[StoreOp] = []
     for store in consumer.stores:
         body = _turned(store.body, order)
         target = _turned_view(store.view, order)
         inside: dict[Expression, Expression] = {
             node: swap_row for node in walk(body) if isinstance(node, Load) and node.view.buffer == buffer
         }
-        made.append(Store(target, replace(body, inside), store.dtype))
+        made.append(StoreOp(target, replace(body, inside), store.dtype))
     return dataclasses.replace(
         producer, element_stores=(*producer.element_stores, *made), origin=renamed_origin(producer, consumer)
     )
 
 
-def _row_order(view: View, producer: Rows) -> tuple[int, ...] | None:
+def _row_order(view: View, producer: RowProgram) -> tuple[int, ...] | None:
     """The axes of a space in the order kept, reduced, read off how it looks at a number of each row."""
     kept = [axis for axis in range(len(view.shape)) if view.strides[axis] != 0]
     reduced = [axis for axis in range(len(view.shape)) if view.strides[axis] == 0]
@@ -195,7 +195,7 @@ def _row_order(view: View, producer: Rows) -> tuple[int, ...] | None:
     return (*kept, *reduced)
 
 
-def _extended(body: Expression, rows: Rows) -> Expression:
+def _extended(body: Expression, rows: RowProgram) -> Expression:
     """A body over kept loops, over kept and reduced ones."""
     swap: dict[Expression, Expression] = {}
     for node in walk(body):
@@ -231,7 +231,7 @@ def _turned(body: Expression, order: tuple[int, ...]) -> Expression:
     return replace(body, swap)
 
 
-def chain(producer: Rows, consumer: Rows, buffer: str) -> Rows | None:
+def chain(producer: RowProgram, consumer: RowProgram, buffer: str) -> RowProgram | None:
     """Two programs over the same rows run one after the other on each row."""
     if producer.kept != consumer.kept or producer.reduced != consumer.reduced:
         return None
@@ -259,9 +259,9 @@ def chain(producer: Rows, consumer: Rows, buffer: str) -> Rows | None:
         return replace(body, swap)
 
     fused = rewritten(consumer, rewrite)
-    if not isinstance(fused, Rows):
+    if not isinstance(fused, RowProgram):
         return None
-    return Rows(
+    return RowProgram(
         producer.kept,
         producer.reduced,
         (*producer.reductions, *fused.reductions),
@@ -275,7 +275,7 @@ def _same_place(one: View, two: View) -> bool:
     return one.shape == two.shape and one.strides == two.strides and one.offset == two.offset
 
 
-def _renamed(rows: Rows, taken: set[str]) -> Rows:
+def _renamed(rows: RowProgram, taken: set[str]) -> RowProgram:
     """Reductions under names that are still free."""
     swap: dict[Expression, Expression] = {}
     used = set(taken)
@@ -286,7 +286,7 @@ def _renamed(rows: Rows, taken: set[str]) -> Rows:
         used.add(name)
         swap[Name(reduction.name)] = Name(name)
     fresh = rewritten(rows, lambda body: replace(body, swap))
-    assert isinstance(fresh, Rows)
+    assert isinstance(fresh, RowProgram)
     renamed = tuple(
         Reduction(swap[Name(old.name)].name, new.operation, new.body)  # type: ignore[union-attr]
         for old, new in zip(rows.reductions, fresh.reductions)

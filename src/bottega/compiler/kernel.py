@@ -14,7 +14,7 @@ ReduceOperation = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any"
 
 
 @dataclass(frozen=True)
-class Store:
+class StoreOp:
     """One element of a result: where it goes, over the kernel's loops, and what it is."""
 
     view: View
@@ -32,7 +32,7 @@ class Map:
 
     shape: Shape
     """The loops; every view in the bodies and stores has these dimensions."""
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     origin: tuple[str, ...] = ()
     """The operators it came from, for names and comments."""
 
@@ -49,7 +49,7 @@ class Reduction:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowProgram:
     """A program for each row: reductions over it, in order, each of which may use the ones before; then what is stored.
 
     A mean is a reduction and a store; a layer normalisation two reductions and a store for every element; a softmax likewise.
@@ -59,9 +59,9 @@ class Rows:
     reduced: Shape
     """Views have the dimensions kept + reduced, in this order. Row stores have the dimensions kept alone."""
     reductions: tuple[Reduction, ...]
-    row_stores: tuple[Store, ...] = ()
+    row_stores: tuple[StoreOp, ...] = ()
     """Once for each row. Their bodies load views over kept alone."""
-    element_stores: tuple[Store, ...] = ()
+    element_stores: tuple[StoreOp, ...] = ()
     """For every element of the row."""
     origin: tuple[str, ...] = ()
 
@@ -80,7 +80,7 @@ class Product:
     """batch + (depth, columns)"""
     dtype: str
     """Of the operands."""
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     """Over batch + (rows, columns); bodies use ACCUMULATOR. A bias is a part of the body."""
     origin: tuple[str, ...] = ()
 
@@ -100,7 +100,7 @@ class Convolution:
     transposed: bool
     output_padding: Shape
     dtype: str
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     """Over `shape`; bodies use ACCUMULATOR."""
     origin: tuple[str, ...] = ()
 
@@ -124,7 +124,7 @@ class Pool:
     count_padding: bool
     """Whether an average divides by the whole window at the border too."""
     divisor: int | None
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     """Over `shape`; bodies use WINDOW."""
     dtype: str = "float32"
     origin: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class Scan:
     exclusive: bool
     element: Expression
     """Over kept + (length,)."""
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     """Over kept + (length,); bodies use RUNNING."""
     dtype: str = "float32"
     origin: tuple[str, ...] = ()
@@ -168,19 +168,19 @@ class Attention:
     causal: bool
     scale: float
     dtype: str
-    stores: tuple[Store, ...]
+    stores: tuple[StoreOp, ...]
     """Over batch + (queries, value_width); bodies use ACCUMULATOR."""
     origin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """Left to torch: `results = function(arguments)`."""
 
     function: str
     """As it is written: `F.conv2d`, `torch.matmul`."""
     arguments: tuple[Any, ...]
-    """Views, literals, tuples of them, or `Written` Python text."""
+    """Views, literals, tuples of them, or `PythonText` Python text."""
     keywords: tuple[tuple[str, Any], ...]
     results: tuple[str, ...]
     """Buffers it fills, one for each output; an empty name is an output that nobody uses."""
@@ -204,10 +204,10 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Written:
+class PythonText:
     """Python text to be put as it stands."""
 
     text: str
 
 
-Kernel = Map | Rows | Product | Convolution | Pool | Scan | Attention | Call
+Kernel = Map | RowProgram | Product | Convolution | Pool | Scan | Attention | FunctionCall

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bottega.compiler.library.cpp.strings import with_functions
-from bottega.compiler.library.insert import with_parts
+from bottega.compiler.library.insert import with_library_functions
 from bottega.compiler.source.names import BUILTIN, names_of
-from bottega.compiler.source.placement import AnswerFile, Piece, needs_at_once
+from bottega.compiler.source.placement import AnswerFile, Insertion, needs_at_once
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.source.text import compiles, parsed
 from bottega.core.errors import TaskError
@@ -58,21 +58,21 @@ def _with_task(source: str, task: _Task) -> str:
 
 
 def _with_library(source: str, task: _Task) -> str:
-    return with_functions(source if task.stars else with_parts(source, task.names))
+    return with_functions(source if task.stars else with_library_functions(source, task.names))
 
 
 @dataclass(frozen=True)
 class _Task:
-    pieces: tuple[Piece, ...]
-    bound: dict[str, list[Piece]]
+    pieces: tuple[Insertion, ...]
+    bound: dict[str, list[Insertion]]
     stars: tuple[str, ...]
     future: tuple[str, ...]
     names: frozenset[str]
     """All that it binds, also what no answer is given."""
 
-    def needed(self, read: frozenset[str], bound: frozenset[str]) -> tuple[list[Piece], tuple[str, ...]]:
+    def needed(self, read: frozenset[str], bound: frozenset[str]) -> tuple[list[Insertion], tuple[str, ...]]:
         """What these names need, in the task's order, and the imports of everything, where something may come from them."""
-        found: set[Piece] = set()
+        found: set[Insertion] = set()
         unknown = {name for name in read - bound - BUILTIN if name not in self.bound}
         pending = [name for name in read - bound - BUILTIN if name in self.bound]
         while pending:
@@ -86,7 +86,7 @@ class _Task:
         return [piece for piece in self.pieces if piece in found], self.stars if unknown else ()
 
 
-def _is_inner(piece: Piece) -> bool:
+def _is_inner(piece: Insertion) -> bool:
     """`import scipy.special`: it binds the package alone, and an answer's `import scipy` does not load the piece."""
     return "." in piece.module and piece.names == (piece.module.split(".")[0],)
 
@@ -101,7 +101,7 @@ def _task(source: str) -> _Task | None:
 
 
 def _read_task(body: Sequence[ast.stmt]) -> _Task:
-    pieces: list[Piece] = []
+    pieces: list[Insertion] = []
     stars: list[str] = []
     future: list[str] = []
     imported = {name for statement in body if isinstance(statement, _IMPORTS) for name in binds(statement)}
@@ -114,22 +114,22 @@ def _read_task(body: Sequence[ast.stmt]) -> _Task:
             pieces += _import_pieces(statement)
         elif names := _bound_by(statement, imported):
             at_once, followed = needs_at_once(statement)
-            pieces.append(Piece(names, ast.unparse(statement), frozenset(reads(statement)), at_once, followed))
-    bound: dict[str, list[Piece]] = {}
+            pieces.append(Insertion(names, ast.unparse(statement), frozenset(reads(statement)), at_once, followed))
+    bound: dict[str, list[Insertion]] = {}
     for piece in pieces:
         for name in piece.names:
             bound.setdefault(name, []).append(piece)
     return _Task(tuple(pieces), bound, tuple(stars), tuple(future), frozenset(top_level_names(ast.Module(list(body), []))))
 
 
-def _import_pieces(statement: ast.Import | ast.ImportFrom) -> Iterable[Piece]:
+def _import_pieces(statement: ast.Import | ast.ImportFrom) -> Iterable[Insertion]:
     for alias in statement.names:
         if isinstance(statement, ast.Import):
             one: ast.stmt = ast.Import([alias])
             module = "" if alias.asname else alias.name
         else:
             one, module = ast.ImportFrom(statement.module, [alias], statement.level), statement.module or ""
-        yield Piece(tuple(binds(one)), ast.unparse(one), module=module or "import")
+        yield Insertion(tuple(binds(one)), ast.unparse(one), module=module or "import")
 
 
 def _bound_by(statement: ast.stmt, imported: set[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ Cuts = tuple[tuple[tuple[str, ...], str, Shape], ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class KernelPlan:
     buffers: dict[str, Buffer]
     """By name; inputs, parameters and constants beside what kernels make."""
     kernels: tuple[Kernel, ...]

@@ -14,54 +14,54 @@ from typing import Any
 from bottega.compiler import fusion
 from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
+from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.expression import Apply, Expression, Load, Name, walk
-from bottega.compiler.kernel import Attention, Call, Convolution, Kernel, Map, Pool, Product, Rows, Scan, Store
+from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel, Map, Pool, Product, RowProgram, Scan, StoreOp
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
-from bottega.compiler.plan import Cuts, Plan
+from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.sizes import resolved
-from bottega.compiler.technique import Technique
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 OWN_PRODUCT = "own_product"
-TECHNIQUES: tuple[Technique, ...] = (
-    Technique(
+PASSES: tuple[CompilerPass, ...] = (
+    CompilerPass(
         "fuse_elementwise",
         "Elementwise operators that follow each other over the same elements, each result used once.",
         "Fuse the elementwise operators ({origin}) into one pass over memory.",
         ("elementwise_chain_one_pass", "library_product_one_tail_kernel"),
     ),
-    Technique(
+    CompilerPass(
         "fuse_rows",
         "Reductions over the same rows and the elementwise work around them, where there are enough rows to keep the device busy.",
         "Do the whole row ({origin}) in one kernel: reductions and what uses them.",
         ("triton_residual_layer_norm", "norm_moments_by_blocks", "cuda_block_reduce_row"),
     ),
-    Technique(
+    CompilerPass(
         "fuse_windows",
         "Elementwise work right before or after a pooling or a scan, where windows do not make it compute much twice.",
         "Fuse the elementwise work into the pooling or scan ({origin}).",
         ("triton_window_pool", "pool_columns_then_rows", "triton_scan_with_carry"),
     ),
-    Technique(
+    CompilerPass(
         "statistics_apart",
         "Few long rows that are normalised: too few to keep the device busy one program each.",
         "Compute the statistics in a kernel of their own and normalise elementwise.",
         ("triton_group_norm_split_statistics", "triton_two_stage_reduction"),
     ),
-    Technique(
+    CompilerPass(
         OWN_PRODUCT,
         "Matrix products whose operands and epilogue are understood; in Triton only of fp32, with all sides at least 128 and lying well.",
         "Write the matrix product myself and fuse what follows into its epilogue ({origin}).",
         ("triton_matmul_epilogue", "matmul_packed_panels", "cuda_register_tile_matmul"),
     ),
-    Technique(
+    CompilerPass(
         "own_convolution",
         "Convolutions whose epilogue is understood.",
         "Write the convolution myself and fuse what follows into it ({origin}).",
         ("triton_implicit_gemm_conv", "conv2d_direct_register_tile", "cuda_conv_halo_tile"),
     ),
-    Technique(
+    CompilerPass(
         "own_attention",
         "Attention without dropout.",
         "Write attention as one streaming kernel that never stores the scores.",
@@ -93,10 +93,10 @@ EXPENSIVE = frozenset(
 OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_convolution"), (Attention, "own_attention"))
 
 
-OWN_TECHNIQUES = frozenset(name for _, name in OWN)
+OWN_PASSES = frozenset(name for _, name in OWN)
 
 
-SHELVED = Technique(
+LIBRARY_FUNCTIONS = CompilerPass(
     "shelved_parts",
     "Operators that the shelf has a part for.",
     "Call the shelf's parts for the heavy operators and fuse the rest ({origin}).",
@@ -104,9 +104,9 @@ SHELVED = Technique(
 )
 
 
-def make_plan(lowered: Lowered, techniques: frozenset[str], cuts: Cuts = ()) -> Plan:
+def make_plan(lowered: Lowered, techniques: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
     kernels = _chosen(_needed(lowered), techniques)
-    if SHELVED.name in techniques:
+    if LIBRARY_FUNCTIONS.name in techniques:
         kernels = _live(kernels, _buffers_of(lowered.returned))
     buffers = dict(lowered.buffers)
     if "statistics_apart" in techniques:
@@ -118,9 +118,9 @@ def make_plan(lowered: Lowered, techniques: frozenset[str], cuts: Cuts = ()) -> 
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    by_shape = SHELVED.name in techniques
+    by_shape = LIBRARY_FUNCTIONS.name in techniques
     shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
-    plan = resolved(Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, shapes=shapes, cuts=cuts))
+    plan = resolved(KernelPlan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, shapes=shapes, cuts=cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
 
 
@@ -142,7 +142,7 @@ def _chosen(statements: list[Statement], techniques: frozenset[str]) -> list[Ker
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
-        if statement.part is not None and SHELVED.name in techniques:
+        if statement.part is not None and LIBRARY_FUNCTIONS.name in techniques:
             chosen.append(statement.part)
             continue
         own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
@@ -166,7 +166,7 @@ def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
 
 def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
     """A program for few long rows as statistics, one number for each row and reduction, and a map that uses them."""
-    if not isinstance(kernel, Rows) or not kernel.element_stores or len(kernel.reductions) != 2 or not kernel.kept:
+    if not isinstance(kernel, RowProgram) or not kernel.element_stores or len(kernel.reductions) != 2 or not kernel.kept:
         return [kernel]
     if math.prod(kernel.kept) >= FEW_ROWS or math.prod(kernel.reduced) < LONG_ROW:
         return [kernel]
@@ -174,20 +174,20 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
     strides = contiguous_strides(kernel.kept)
     owner = buffers[target]
     swap: dict[Expression, Expression] = {}
-    stores: list[Store] = []
+    stores: list[StoreOp] = []
     for reduction in kernel.reductions:
         name = f"{target}_{reduction.name}"
         buffers[name] = Buffer(name, kernel.kept, "float32" if owner.dtype != "float64" else "float64")
-        stores.append(Store(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
+        stores.append(StoreOp(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
         wide = View(name, (*kernel.kept, *kernel.reduced), (*strides, *[0] * len(kernel.reduced)), 0, name)
         swap[Name(reduction.name)] = Load(wide, buffers[name].dtype)
     from bottega.compiler.expression import replace
 
-    statistics = Rows(kernel.kept, kernel.reduced, kernel.reductions, (*kernel.row_stores, *stores), (), kernel.origin)
+    statistics = RowProgram(kernel.kept, kernel.reduced, kernel.reductions, (*kernel.row_stores, *stores), (), kernel.origin)
     shape = (*kernel.kept, *kernel.reduced)
     order = sorted(range(len(shape)), key=lambda axis: (-kernel.element_stores[0].view.strides[axis], axis))
     mapped = tuple(
-        Store(fusion._turned_view(s.view, tuple(order)), fusion._turned(replace(s.body, swap), tuple(order)), s.dtype)
+        StoreOp(fusion._turned_view(s.view, tuple(order)), fusion._turned(replace(s.body, swap), tuple(order)), s.dtype)
         for s in kernel.element_stores
     )
     return [statistics, Map(tuple(shape[axis] for axis in order), mapped, kernel.origin)]
@@ -208,7 +208,7 @@ def _fused(kernels: list[Kernel], techniques: frozenset[str], returned: set[str]
 
 def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], returned: set[str]) -> list[Kernel] | None:
     producer = kernels[place]
-    if isinstance(producer, Call):
+    if isinstance(producer, FunctionCall):
         return None
     for buffer in made(producer):
         users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
@@ -229,17 +229,17 @@ def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], ret
 def _siblings(kernels: list[Kernel], place: int, techniques: frozenset[str]) -> list[Kernel] | None:
     """Two programs over the same rows that read the same elements and do not need each other: one pass does for both."""
     first = kernels[place]
-    if not isinstance(first, Rows) or "fuse_rows" not in techniques:
+    if not isinstance(first, RowProgram) or "fuse_rows" not in techniques:
         return None
     for later in range(place + 1, len(kernels)):
         second = kernels[later]
-        if isinstance(second, Rows) and not set(made(first)) & read(second) and shared_rows(first, second):
+        if isinstance(second, RowProgram) and not set(made(first)) & read(second) and shared_rows(first, second):
             joined = fusion.chain(first, second, "")
             return _placed(kernels, place, later, joined) if joined is not None else None
     return None
 
 
-def shared_rows(first: Rows, second: Rows) -> bool:
+def shared_rows(first: RowProgram, second: RowProgram) -> bool:
     """Whether both load the same elements of at least one buffer."""
     looks = [
         {node.view for r in rows.reductions for node in walk(r.body) if isinstance(node, Load)} for rows in (first, second)
@@ -248,18 +248,18 @@ def shared_rows(first: Rows, second: Rows) -> bool:
 
 
 def _pair(producer: Kernel, consumer: Kernel, buffer: str, techniques: frozenset[str]) -> Kernel | None:
-    if isinstance(consumer, Call) or buffer in {view.buffer for view in operands(consumer)}:
+    if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
         wanted = _technique_into(consumer)
         if wanted not in techniques or not _worth_inlining(producer, consumer, buffer):
             return None
         return fusion.inline(producer, consumer, buffer)
-    if isinstance(producer, Rows) and isinstance(consumer, Rows):
+    if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in techniques else None
     if not isinstance(consumer, Map) or _technique_after(producer) not in techniques:
         return None
-    if isinstance(producer, Rows) and any(store.view.buffer == buffer for store in producer.row_stores):
+    if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
         enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
         joined = fusion.spread(producer, consumer, buffer) if enough and len(consumer.shape) > len(producer.kept) else None
         if joined is not None:
@@ -268,7 +268,12 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, techniques: frozenset
 
 
 def _technique_into(consumer: Kernel) -> str:
-    kinds: tuple[tuple[Any, str], ...] = ((Map, "fuse_elementwise"), (Rows, "fuse_rows"), ((Pool, Scan), "fuse_windows"), *OWN)
+    kinds: tuple[tuple[Any, str], ...] = (
+        (Map, "fuse_elementwise"),
+        (RowProgram, "fuse_rows"),
+        ((Pool, Scan), "fuse_windows"),
+        *OWN,
+    )
     return next(name for kind, name in kinds if isinstance(consumer, kind))
 
 
@@ -305,7 +310,7 @@ def _unnamed(kernels: list[Kernel], returned: set[str]) -> list[Kernel]:
     wanted = returned.union(*(read(kernel) for kernel in kernels))
     return [
         dataclasses.replace(kernel, results=tuple(name if name in wanted else "" for name in kernel.results))
-        if isinstance(kernel, Call)
+        if isinstance(kernel, FunctionCall)
         else kernel
         for kernel in kernels
     ]

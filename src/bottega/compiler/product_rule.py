@@ -7,12 +7,12 @@ the tensor cores, and products that are small or do not lie well leave our tiles
 from __future__ import annotations
 
 from bottega.compiler.kernel import Product
-from bottega.compiler.plan import Plan
+from bottega.compiler.plan import KernelPlan
 
 LEAST_SIDE, MULTIPLE = 128, 16
 
 
-def products_pay(plan: Plan) -> bool:
+def products_pay(plan: KernelPlan) -> bool:
     """Whether all products that are left in a plan are of that kind. What has become attention is no product any more."""
     return all(_pays(kernel) for kernel in plan.kernels if isinstance(kernel, Product))
 

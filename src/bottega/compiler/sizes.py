@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from bottega.compiler.bodies import made
 from bottega.compiler.kernel import Kernel
-from bottega.compiler.plan import Plan
+from bottega.compiler.plan import KernelPlan
 from bottega.compiler.view import Buffer, View
 
 _MARK = re.compile("⟦([^⟧]+)⟧")
@@ -36,7 +36,7 @@ def wrapped(text: str) -> str:
     return text if _ATOM.fullmatch(text) else f"({text})"
 
 
-def resolved(plan: Plan) -> Plan:
+def resolved(plan: KernelPlan) -> KernelPlan:
     """The plan without marks."""
     existing = {name for name, buffer in plan.buffers.items() if buffer.kind != "result"}
     kernels: list[Kernel] = []

@@ -21,7 +21,7 @@ class Refusal(BottegaError):
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     candidate: Candidate
     """Its `parent` is the id of the step that it improves; None for a first attempt."""
     technique: str
@@ -33,12 +33,12 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Course:
+class BuildSteps:
     task_id: str
     language: str
     teacher: str
     """Name and version: material from another version is other material."""
-    steps: tuple[Step, ...]
+    steps: tuple[BuildStep, ...]
 
 
 class Teacher(Protocol):
@@ -47,6 +47,6 @@ class Teacher(Protocol):
         """Name and version."""
         ...
 
-    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         """Raises `Refusal` for what it cannot do. The same task, language and seed give the same course where that is possible."""
         ...

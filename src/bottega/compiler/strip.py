@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from bottega.compiler.library.cpp.strings import without_functions
-from bottega.compiler.library.insert import without_parts
+from bottega.compiler.library.insert import without_library_functions
 from bottega.compiler.link import linked, names_kept
 from bottega.compiler.source.names import imported, names_of
 from bottega.compiler.source.statements import binds, reads
@@ -51,7 +51,7 @@ def shortened(source: str, task_source: str) -> str:
 
 def _without_the_shelf(source: str, task_source: str) -> str:
     kept = names_kept(task_source)
-    source = source if kept is None else without_parts(source, kept)
+    source = source if kept is None else without_library_functions(source, kept)
     return source if _task(task_source) is None else without_functions(source)
 
 

@@ -47,7 +47,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Node:
+class TraceNode:
     name: str
     operator: str
     """Without name space: `conv2d`, `add`, `softmax`."""
@@ -66,7 +66,7 @@ class Graph:
     """Tensor arguments of `forward`, in order, by their names there."""
     parameters: dict[str, tuple[str, Spec]]
     """Parameters and buffers by the graph's name: where the module keeps them, and what they are."""
-    nodes: tuple[Node, ...]
+    nodes: tuple[TraceNode, ...]
     returned: Any
     """Nested tuples, lists and dicts of `Ref` and plain values."""
     buffers: frozenset[str] = frozenset()
@@ -158,7 +158,7 @@ def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0}
     parameters: dict[str, tuple[str, Spec]] = {}
     found: list[tuple[str, Spec]] = []
-    nodes: list[Node] = []
+    nodes: list[TraceNode] = []
     returned: list[Any] = []
     hidden: set[str] = set()
     for node in exported.graph.nodes:
@@ -197,12 +197,12 @@ def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     )
 
 
-def _node(node: Any) -> Node:
+def _node(node: Any) -> TraceNode:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = str(stack[-1][0]) if stack else ""
     if node.target.__name__ == "getitem":
         arguments = {"self": _plain(node.args[0]), "index": node.args[1]}
-        return Node(node.name, "getitem", "", arguments, (_spec(node.meta["val"]),), module)
+        return TraceNode(node.name, "getitem", "", arguments, (_spec(node.meta["val"]),), module)
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         raise Refusal(f"uses {node.target}, which is no torch operator")
@@ -217,14 +217,14 @@ def _node(node: Any) -> Node:
         arguments[argument.name] = _plain(value)
     values = node.meta.get("val")
     outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
-    return Node(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
+    return TraceNode(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
 
 
 def signature_of(model: nn.Module) -> list[str]:
     return list(inspect.signature(model.forward).parameters)
 
 
-def _respoken(nodes: list[Node], returned: list[Any], names: dict[str, str]) -> tuple[list[Node], list[Any]]:
+def _respoken(nodes: list[TraceNode], returned: list[Any], names: dict[str, str]) -> tuple[list[TraceNode], list[Any]]:
     """Inputs by the names that `forward` gives them: the tracer writes all names small, and adds numbers to some."""
     taken = set(names.values())
     swap = {**{node.name: f"{node.name}_" for node in nodes if node.name in taken}, **names}
@@ -241,10 +241,10 @@ def _respoken(nodes: list[Node], returned: list[Any], names: dict[str, str]) -> 
     return fresh, [new(value) for value in returned]
 
 
-def _alive(nodes: list[Node], returned: list[Any]) -> tuple[Node, ...]:
+def _alive(nodes: list[TraceNode], returned: list[Any]) -> tuple[TraceNode, ...]:
     """Without what only updates running statistics: outputs do not depend on it."""
     wanted = {ref.name for ref in returned if isinstance(ref, Ref)}
-    alive: list[Node] = []
+    alive: list[TraceNode] = []
     for node in reversed(nodes):
         if node.name in wanted:
             alive.append(node)

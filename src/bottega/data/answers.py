@@ -17,7 +17,7 @@ from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.strip import shortened
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
-from bottega.data.call_order import walked
+from bottega.data.call_order import with_call_comments
 
 LONGEST_SUMMARY = 400
 
@@ -34,7 +34,7 @@ def written(
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
     if style == "terse":
         source = without_prose(shortened(source, task_source))
-        source = walked(source, callgraph) if callgraph else source
+        source = with_call_comments(source, callgraph) if callgraph else source
     block = fenced(source, "python")
     if style == "terse":
         answer = block

@@ -16,19 +16,19 @@ from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.data.callgraphs import Tell, callgraphs_of
-from bottega.data.cards import Shelf
+from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
 from bottega.data.data_files import write_examples
-from bottega.data.examples_stage import Outcome, examples_of
-from bottega.data.examples_writing import Desk
+from bottega.data.examples_stage import ExampleSet, examples_of
+from bottega.data.examples_writing import ExampleContext
 from bottega.data.judge_stage import Progress, judge_all
-from bottega.data.material import Subject
-from bottega.data.pool import Classroom
-from bottega.data.proofs import Gate, prove_all
+from bottega.data.proofs import CardGate, prove_all
+from bottega.data.records import TaskRecord
 from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.splits import splits_of
-from bottega.data.store import Bench, Store
-from bottega.data.stored_verdicts import KeepingJudge, bench_of
+from bottega.data.store import JudgedStore, JudgeSetup
+from bottega.data.stored_verdicts import StoringJudge, judge_setup_of
+from bottega.data.teacher_pool import TeacherPool
 from bottega.data.tokens import counter
 from bottega.data.trusted.audit import FACT as AUDIT
 from bottega.data.trusted.audit import Audit, audited
@@ -42,19 +42,19 @@ from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
 LIBRARY = "library"
-SHELF_VERSION = "shelf version"
+LIBRARY_VERSION = "shelf version"
 AUDITING = 8
 """Workers of the judge that audit the trusting bench: more would wait for each other."""
 
-MakeClassroom = Callable[[KeepingJudge], Classroom]
+MakeClassroom = Callable[[StoringJudge], TeacherPool]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
 
-NO_BENCH = Bench("none", "none")
+NO_BENCH = JudgeSetup("none", "none")
 """Where nothing was judged."""
 
 
 @dataclass
-class Judged:
+class StageResult:
     """What the first stage came to."""
 
     progress: Progress = field(default_factory=Progress)
@@ -64,18 +64,18 @@ class Judged:
 
 async def judge_stage(
     folder: Path,
-    subjects: Sequence[Subject],
+    subjects: Sequence[TaskRecord],
     make_classroom: MakeClassroom,
     stage: JudgeStage,
     making: dict[str, Any],
     *,
     splitting: ExampleStage | None = None,
     progress: Progress | None = None,
-) -> Judged:
+) -> StageResult:
     """Judge everything that is not judged yet. What was done before an error or an interrupt is in the folder."""
-    judged = Judged(progress or Progress())
+    judged = StageResult(progress or Progress())
     split = splitting or ExampleStage()
-    with Store(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
+    with JudgedStore(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
         store.add_subjects(subjects)
         store.note("device", device_facts(stage.device).to_json())
         store.note("fingerprint", fingerprint(stage.device))
@@ -90,7 +90,7 @@ async def judge_stage(
                 timeout=stage.timeout,
             )
         )
-        keeping = KeepingJudge(judge, store, bench_of(stage), None if stage.trusted else judged.progress.verdict)
+        keeping = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
         classroom = make_classroom(keeping)
         opened.callback(classroom.close)
         opened.callback(judge.close)
@@ -109,8 +109,8 @@ async def judge_stage(
         if trusted is not None and stage.audit:
             await _audit(stage, store, bench, keeping, judged.progress)
         if stage.proofs and classroom.varies and not judged.progress.time_up:
-            shelf = Shelf(library, stage.device.partition(":")[0], store.fact(SHELF_VERSION))
-            gate = Gate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
+            shelf = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
+            gate = CardGate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
             sides = splits_of(list(store.subjects()), split.held_out, split.salt)
             judged.proofs = await prove_all(gate, sides, judged.progress)
     return judged
@@ -118,16 +118,16 @@ async def judge_stage(
 
 async def teach_stage(
     folder: Path,
-    subjects: Sequence[Subject],
-    make_classroom: Callable[[], Classroom],
+    subjects: Sequence[TaskRecord],
+    make_classroom: Callable[[], TeacherPool],
     stage: JudgeStage,
     making: dict[str, Any],
     *,
     progress: Progress | None = None,
-) -> Judged:
+) -> StageResult:
     """Have everything written that is not written yet, and judge nothing: no device is needed for that."""
-    judged = Judged(progress or Progress())
-    with Store(folder) as store, opened_library(folder, store), closing(make_classroom()) as classroom:
+    judged = StageResult(progress or Progress())
+    with JudgedStore(folder) as store, opened_library(folder, store), closing(make_classroom()) as classroom:
         store.add_subjects(subjects)
         _note_device(store, stage.device)
         judged.teacher = classroom.teacher
@@ -136,7 +136,7 @@ async def teach_stage(
     return judged
 
 
-def _note_device(store: Store, device: str) -> None:
+def _note_device(store: JudgedStore, device: str) -> None:
     """What the kernels are written for, which need not be here. What a judge noted of its own device stands."""
     kind, known = device.partition(":")[0], store.fact("device")
     if store.benches():
@@ -155,19 +155,19 @@ def _trusted(stage: JudgeStage) -> TrustedBench:
 
 def _chosen_bench(
     stage: JudgeStage,
-    classroom: Classroom,
-    keeping: KeepingJudge,
+    classroom: TeacherPool,
+    keeping: StoringJudge,
     trusted: TrustedBench | None,
-    store: Store,
+    store: JudgedStore,
     progress: Progress,
-) -> KeepingJudge | KeepingBench:
+) -> StoringJudge | KeepingBench:
     if trusted is None:
         return keeping
     must_be_trusted(classroom.teacher.partition(" ")[0])
     return KeepingBench(trusted, store, trusted_bench_of(stage), progress.verdict)
 
 
-async def _audit(stage: JudgeStage, store: Store, bench: Bench, keeping: KeepingJudge, progress: Progress) -> None:
+async def _audit(stage: JudgeStage, store: JudgedStore, bench: JudgeSetup, keeping: StoringJudge, progress: Progress) -> None:
     def changed(audit: Audit) -> None:
         progress.audit = audit.to_json()
         progress.changed()
@@ -183,12 +183,12 @@ def examples_stage(
     tokenizer: str = "",
     form: str = "jsonl",
     command: str = "",
-    bench: Bench | None = None,
+    bench: JudgeSetup | None = None,
     tracing: Tell = lambda done, of: None,
-) -> tuple[Outcome, dict[str, Any]]:
+) -> tuple[ExampleSet, dict[str, Any]]:
     """Make the examples anew and write them with their card. Nothing is judged."""
     count, counted_by = counter(tokenizer)
-    with Store(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
+    with JudgedStore(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
         benches = store.benches()
         if not benches and not stage.unjudged:
             raise UsageError(
@@ -197,11 +197,11 @@ def examples_stage(
         chosen = bench or next(iter(benches), NO_BENCH)
         known = store.fact("device")
         device = DeviceFacts(**known) if known else device_facts("cpu")
-        shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
+        shelf = CardIndex(library, device.kind, store.fact(LIBRARY_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
         tasks = (subject.task for subject in store.taught())
         callgraphs = callgraphs_of(folder, tasks, tracing) if prompts.shows("write", "callgraph") else {}
-        desk = Desk(stage, prompts, device, shelf, callgraphs)
+        desk = ExampleContext(stage, prompts, device, shelf, callgraphs)
         outcome = examples_of(store, chosen, desk, count)
         runs = store.runs()
         making = {
@@ -224,10 +224,10 @@ def examples_stage(
     return outcome, card
 
 
-def opened_library(folder: Path, store: Store, read_only: bool = False) -> Library:
+def opened_library(folder: Path, store: JudgedStore, read_only: bool = False) -> Library:
     """The library beside the data, begun with the starter set. Retrieval sees it as it was then; proved cards come on top."""
     library = Library(folder / LIBRARY, create=not read_only)
-    if not read_only and store.fact(SHELF_VERSION) is None:
+    if not read_only and store.fact(LIBRARY_VERSION) is None:
         library.add_many(starter_cards(), on_conflict="skip", note="starter set")
-        store.note(SHELF_VERSION, library.version)
+        store.note(LIBRARY_VERSION, library.version)
     return library

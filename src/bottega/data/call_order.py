@@ -55,7 +55,7 @@ _VIEWS = frozenset(("unsqueeze", "squeeze", "transpose", "permute", "flatten"))
 """Of the shelf, those that need not."""
 
 
-def walked(answer: str, callgraph: CallGraph) -> str:
+def with_call_comments(answer: str, callgraph: CallGraph) -> str:
     """The same program, its parts in the order in which a reader of the call graph would think of them. As it is where it has no such form."""
     calls = dict(callgraph.by_result)
     try:

@@ -39,7 +39,7 @@ _OTHERS = frozenset(("torch", "nn", "F", "tl", "triton", "math", "self", "out", 
 
 
 @dataclass(frozen=True)
-class Piece:
+class MessagePart:
     text: str
     changes: bool
 
@@ -54,7 +54,7 @@ class _Name:
 
 @dataclass(frozen=True)
 class Sketched:
-    pieces: tuple[tuple[Piece, ...], ...]
+    pieces: tuple[tuple[MessagePart, ...], ...]
     """Of every message."""
     names: tuple[_Name, ...]
     said: frozenset[str]
@@ -90,8 +90,8 @@ def sketched(messages: Sequence[Message]) -> Sketched | None:
     attempt = _ATTEMPT.search(user, first.end)
     past = attempt.start() if attempt else len(user)
     attempts, answers = tuple(_cut(user[past:])), [tuple(_cut(message.content)) for message in messages[2:]]
-    shown = (*_cut(user[: first.end]), Piece(user[first.end : past], False), *attempts)
-    pieces = ((Piece(messages[0].content, False),), shown, *answers)
+    shown = (*_cut(user[: first.end]), MessagePart(user[first.end : past], False), *attempts)
+    pieces = ((MessagePart(messages[0].content, False),), shown, *answers)
     prose = " ".join(piece.text for part in (attempts, *answers) for piece in part if not piece.changes)
     texts = (user[past:], *(message.content for message in messages[2:]))
     code = [block.body for text in texts for block in blocks(text)]
@@ -100,13 +100,13 @@ def sketched(messages: Sequence[Message]) -> Sketched | None:
     return Sketched(pieces, tuple(_names(first.body.strip(), "\n".join(code), fixed)), said, fixed)
 
 
-def _cut(text: str) -> Iterator[Piece]:
+def _cut(text: str) -> Iterator[MessagePart]:
     """Blocks, which change, and what is between them."""
     at = 0
     for block in blocks(text):
-        yield from (Piece(text[at : block.start], False), Piece(text[block.start : block.end], True))
+        yield from (MessagePart(text[at : block.start], False), MessagePart(text[block.start : block.end], True))
         at = block.end
-    yield Piece(text[at:], False)
+    yield MessagePart(text[at:], False)
 
 
 def _fixed(sketch: str, code: Sequence[str]) -> set[str]:

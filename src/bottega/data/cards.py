@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bottega.core.skill import Skill, SkillState
-from bottega.data.material import Attempt, Lesson, apart, best_of, gain_over
+from bottega.data.records import JudgedStep, JudgedTask, best_of, gain_over, surely_faster
 from bottega.skills.library import Library
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import Filter
@@ -20,7 +20,7 @@ SMALL = 1.25
 
 
 @dataclass(frozen=True)
-class Tried:
+class CardTrials:
     """What is known of the cards of a task in one language."""
 
     helped: dict[str, float]
@@ -29,7 +29,7 @@ class Tried:
     """Cards whose technique was tried, is not surely faster, and may be by more than `SMALL`: nobody knows."""
 
 
-class Shelf:
+class CardIndex:
     """The library as it was at one version, read for one device."""
 
     def __init__(self, library: Library, device_kind: str, version: int | None = None, retrieved: int = 20) -> None:
@@ -41,20 +41,20 @@ class Shelf:
         found = [self._cards[name] for name in names if name in self._cards]
         return [card for card in found if language in card.languages and self.device_kind in card.devices]
 
-    def retrieved(self, lesson: Lesson) -> list[Skill]:
+    def retrieved(self, lesson: JudgedTask) -> list[Skill]:
         """What a selector is shown, best first."""
         only = Filter((SkillState.ADMITTED, SkillState.PROPOSED), lesson.language, self.device_kind)
         at = None if self.version == self.library.version else self.version
         return [hit.skill for hit in self.library.search(query_for(lesson.task), self.k, only, at=at)]
 
-    def known(self, lesson: Lesson, without: str, most: int = 5) -> list[Skill]:
+    def known(self, lesson: JudgedTask, without: str, most: int = 5) -> list[Skill]:
         """Similar cards, as the summariser is told of them, without the one that it is to write."""
         only = Filter(tuple(SkillState), lesson.language)
         at = None if self.version == self.library.version else self.version
         hits = self.library.search(query_for(lesson.task), most + 1, only, at=at)
         return [hit.skill for hit in hits if hit.skill.name != without][:most]
 
-    def for_writing(self, lesson: Lesson, best: Attempt, baseline: str) -> tuple[list[Skill], list[Skill]]:
+    def for_writing(self, lesson: JudgedTask, best: JudgedStep, baseline: str) -> tuple[list[Skill], list[Skill]]:
         """Cards that helped and are part of this kernel, most gain first; and retrieved cards that are no part of any kernel of the task."""
         tried = tried_cards(lesson, baseline)
         own = [name for name in sorted(tried.helped, key=lambda name: -tried.helped[name]) if name in best.cards]
@@ -62,7 +62,7 @@ class Shelf:
         return self.of(own, lesson.language), [card for card in self.retrieved(lesson) if card.name not in part]
 
 
-def tried_cards(lesson: Lesson, baseline: str) -> Tried:
+def tried_cards(lesson: JudgedTask, baseline: str) -> CardTrials:
     helped: dict[str, float] = {}
     unsure: set[str] = set()
     for course in lesson.courses:
@@ -75,16 +75,16 @@ def tried_cards(lesson: Lesson, baseline: str) -> Tried:
             without = by_id.get(attempt.step.candidate.parent) if attempt.step.candidate.parent else plain
             if without is None or not attempt.step.cards:
                 continue
-            if apart(attempt.verdict, without.verdict, baseline):
+            if surely_faster(attempt.verdict, without.verdict, baseline):
                 gain = gain_over(attempt, without, baseline)
                 for name in attempt.step.cards:
                     helped[name] = max(gain, helped.get(name, 0.0))
             elif _may_gain(attempt, without, baseline):
                 unsure.update(attempt.step.cards)
-    return Tried(helped, frozenset(unsure - helped.keys()))
+    return CardTrials(helped, frozenset(unsure - helped.keys()))
 
 
-def _may_gain(attempt: Attempt, without: Attempt, baseline: str) -> bool:
+def _may_gain(attempt: JudgedStep, without: JudgedStep, baseline: str) -> bool:
     """Whether the intervals leave room for a gain worth having. A kernel that is wrong or was not timed tells nothing of its technique."""
     one, other = attempt.speedup(baseline), without.speedup(baseline)
     return one is None or other is None or one.high > SMALL * other.low

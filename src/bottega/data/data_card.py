@@ -14,15 +14,15 @@ from bottega.core.errors import UsageError
 from bottega.data.coverage import turning
 from bottega.data.data_files import hash_of, write_whole
 from bottega.data.example import Example
-from bottega.data.examples_stage import Outcome
-from bottega.data.material import UNJUDGED
+from bottega.data.examples_stage import ExampleSet
+from bottega.data.records import UNJUDGED
 
 FILE, TEXT = "card.json", "card.md"
 COUNTED = ("role", "kind", "language", "level", "family", "outcome", "renamed")
 
 
 def card_of(
-    outcome: Outcome, files: Iterable[Path], material: Mapping[str, Any], making: Mapping[str, Any], counted_by: str
+    outcome: ExampleSet, files: Iterable[Path], material: Mapping[str, Any], making: Mapping[str, Any], counted_by: str
 ) -> dict[str, Any]:
     """`material`: what the store holds; `making`: the command, its settings, and what they ran on and with."""
     examples = outcome.examples

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError, UsageError
 from bottega.data.example import Example
 
@@ -75,16 +74,9 @@ def read_rows(folder: Path, split: str | None = None) -> Iterator[dict[str, Any]
 
 def write_whole(path: Path, content: bytes) -> None:
     """All or nothing: what was there stays until the new file is whole."""
-    place = path.with_name(f".{os.getpid()}.{path.name}")
     try:
-        with open(place, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        place.replace(path)
+        write_atomic(path, content)
     except OSError as error:
-        with suppress(OSError):
-            place.unlink()
         raise BottegaError(
             f"{path}: cannot be written: {error.strerror}; free some space and run --stage examples again: the material is safe"
         ) from None

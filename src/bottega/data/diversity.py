@@ -14,12 +14,12 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from bottega.data.coverage import turning
 from bottega.data.example import Example
-from bottega.data.settings import Caps
+from bottega.data.settings import DiversityCaps
 
 LEAST_FOR_TECHNIQUE = 200
 
 
-def diverse(examples: Sequence[Example], caps: Caps) -> list[Example]:
+def diverse(examples: Sequence[Example], caps: DiversityCaps) -> list[Example]:
     """Those that stay, in the order in which they were given."""
     by_role: Counter[str] = Counter(example.role for example in examples)
     ranked = _ranked(examples)
@@ -47,7 +47,7 @@ def _ranked(examples: Sequence[Example]) -> list[int]:
     return sorted(order, key=lambda number: (ranks[number], hashes[number]))
 
 
-def _places(example: Example, caps: Caps, by_role: Counter[str]) -> Iterator[tuple[Hashable, int]]:
+def _places(example: Example, caps: DiversityCaps, by_role: Counter[str]) -> Iterator[tuple[Hashable, int]]:
     """What an example takes a place of, and how many there are."""
     role, language = example.role, example.language
     technique = caps.technique or max(LEAST_FOR_TECHNIQUE, by_role[role] // 8)

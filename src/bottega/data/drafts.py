@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from bottega.compiler.steps import Step
+from bottega.compiler.steps import BuildStep
 from bottega.core.draft import Draft, Drafts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.data.material import Lecture
-from bottega.data.pool import Appointment, Classrooms
+from bottega.data.records import TeacherRecord
+from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
 from bottega.languages import language_named
 
-BUILDER = "bottega.compiler.builder:Builder"
+BUILDER = "bottega.compiler.compiler:Compiler"
 CAPTURED = "captured"
 """A network as it is, in one CUDA graph: worth a try when nothing of ours is left to try."""
 SHELVED = "shelved_parts"
@@ -23,11 +23,11 @@ class CompilerDrafts:
     """For one module: the builder's process is there while it draws, and not while the judge measures."""
 
     def __init__(self, timeout: float = 60.0) -> None:
-        self.appointment, self.timeout = Appointment(BUILDER), timeout
+        self.appointment, self.timeout = TeacherSpec(BUILDER), timeout
 
     async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         try:
-            room = await asyncio.to_thread(Classrooms, self.appointment, 1, self.timeout)
+            room = await asyncio.to_thread(ProcessTeacherPool, self.appointment, 1, self.timeout)
         except UsageError as error:
             return Drafts("builder", refused=str(error))
         try:
@@ -36,7 +36,7 @@ class CompilerDrafts:
             room.close()
 
 
-def drafts_of(lecture: Lecture, count: int) -> Drafts:
+def drafts_of(lecture: TeacherRecord, count: int) -> Drafts:
     """The most promising kernels of a course, or why there is none."""
     if lecture.course is None:
         return Drafts(lecture.teacher, refused=lecture.refused or lecture.failed)
@@ -45,7 +45,7 @@ def drafts_of(lecture: Lecture, count: int) -> Drafts:
     return Drafts(lecture.teacher, drawn, "" if drawn else "its course has no kernel")
 
 
-def promising_steps(steps: Sequence[Step], language: str) -> list[Step]:
+def promising_steps(steps: Sequence[BuildStep], language: str) -> list[BuildStep]:
     """Where each branch of a course ends, then the steps before: what a technique adds is not always a gain.
 
     The shelf's parts come first where a course has them: measured over many shapes, they choose for themselves when to leave the work to

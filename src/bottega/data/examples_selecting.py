@@ -8,13 +8,13 @@ from bottega.agents import selector
 from bottega.data.answers import selected
 from bottega.data.cards import tried_cards
 from bottega.data.example import Example, with_answer
-from bottega.data.examples_writing import Desk, facts
-from bottega.data.material import Lesson, best_of
+from bottega.data.examples_writing import ExampleContext, facts
+from bottega.data.records import JudgedTask, best_of
 
 Lost = Callable[[str], None]
 
 
-def selecting_examples(lesson: Lesson, desk: Desk, lost: Lost) -> Iterator[Example]:
+def selecting_examples(lesson: JudgedTask, desk: ExampleContext, lost: Lost) -> Iterator[Example]:
     """One for a task and language. None where helpful cards exist and retrieval does not offer them: that is no reason to pick others."""
     stage = desk.stage
     best = best_of((attempt for course in lesson.courses for attempt in course), stage.baseline)

@@ -18,14 +18,14 @@ from bottega.data.diversity import diverse
 from bottega.data.example import Example
 from bottega.data.examples_selecting import selecting_examples
 from bottega.data.examples_summarising import believed_examples, summarising_examples
-from bottega.data.examples_writing import Desk, unjudged_examples, writing_examples
-from bottega.data.material import Lesson
-from bottega.data.outline import Runs, clusters, runs_of, words_of
-from bottega.data.parallel import Room, SideBySide
+from bottega.data.examples_writing import ExampleContext, unjudged_examples, writing_examples
+from bottega.data.parallel import ExampleJob, ProcessMap
 from bottega.data.proofs import FACT
+from bottega.data.records import JudgedTask
 from bottega.data.renaming import renamings
 from bottega.data.splits import Split, splits_of
-from bottega.data.store import Bench, Store
+from bottega.data.store import JudgedStore, JudgeSetup
+from bottega.data.structure import Runs, clusters, runs_of, words_of
 from bottega.data.tokens import Count, sizes_of
 from bottega.data.unjudged import Endings, unjudged
 from bottega.languages import language_named
@@ -35,7 +35,7 @@ UNJUDGED = AnswerPolicy(link=False, lint=("out_of_bounds", "incomplete_write", "
 
 
 @dataclass
-class Outcome:
+class ExampleSet:
     """What came of it."""
 
     examples: list[Example] = field(default_factory=list)
@@ -60,12 +60,14 @@ class _Made:
     """Of the examples' code."""
 
 
-def examples_of(store: Store, bench: Bench, desk: Desk, count: Count, processes: int | None = None) -> Outcome:
+def examples_of(
+    store: JudgedStore, bench: JudgeSetup, desk: ExampleContext, count: Count, processes: int | None = None
+) -> ExampleSet:
     """Of a large store in as many processes as there are cores, unless told otherwise; the outcome is the same."""
-    outcome = Outcome()
+    outcome = ExampleSet()
     tasks = store.task_ids()
-    room = Room(store, bench, desk, count, _endings(store, bench, desk, tasks), _proofs(store))
-    with SideBySide(room, len(tasks), processes) as workers:
+    room = ExampleJob(store, bench, desk, count, _endings(store, bench, desk, tasks), _proofs(store))
+    with ProcessMap(room, len(tasks), processes) as workers:
         sides = workers.begin(_sides, None)
         found: dict[str, Example] = {}
         shapes: dict[str, Runs] = {}
@@ -96,7 +98,7 @@ def examples_of(store: Store, bench: Bench, desk: Desk, count: Count, processes:
     return outcome
 
 
-def _endings(store: Store, bench: Bench, desk: Desk, tasks: list[str]) -> Endings:
+def _endings(store: JudgedStore, bench: JudgeSetup, desk: ExampleContext, tasks: list[str]) -> Endings:
     endings = Endings()
     if desk.stage.unjudged:
         judged = {task for task, _ in store.judged(bench)}
@@ -106,7 +108,7 @@ def _endings(store: Store, bench: Bench, desk: Desk, tasks: list[str]) -> Ending
     return endings
 
 
-def _proofs(store: Store) -> dict[str, list[dict[str, Any]]]:
+def _proofs(store: JudgedStore) -> dict[str, list[dict[str, Any]]]:
     proofs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for name, proof in store.facts(FACT):
         if proof["step"] == "admit":
@@ -114,7 +116,7 @@ def _proofs(store: Store) -> dict[str, list[dict[str, Any]]]:
     return proofs
 
 
-def _take(entry: Example | str, longest: int, found: dict[str, Example], outcome: Outcome) -> None:
+def _take(entry: Example | str, longest: int, found: dict[str, Example], outcome: ExampleSet) -> None:
     if isinstance(entry, str):
         outcome.lost[entry] += 1
         return
@@ -130,11 +132,11 @@ def _take(entry: Example | str, longest: int, found: dict[str, Example], outcome
 # What is done in any process.
 
 
-def _sides(room: Room, _: None) -> dict[str, Split]:
+def _sides(room: ExampleJob, _: None) -> dict[str, Split]:
     return splits_of(list(room.store.subjects()), room.desk.stage.held_out, room.desk.stage.salt)
 
 
-def _made(room: Room, tasks: Sequence[str]) -> _Made:
+def _made(room: ExampleJob, tasks: Sequence[str]) -> _Made:
     made = _Made()
     for task in tasks:
         for lesson in room.store.lessons_of(task, room.bench):
@@ -150,7 +152,7 @@ def _made(room: Room, tasks: Sequence[str]) -> _Made:
     return made
 
 
-def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
+def _all_of(lesson: JudgedTask, room: ExampleJob, made: _Made) -> Iterator[Example]:
     desk = room.desk
     makers: tuple[Iterator[Example], ...]
     if unjudged(lesson):
@@ -170,7 +172,7 @@ def _all_of(lesson: Lesson, room: Room, made: _Made) -> Iterator[Example]:
             made.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
 
 
-def _within_reach(examples: Iterator[Example], lesson: Lesson, desk: Desk, made: _Made) -> Iterator[Example]:
+def _within_reach(examples: Iterator[Example], lesson: JudgedTask, desk: ExampleContext, made: _Made) -> Iterator[Example]:
     """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
     callgraph = desk.callgraphs.get(lesson.task.id) if language_named(lesson.language).kernel_library else None
     for example in examples:
@@ -181,7 +183,7 @@ def _within_reach(examples: Iterator[Example], lesson: Lesson, desk: Desk, made:
             yield example
 
 
-def _renamed(room: Room, examples: Sequence[Example]) -> list[list[Example | None]]:
+def _renamed(room: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:
     """The copies of each, None where there is none."""
     copies = [renamings(example, room.desk.stage.renamed) for example in examples]
     sizes = iter(sizes_of([copy.messages for of_one in copies for copy in of_one if copy], room.count))

@@ -17,18 +17,20 @@ from bottega.core.skill import Skill, SkillState
 from bottega.data.answers import summarised
 from bottega.data.example import Example, Kind, with_answer
 from bottega.data.examples_selecting import Lost
-from bottega.data.examples_writing import Desk, facts
-from bottega.data.material import Attempt, Lesson, gain_over
+from bottega.data.examples_writing import ExampleContext, facts
 from bottega.data.proofs import adapted, claims_of
+from bottega.data.records import JudgedStep, JudgedTask, gain_over
 from bottega.data.settings import ExampleStage
 
 MOST = 2
 """Proposals that a summariser may make, as in an episode."""
 
 
-def summarising_examples(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]], lost: Lost) -> Iterator[Example]:
+def summarising_examples(
+    lesson: JudgedTask, desk: ExampleContext, proofs: list[dict[str, Any]], lost: Lost
+) -> Iterator[Example]:
     """One for each card that was proved with a kernel of this task."""
-    by_id: dict[str, Attempt] = {attempt.id: attempt for course in lesson.courses for attempt in course}
+    by_id: dict[str, JudgedStep] = {attempt.id: attempt for course in lesson.courses for attempt in course}
     stage = desk.stage
     for proof in proofs:
         first, best = by_id.get(proof["before"]), by_id.get(proof["after"])
@@ -46,9 +48,9 @@ def summarising_examples(lesson: Lesson, desk: Desk, proofs: list[dict[str, Any]
             yield _example(lesson, desk, first, best, replace(card, name=proof["card"]), proof["technique"], "summarise")
 
 
-def believed_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
+def believed_examples(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
     """One for each card whose technique made a kernel of this task surely faster, by the judge and not by the gate: on one task, not on several."""
-    by_id: dict[str, Attempt] = {attempt.id: attempt for course in lesson.courses for attempt in course}
+    by_id: dict[str, JudgedStep] = {attempt.id: attempt for course in lesson.courses for attempt in course}
     for claim in claims_of(lesson, desk.shelf, desk.stage.baseline):
         first, best = by_id[claim.before], by_id[claim.after]
         cards = desk.shelf.of((claim.card,), lesson.language)
@@ -58,12 +60,14 @@ def believed_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
         yield _example(lesson, desk, first, best, replace(card, name=claim.card), claim.technique, "summarise_believed")
 
 
-def _worth_telling(first: Attempt, best: Attempt, stage: ExampleStage) -> bool:
+def _worth_telling(first: JudgedStep, best: JudgedStep, stage: ExampleStage) -> bool:
     one, other = best.speedup(stage.baseline), first.speedup(stage.baseline)
     return one is not None and other is not None and one.point / other.point >= stage.margin and one.point >= stage.margin
 
 
-def _example(lesson: Lesson, desk: Desk, first: Attempt, best: Attempt, card: Skill, technique: str, kind: Kind) -> Example:
+def _example(
+    lesson: JudgedTask, desk: ExampleContext, first: JudgedStep, best: JudgedStep, card: Skill, technique: str, kind: Kind
+) -> Example:
     stage = desk.stage
     gain = gain_over(best, first, stage.baseline)
     given = summariser.SummariserInput(
@@ -90,5 +94,5 @@ def _example(lesson: Lesson, desk: Desk, first: Attempt, best: Attempt, card: Sk
     )
 
 
-def _past(attempt: Attempt, baseline: str) -> Any:
+def _past(attempt: JudgedStep, baseline: str) -> Any:
     return judged_turn(attempt.source, attempt.step.summary, attempt.verdict, baseline)

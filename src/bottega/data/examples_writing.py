@@ -16,9 +16,9 @@ from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.verdict import Verdict
 from bottega.data.answers import written
-from bottega.data.cards import Shelf
+from bottega.data.cards import CardIndex
 from bottega.data.example import Example, Kind, with_answer
-from bottega.data.material import Attempt, Lesson, apart, best_of, gain_over, worth_learning
+from bottega.data.records import JudgedStep, JudgedTask, best_of, gain_over, surely_faster, worth_learning
 from bottega.data.settings import ExampleStage
 from bottega.languages import language_named
 
@@ -29,18 +29,18 @@ ONE_IN = 12
 
 
 @dataclass(frozen=True)
-class Desk:
+class ExampleContext:
     """What all examples of a run share."""
 
     stage: ExampleStage
     prompts: Prompts
     device: DeviceFacts
-    shelf: Shelf
+    shelf: CardIndex
     callgraphs: Mapping[str, CallGraph | None] = field(default_factory=dict)
     """By task; one that has none is shown whole."""
 
 
-def unjudged_examples(lesson: Lesson, desk: Desk, attempt: Attempt) -> Iterator[Example]:
+def unjudged_examples(lesson: JudgedTask, desk: ExampleContext, attempt: JudgedStep) -> Iterator[Example]:
     """One without cards, and of some tasks one with: the cards of the kernel's techniques, of which nobody knows here what they gained."""
     yield _write(lesson, desk, "first", attempt, ())
     if _draw(attempt.id, "untried", ONE_IN) == 0:
@@ -50,14 +50,14 @@ def unjudged_examples(lesson: Lesson, desk: Desk, attempt: Attempt) -> Iterator[
             yield _write(lesson, desk, "first_with_untried_skills", attempt, shown)
 
 
-def writing_examples(lesson: Lesson, desk: Desk) -> Iterator[Example]:
+def writing_examples(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
     """Raises `UnreadableAnswer` for an answer that the parser does not give back."""
     yield from _first(lesson, desk)
     yield from _improvements(lesson, desk)
     yield from _repairs(lesson, desk)
 
 
-def _first(lesson: Lesson, desk: Desk) -> Iterator[Example]:
+def _first(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
     baseline = desk.stage.baseline
     concise = desk.stage.concise
     bests = [best for course in lesson.courses if (best := worth_learning(course, baseline, concise)) is not None]
@@ -77,14 +77,14 @@ def _first(lesson: Lesson, desk: Desk) -> Iterator[Example]:
             yield _write(lesson, desk, "first_with_useless_skills", best, tuple(useless[:count]))
 
 
-def _improvements(lesson: Lesson, desk: Desk) -> Iterator[Example]:
+def _improvements(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
     """From a kernel to the one that grew from it and is surely faster; the prompt shows as much of the way as a writer may have seen."""
     baseline = desk.stage.baseline
     for course in lesson.courses:
         by_id = {attempt.id: attempt for attempt in course}
         for attempt in course:
             parent = next((by_id[name] for name in reversed(attempt.ancestors) if name in by_id), None)
-            if parent is None or not apart(attempt.verdict, parent.verdict, baseline):
+            if parent is None or not surely_faster(attempt.verdict, parent.verdict, baseline):
                 continue
             line = _line(parent, by_id)
             shown = line[-(1 + _draw(attempt.id, "history", len(line))) :]
@@ -104,7 +104,7 @@ def _improvements(lesson: Lesson, desk: Desk) -> Iterator[Example]:
             )
 
 
-def _repairs(lesson: Lesson, desk: Desk) -> Iterator[Example]:
+def _repairs(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
     """A kernel that the judge found wrong, with what it said, and the one that it should have been."""
     baseline = desk.stage.baseline
     correct = {attempt.id: attempt for course in lesson.courses for attempt in course if attempt.accepted}
@@ -129,10 +129,10 @@ def _repairs(lesson: Lesson, desk: Desk) -> Iterator[Example]:
 
 
 def _write(
-    lesson: Lesson,
-    desk: Desk,
+    lesson: JudgedTask,
+    desk: ExampleContext,
     kind: Kind,
-    attempt: Attempt,
+    attempt: JudgedStep,
     skills: Sequence[Skill],
     past: tuple[EarlierTurn, ...] = (),
     best: EarlierTurn | None = None,
@@ -167,12 +167,12 @@ def _write(
     )
 
 
-def _walk(lesson: Lesson, given: writer.WriterInput) -> CallGraph | None:
+def _walk(lesson: JudgedTask, given: writer.WriterInput) -> CallGraph | None:
     """The call graph that an answer follows, in a language of the kernel library, where the prompt has it."""
     return given.callgraph if language_named(lesson.language).kernel_library else None
 
 
-def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
+def facts(lesson: JudgedTask, attempt: JudgedStep, baseline: str) -> dict[str, Any]:
     """The columns that every example has of its task and kernel."""
     speedup = attempt.speedup(baseline)
     return {
@@ -191,11 +191,11 @@ def facts(lesson: Lesson, attempt: Attempt, baseline: str) -> dict[str, Any]:
     }
 
 
-def _past(attempt: Attempt, baseline: str) -> EarlierTurn:
+def _past(attempt: JudgedStep, baseline: str) -> EarlierTurn:
     return judged_turn(attempt.source, _summary(attempt), attempt.verdict, baseline)
 
 
-def _summary(attempt: Attempt) -> str:
+def _summary(attempt: JudgedStep) -> str:
     return attempt.step.summary or attempt.step.technique.replace("_", " ").capitalize() + "."
 
 
@@ -204,7 +204,7 @@ def _thought(verdict: Verdict) -> str:
     return f"The attempt was {verdict.outcome.value.replace('_', ' ')}: {said}" if said else ""
 
 
-def _line(attempt: Attempt, by_id: dict[str, Attempt]) -> list[Attempt]:
+def _line(attempt: JudgedStep, by_id: dict[str, JudgedStep]) -> list[JudgedStep]:
     """The judged attempts that lead to one, oldest first, and it."""
     return [*(by_id[name] for name in attempt.ancestors if name in by_id), attempt]
 

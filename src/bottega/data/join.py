@@ -16,7 +16,7 @@ from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.data.data_card import COUNTED, changed_files, read_card, write_card
 from bottega.data.data_files import SPLITS, hash_of, read_rows, write_rows
-from bottega.data.material import UNJUDGED
+from bottega.data.records import UNJUDGED
 
 _CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
 """A call as a prompt prints it."""

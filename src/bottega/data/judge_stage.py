@@ -14,23 +14,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bottega.compiler.steps import Step
+from bottega.compiler.steps import BuildStep
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.data.chosen_steps import chosen_steps
-from bottega.data.material import Lecture, Subject
-from bottega.data.mistakes import slips_of
-from bottega.data.pool import Classroom
+from bottega.data.mistakes import mutants_of
+from bottega.data.records import TaskRecord, TeacherRecord
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Store
+from bottega.data.step_choice import chosen_steps
+from bottega.data.store import JudgedStore
+from bottega.data.teacher_pool import TeacherPool
 
 AHEAD = 4
 """Tasks that wait for the judge with their courses ready, for each of its workers."""
 
 
-class Judging(Protocol):
+class KernelJudge(Protocol):
     """Whoever judges all kernels of a task and remembers what was judged: the judge, or the trusting bench."""
 
     async def judge_many(
@@ -87,16 +87,16 @@ class Progress:
 
 
 async def judge_all(
-    subjects: Sequence[Subject],
-    classroom: Classroom,
-    judge: Judging | None,
-    store: Store,
+    subjects: Sequence[TaskRecord],
+    classroom: TeacherPool,
+    judge: KernelJudge | None,
+    store: JudgedStore,
     stage: JudgeStage,
     progress: Progress,
 ) -> None:
     """Without a judge, kernels are only written. Raises only what ends the run: the store cannot be written, or the judge was closed."""
     progress.tasks += len(subjects)
-    ready: asyncio.Queue[tuple[Subject, list[Lecture]] | None] = asyncio.Queue(AHEAD * stage.workers)
+    ready: asyncio.Queue[tuple[TaskRecord, list[TeacherRecord]] | None] = asyncio.Queue(AHEAD * stage.workers)
     places = asyncio.Semaphore(stage.teachers)
     begun = time.monotonic()
 
@@ -104,11 +104,11 @@ async def judge_all(
         progress.time_up |= bool(stage.seconds) and time.monotonic() - begun >= stage.seconds
         return progress.time_up
 
-    async def one_lecture(subject: Subject, language: str, seed: int) -> Lecture:
+    async def one_lecture(subject: TaskRecord, language: str, seed: int) -> TeacherRecord:
         async with places:
             return await _lecture(subject, language, seed, classroom, store, stage, progress)
 
-    async def teach(subject: Subject) -> None:
+    async def teach(subject: TaskRecord) -> None:
         wanted = [(language, seed) for language in stage.languages for seed in stage.seeds]
         lectures = await asyncio.gather(*(one_lecture(subject, language, seed) for language, seed in wanted))
         await ready.put((subject, list(lectures)))
@@ -150,8 +150,14 @@ async def judge_all(
 
 
 async def _lecture(
-    subject: Subject, language: str, seed: int, classroom: Classroom, store: Store, stage: JudgeStage, progress: Progress
-) -> Lecture:
+    subject: TaskRecord,
+    language: str,
+    seed: int,
+    classroom: TeacherPool,
+    store: JudgedStore,
+    stage: JudgeStage,
+    progress: Progress,
+) -> TeacherRecord:
     known = store.lecture((subject.task.id, language, classroom.teacher, seed, ""))
     if known is None or (known.failed and stage.retry):
         lecture = await classroom.lecture(subject.task, language, seed)  # type: ignore[arg-type]
@@ -170,7 +176,12 @@ async def _lecture(
 
 
 async def _judge_task(
-    subject: Subject, lectures: Sequence[Lecture], judge: Judging, store: Store, stage: JudgeStage, progress: Progress
+    subject: TaskRecord,
+    lectures: Sequence[TeacherRecord],
+    judge: KernelJudge,
+    store: JudgedStore,
+    stage: JudgeStage,
+    progress: Progress,
 ) -> None:
     label = subject.task.label
     courses = [chosen_steps(lecture.course.steps, stage.steps) for lecture in lectures if lecture.course]
@@ -179,7 +190,7 @@ async def _judge_task(
     def trouble(text: str) -> None:
         progress.trouble(f"{label}: {text}")
 
-    correct: list[Step] = []
+    correct: list[BuildStep] = []
     verdicts = await judge.judge_many(subject.task, [step.candidate for step in unique.values()], trouble)
     for step, verdict in zip(unique.values(), verdicts):
         if verdict is None:
@@ -191,7 +202,7 @@ async def _judge_task(
             correct.append(step)
         else:
             trouble(f"a teacher's kernel is {verdict.outcome.value} ({step.technique}): {_line(verdict.diagnosis)}")
-    slips = [slip for step in _chosen(correct, stage) for slip in slips_of(subject.task, step.candidate, stage.mistakes)]
+    slips = [slip for step in _chosen(correct, stage) for slip in mutants_of(subject.task, step.candidate, stage.mistakes)]
     slips = [slip for slip in slips if slip.candidate.id not in unique]
     if slips:
         store.add_slips(slips)
@@ -200,11 +211,11 @@ async def _judge_task(
         await judge.judge_many(subject.task, list(drawn.values()), trouble)
 
 
-def _chosen(correct: Sequence[Step], stage: JudgeStage) -> list[Step]:
+def _chosen(correct: Sequence[BuildStep], stage: JudgeStage) -> list[BuildStep]:
     """The last kernel of each language, which is the best the teacher knows, and one more: mistakes are made at every stage."""
     if not stage.mistakes:
         return []
-    chosen: dict[str, Step] = {}
+    chosen: dict[str, BuildStep] = {}
     for language in stage.languages:
         own = [step for step in correct if step.candidate.language == language]
         if own:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bottega.core.errors import BottegaError
-from bottega.data.cards import Shelf
-from bottega.data.examples_writing import Desk
-from bottega.data.store import Bench, Store
+from bottega.data.cards import CardIndex
+from bottega.data.examples_writing import ExampleContext
+from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.tokens import Count
 from bottega.data.unjudged import Endings
 from bottega.skills.library import Library
@@ -33,12 +33,12 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Room:
+class ExampleJob:
     """What the work on a lesson needs. In another process store and library are opened anew: connections cannot be shared."""
 
-    store: Store
-    bench: Bench
-    desk: Desk
+    store: JudgedStore
+    bench: JudgeSetup
+    desk: ExampleContext
     count: Count
     endings: Endings
     proofs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -55,24 +55,24 @@ class _Key:
     room: dict[str, Any]
     desk: dict[str, Any]
 
-    def opened(self) -> Room:
-        store = Store(self.folder, create=False, write=False)
+    def opened(self) -> ExampleJob:
+        store = JudgedStore(self.folder, create=False, write=False)
         stage, device = self.desk["stage"], self.desk["device"]
-        shelf = Shelf(Library(self.library, create=False), device.kind, self.version, stage.retrieved)
-        return Room(store=store, desk=Desk(shelf=shelf, **self.desk), **self.room)
+        shelf = CardIndex(Library(self.library, create=False), device.kind, self.version, stage.retrieved)
+        return ExampleJob(store=store, desk=ExampleContext(shelf=shelf, **self.desk), **self.room)
 
 
-def _key(room: Room) -> _Key:
+def _key(room: ExampleJob) -> _Key:
     desk, library = room.desk, room.desk.shelf.library
     told = {"stage": desk.stage, "prompts": desk.prompts, "device": desk.device, "callgraphs": desk.callgraphs}
     own = {"bench": room.bench, "count": room.count, "endings": room.endings, "proofs": room.proofs}
     return _Key(room.store.folder, library.folder, desk.shelf.version, own, told)
 
 
-class SideBySide:
+class ProcessMap:
     """Where the pieces are worked on: `processes` others, or here where that is 1."""
 
-    def __init__(self, room: Room, tasks: int, processes: int | None = None) -> None:
+    def __init__(self, room: ExampleJob, tasks: int, processes: int | None = None) -> None:
         number = (os.cpu_count() or 1) if processes is None else processes
         self.room = room
         self._pool: ProcessPoolExecutor | None = None
@@ -80,14 +80,14 @@ class SideBySide:
             context = multiprocessing.get_context("forkserver")
             self._pool = ProcessPoolExecutor(number, context, _enter, (_key(room),))
 
-    def __enter__(self) -> SideBySide:
+    def __enter__(self) -> ProcessMap:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def begin(self, work: Callable[[Room, Item], Result], item: Item) -> Callable[[], Result]:
+    def begin(self, work: Callable[[ExampleJob, Item], Result], item: Item) -> Callable[[], Result]:
         """One thing beside the pieces; what is returned waits for it."""
         if self._pool is None:
             found = work(self.room, item)
@@ -100,7 +100,7 @@ class SideBySide:
 
         return waited
 
-    def pieces(self, work: Callable[[Room, Sequence[Item]], Result], items: Sequence[Item]) -> Iterator[Result]:
+    def pieces(self, work: Callable[[ExampleJob, Sequence[Item]], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results in the order of the items, whoever was ready first."""
         parts = [items[start : start + PIECE] for start in range(0, len(items), PIECE)]
         if self._pool is None:
@@ -123,7 +123,7 @@ def _told() -> Iterator[None]:
         ) from None
 
 
-_rooms: list[Room] = []
+_rooms: list[ExampleJob] = []
 """The room of a process that was started for this; the pool's way of starting leaves no other place for it."""
 
 
@@ -132,5 +132,5 @@ def _enter(key: _Key) -> None:
     _rooms.append(key.opened())
 
 
-def _worked(work: Callable[[Room, Any], Result], item: Any) -> Result:
+def _worked(work: Callable[[ExampleJob, Any], Result], item: Any) -> Result:
     return work(_rooms[0], item)

@@ -20,13 +20,13 @@ from bottega.core.errors import BottegaError, CardError, JudgeError
 from bottega.core.skill import Provenance, Skill, SkillState
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.data.cards import Shelf
+from bottega.data.cards import CardIndex
 from bottega.data.excerpt import excerpt
 from bottega.data.judge_stage import Progress
-from bottega.data.material import Lesson, apart
-from bottega.data.pool import Classroom
+from bottega.data.records import JudgedTask, surely_faster
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Bench, Store
+from bottega.data.store import JudgedStore, JudgeSetup
+from bottega.data.teacher_pool import TeacherPool
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Decision, Rules, worth
 from bottega.skills.library import Library
@@ -40,7 +40,7 @@ LEAST_GAIN = 1.1
 
 
 @dataclass(frozen=True)
-class Claim:
+class CardClaim:
     """A card that seems to have made a kernel faster, and where."""
 
     card: str
@@ -59,31 +59,33 @@ class Claim:
         return f"{self.card[:48].rstrip('_')}_{self.task_id[:8]}_{self.language}"
 
 
-def claims_of(lesson: Lesson, shelf: Shelf, baseline: str) -> list[Claim]:
+def claims_of(lesson: JudgedTask, shelf: CardIndex, baseline: str) -> list[CardClaim]:
     """One for each technique of the task: the step that gained most by it, as the gate counts gains. Between two kernels that are slower
     than the module it sees none."""
-    found: dict[str, Claim] = {}
+    found: dict[str, CardClaim] = {}
     rules = Rules(baseline=baseline)
     for course in lesson.courses:
         by_id = {attempt.id: attempt for attempt in course}
         for attempt in course:
             parent = by_id.get(attempt.step.candidate.parent or "")
             cards = shelf.of(attempt.step.cards, lesson.language)
-            if parent is None or not cards or not apart(attempt.verdict, parent.verdict, baseline):
+            if parent is None or not cards or not surely_faster(attempt.verdict, parent.verdict, baseline):
                 continue
             gain = math.exp(worth(attempt.verdict, rules) - worth(parent.verdict, rules))
             technique = attempt.step.technique
             if gain >= LEAST_GAIN and (technique not in found or found[technique].gain < gain):
-                found[technique] = Claim(cards[0].name, technique, lesson.language, lesson.task.id, parent.id, attempt.id, gain)
+                found[technique] = CardClaim(
+                    cards[0].name, technique, lesson.language, lesson.task.id, parent.id, attempt.id, gain
+                )
     return list(found.values())
 
 
-def planned(claims: Iterable[Claim], sides: Mapping[str, str], most: int) -> list[tuple[Claim, Claim]]:
+def planned(claims: Iterable[CardClaim], sides: Mapping[str, str], most: int) -> list[tuple[CardClaim, CardClaim]]:
     """Claims with a sibling each, of the same side of the split; by turns through the techniques, so that none takes all the places."""
-    groups: dict[tuple[str, str, str, str], list[Claim]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[CardClaim]] = defaultdict(list)
     for claim in claims:
         groups[claim.language, claim.technique, claim.card, sides.get(claim.task_id, "train")].append(claim)
-    rows: list[list[tuple[Claim, Claim]]] = []
+    rows: list[list[tuple[CardClaim, CardClaim]]] = []
     for key in sorted(groups):
         order = sorted(groups[key], key=lambda claim: hashlib.sha256(f"{claim.task_id}/{claim.technique}".encode()).digest())
         if len(order) > 1:
@@ -92,7 +94,7 @@ def planned(claims: Iterable[Claim], sides: Mapping[str, str], most: int) -> lis
     return [row[turn] for turn in range(turns) for row in rows if turn < len(row)][:most]
 
 
-def adapted(card: Skill, claim: Claim, source: str, before: str, device_kind: str, teacher: str) -> Skill:
+def adapted(card: Skill, claim: CardClaim, source: str, before: str, device_kind: str, teacher: str) -> Skill:
     """The library's card with the kernel at hand as its example, where an excerpt of it is short enough."""
     shown = excerpt(source, before, claim.language)
     example = shown if shown and len(shown) <= 3200 else card.example
@@ -112,19 +114,19 @@ def adapted(card: Skill, claim: Claim, source: str, before: str, device_kind: st
 
 
 @dataclass
-class Gate:
+class CardGate:
     """Everything that proofs need, in one place."""
 
-    store: Store
+    store: JudgedStore
     library: Library
-    classroom: Classroom
+    classroom: TeacherPool
     judge: Judge
-    bench: Bench
+    bench: JudgeSetup
     stage: JudgeStage
-    shelf: Shelf
+    shelf: CardIndex
     loop: asyncio.AbstractEventLoop
 
-    def prove(self, claim: Claim, sibling: Claim, pool: ThreadPoolExecutor) -> Decision:
+    def prove(self, claim: CardClaim, sibling: CardClaim, pool: ThreadPoolExecutor) -> Decision:
         """Raises what ends the run, and `CardError` where the card is not fit for the library."""
         own, other = self.store.subject(claim.task_id).task, self.store.subject(sibling.task_id).task
         card = adapted(
@@ -180,7 +182,7 @@ def _fair(task: Task, verdict: Verdict) -> Verdict:
     return verdict
 
 
-async def prove_all(gate: Gate, sides: Mapping[str, str], progress: Progress) -> dict[str, int]:
+async def prove_all(gate: CardGate, sides: Mapping[str, str], progress: Progress) -> dict[str, int]:
     """How many were admitted, refused and skipped."""
     stage, counts = gate.stage, {"admitted": 0, "refused": 0, "skipped": 0}
     claims = [claim for lesson in gate.store.lessons(gate.bench) for claim in claims_of(lesson, gate.shelf, stage.baseline)]
@@ -189,7 +191,7 @@ async def prove_all(gate: Gate, sides: Mapping[str, str], progress: Progress) ->
 
     pool = ThreadPoolExecutor(max(2, stage.workers), thread_name_prefix="gate")
 
-    async def one(claim: Claim, sibling: Claim) -> None:
+    async def one(claim: CardClaim, sibling: CardClaim) -> None:
         async with places:
             try:
                 decision = await asyncio.to_thread(gate.prove, claim, sibling, pool)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bottega.core.errors import UsageError
-from bottega.data.chosen_steps import ALL, checked_steps
+from bottega.data.step_choice import ALL, checked_steps
 from bottega.languages import default_language
 
 
@@ -64,7 +64,7 @@ class JudgeStage:
 
 
 @dataclass(frozen=True)
-class Caps:
+class DiversityCaps:
     """How many examples may share something. 0 sets no bound."""
 
     task: int = 4
@@ -110,7 +110,7 @@ class ExampleStage:
     """Share of operator combinations that training never sees."""
     salt: str = "bottega"
     """What the split is hashed with."""
-    caps: Caps = Caps()
+    caps: DiversityCaps = DiversityCaps()
     filtered: bool = True
 
     def __post_init__(self) -> None:

@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Sequence
 from typing import Literal
 
-from bottega.data.material import Subject
 from bottega.data.operators import combination
-from bottega.data.outline import Groups, clusters
+from bottega.data.records import TaskRecord
+from bottega.data.structure import DisjointSets, clusters
 
 Split = Literal["train", "test"]
 
@@ -22,10 +22,10 @@ SAME_TEXT = 0.95
 it is."""
 
 
-def splits_of(subjects: Sequence[Subject], held_out: float, salt: str) -> dict[str, Split]:
+def splits_of(subjects: Sequence[TaskRecord], held_out: float, salt: str) -> dict[str, Split]:
     """The side of each task, by its id."""
     subjects = sorted(subjects, key=lambda subject: subject.task.id)  # the order in which they come decides nothing
-    groups = Groups(len(subjects))
+    groups = DisjointSets(len(subjects))
     first: dict[str, int] = {}
     alike = clusters([_module(subject.task.source) for subject in subjects], SAME_TEXT)
     keys = [(f"told {' '.join(s.ops)}", f"read {combination(s.task)}", f"like {c}") for s, c in zip(subjects, alike)]

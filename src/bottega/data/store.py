@@ -18,11 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bottega.compiler.steps import Course, Step
+from bottega.compiler.steps import BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.verdict import Verdict
-from bottega.data.material import Lecture, Lesson, Slip, Subject, told
+from bottega.data.records import JudgedTask, Mutant, TaskRecord, TeacherRecord, compact_verdict
 
 FILE = "judged.db"
 SCHEMA = 1
@@ -49,7 +49,7 @@ CREATE TABLE verdicts (
 
 
 @dataclass(frozen=True)
-class Bench:
+class JudgeSetup:
     """Where verdicts were made: they are compared with each other and with no others."""
 
     judge: str
@@ -58,7 +58,7 @@ class Bench:
     """The device by kind and name, and the terms of judging."""
 
 
-class Store:
+class JudgedStore:
     """One process writes at a time; any number may read. Every method may be called from any thread."""
 
     def __init__(self, folder: Path, *, create: bool = True, write: bool = True) -> None:
@@ -102,7 +102,7 @@ class Store:
         elif "verdicts" not in tables:
             raise UsageError(f"{self.path}: is a database of something else; give another --out")
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> JudgedStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -149,12 +149,12 @@ class Store:
         with self._change() as change:
             change.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(body)))
 
-    def add_subjects(self, subjects: Iterable[Subject]) -> None:
+    def add_subjects(self, subjects: Iterable[TaskRecord]) -> None:
         rows = [(subject.task.id, json.dumps(subject.to_json())) for subject in subjects]
         with self._change() as change:
             change.executemany("INSERT OR IGNORE INTO tasks VALUES (?, ?)", rows)
 
-    def add_lecture(self, lecture: Lecture, *, again: bool = False) -> None:
+    def add_lecture(self, lecture: TeacherRecord, *, again: bool = False) -> None:
         """A course with all its kernels. One that failed may be given `again`."""
         steps = lecture.course.steps if lecture.course else ()
         body = {
@@ -169,14 +169,14 @@ class Store:
                 (*lecture.key, json.dumps(body)),
             )
 
-    def add_slips(self, slips: Iterable[Slip]) -> None:
+    def add_slips(self, slips: Iterable[Mutant]) -> None:
         slips = list(slips)
         rows = [(s.task_id, s.candidate.id, s.candidate.parent or "", s.candidate.language, s.mistake, s.cure) for s in slips]
         with self._change() as change:
             _add_kernels(change, (slip.candidate for slip in slips))
             change.executemany("INSERT OR IGNORE INTO slips VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def add_verdict(self, bench: Bench, task_id: str, candidate: Candidate, verdict: Verdict) -> None:
+    def add_verdict(self, bench: JudgeSetup, task_id: str, candidate: Candidate, verdict: Verdict) -> None:
         body = json.dumps(verdict.to_json())
         with self._change() as change:
             _add_kernels(change, (candidate,))
@@ -199,7 +199,7 @@ class Store:
     def runs(self) -> list[dict[str, Any]]:
         return [{"at": at, **json.loads(body)} for at, body in self._rows("SELECT at, body FROM runs ORDER BY row")]
 
-    def verdict(self, bench: Bench, task_id: str, candidate_id: str) -> Verdict | None:
+    def verdict(self, bench: JudgeSetup, task_id: str, candidate_id: str) -> Verdict | None:
         rows = self._rows(
             "SELECT body FROM verdicts WHERE task = ? AND candidate = ? AND judge = ? AND device = ?",
             task_id,
@@ -209,16 +209,16 @@ class Store:
         )
         return Verdict.from_json(json.loads(rows[0][0])) if rows else None
 
-    def judged(self, bench: Bench) -> list[tuple[str, str]]:
+    def judged(self, bench: JudgeSetup) -> list[tuple[str, str]]:
         """Tasks and candidates that have a verdict of this bench."""
         rows = self._rows("SELECT task, candidate FROM verdicts WHERE judge = ? AND device = ?", bench.judge, bench.device)
         return [(task, candidate) for task, candidate in rows]
 
-    def benches(self) -> dict[Bench, int]:
+    def benches(self) -> dict[JudgeSetup, int]:
         rows = self._rows("SELECT judge, device, count(*) FROM verdicts GROUP BY judge, device ORDER BY count(*) DESC, device")
-        return {Bench(judge, device): number for judge, device, number in rows}
+        return {JudgeSetup(judge, device): number for judge, device, number in rows}
 
-    def lecture(self, key: tuple[str, str, str, int, str]) -> Lecture | None:
+    def lecture(self, key: tuple[str, str, str, int, str]) -> TeacherRecord | None:
         rows = self._rows(
             "SELECT body FROM lectures WHERE task = ? AND language = ? AND teacher = ? AND seed = ? AND without = ?", *key
         )
@@ -228,7 +228,7 @@ class Store:
         tables = ("tasks", "lectures", "kernels", "slips", "verdicts")
         return {name: int(self._rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables}
 
-    def lessons(self, bench: Bench) -> Iterator[Lesson]:
+    def lessons(self, bench: JudgeSetup) -> Iterator[JudgedTask]:
         """Task by task, so that material of any size passes through little memory. Tasks by id, languages by name."""
         for task_id in self.task_ids():
             yield from self.lessons_of(task_id, bench)
@@ -236,9 +236,9 @@ class Store:
     def task_ids(self) -> list[str]:
         return [task_id for (task_id,) in self._rows("SELECT id FROM tasks ORDER BY id")]
 
-    def lessons_of(self, task_id: str, bench: Bench) -> Iterator[Lesson]:
+    def lessons_of(self, task_id: str, bench: JudgeSetup) -> Iterator[JudgedTask]:
         query = "SELECT language, teacher, seed, without, body FROM lectures WHERE task = ? ORDER BY language, teacher, seed, without"
-        by_language: dict[Any, list[Lecture]] = {}
+        by_language: dict[Any, list[TeacherRecord]] = {}
         for language, teacher, seed, without, body in self._rows(query, task_id):
             key = (task_id, language, teacher, seed, without)
             by_language.setdefault(language, []).append(self._lecture(key, json.loads(body)))
@@ -246,7 +246,7 @@ class Store:
             return
         subject = self.subject(task_id)
         verdicts = {
-            candidate: told(Verdict.from_json(json.loads(body)))
+            candidate: compact_verdict(Verdict.from_json(json.loads(body)))
             for candidate, body in self._rows(
                 "SELECT candidate, body FROM verdicts WHERE task = ? AND judge = ? AND device = ?",
                 task_id,
@@ -255,17 +255,17 @@ class Store:
             )
         }
         for language, lectures in by_language.items():
-            yield Lesson(subject, language, tuple(lectures), tuple(self._slips(task_id, language)), verdicts)
+            yield JudgedTask(subject, language, tuple(lectures), tuple(self._slips(task_id, language)), verdicts)
 
-    def subjects(self) -> Iterator[Subject]:
+    def subjects(self) -> Iterator[TaskRecord]:
         """All that were to be taught, by id."""
         for (body,) in self._rows("SELECT body FROM tasks ORDER BY id"):
-            yield Subject.from_json(json.loads(body))
+            yield TaskRecord.from_json(json.loads(body))
 
-    def taught(self) -> Iterator[Subject]:
+    def taught(self) -> Iterator[TaskRecord]:
         """Tasks that have a lecture, by id: of these examples are made."""
         for (body,) in self._rows("SELECT body FROM tasks WHERE id IN (SELECT task FROM lectures) ORDER BY id"):
-            yield Subject.from_json(json.loads(body))
+            yield TaskRecord.from_json(json.loads(body))
 
     def kernel(self, candidate_id: str) -> Candidate:
         rows = self._rows("SELECT source, language FROM kernels WHERE id = ?", candidate_id)
@@ -273,34 +273,34 @@ class Store:
             raise UsageError(f"{self.path}: holds no kernel {candidate_id}")
         return Candidate(rows[0][0], rows[0][1])
 
-    def subject(self, task_id: str) -> Subject:
+    def subject(self, task_id: str) -> TaskRecord:
         rows = self._rows("SELECT body FROM tasks WHERE id = ?", task_id)
         if not rows:
             raise UsageError(f"{self.path}: holds no task {task_id}")
-        return Subject.from_json(json.loads(rows[0][0]))
+        return TaskRecord.from_json(json.loads(rows[0][0]))
 
-    def _slips(self, task_id: str, language: str) -> list[Slip]:
+    def _slips(self, task_id: str, language: str) -> list[Mutant]:
         query = """SELECT kernels.source, slips.parent, slips.mistake, slips.cure, slips.language FROM slips
             JOIN kernels ON kernels.id = slips.candidate WHERE task = ? AND slips.language = ? ORDER BY slips.candidate"""
         rows = self._rows(query, task_id, language)
-        return [Slip(task_id, Candidate(source, kind, name, parent), name, cure) for source, parent, name, cure, kind in rows]
+        return [Mutant(task_id, Candidate(source, kind, name, parent), name, cure) for source, parent, name, cure, kind in rows]
 
-    def _lecture(self, key: tuple[str, str, Any, int, str], body: dict[str, Any]) -> Lecture:
+    def _lecture(self, key: tuple[str, str, Any, int, str], body: dict[str, Any]) -> TeacherRecord:
         task_id, language, teacher, seed, without = key
         named: Any = language
         course = None
         if body["steps"] is not None:
-            course = Course(task_id, named, teacher, tuple(self._step(step) for step in body["steps"]))
+            course = BuildSteps(task_id, named, teacher, tuple(self._step(step) for step in body["steps"]))
         left = tuple(without.split(",")) if without else ()
-        return Lecture(task_id, named, teacher, seed, left, course, body["refused"], body["failed"])
+        return TeacherRecord(task_id, named, teacher, seed, left, course, body["refused"], body["failed"])
 
-    def _step(self, data: dict[str, Any]) -> Step:
+    def _step(self, data: dict[str, Any]) -> BuildStep:
         language, source = self._rows("SELECT language, source FROM kernels WHERE id = ?", data["candidate"])[0]
         candidate = Candidate(source, language, data["name"], data["parent"])
-        return Step(candidate, data["technique"], tuple(data["cards"]), data["summary"])
+        return BuildStep(candidate, data["technique"], tuple(data["cards"]), data["summary"])
 
 
-def _step_json(step: Step) -> dict[str, Any]:
+def _step_json(step: BuildStep) -> dict[str, Any]:
     candidate = step.candidate
     own = {"candidate": candidate.id, "name": candidate.name, "parent": candidate.parent}
     return {**own, "technique": step.technique, "cards": list(step.cards), "summary": step.summary}

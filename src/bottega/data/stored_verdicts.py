@@ -11,15 +11,17 @@ from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Bench, Store
+from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
 from bottega.judge.judge import Judge
 
 
-class KeepingJudge:
+class StoringJudge:
     """Speaks as a judge does, also to an episode."""
 
-    def __init__(self, judge: Judge, store: Store, bench: Bench, told: Callable[[Verdict, bool], None] | None = None) -> None:
+    def __init__(
+        self, judge: Judge, store: JudgedStore, bench: JudgeSetup, told: Callable[[Verdict, bool], None] | None = None
+    ) -> None:
         self.judge, self.store, self.bench, self._told = judge, store, bench, told
         self._under_way: dict[tuple[str, str], asyncio.Future[Verdict]] = {}
 
@@ -73,10 +75,10 @@ class KeepingJudge:
             self._told(verdict, known)
 
 
-def bench_of(stage: JudgeStage) -> Bench:
+def judge_setup_of(stage: JudgeStage) -> JudgeSetup:
     """Verdicts of one machine, under the same terms, with the same judge."""
     found = fingerprint(stage.device)
     name = str(found.get("gpu") or found["cpu"]).partition(",")[0].strip()
-    return Bench(
+    return JudgeSetup(
         JUDGE_VERSION, f"{stage.device.partition(':')[0]}: {name}; quick; {'+'.join(stage.baselines)}; {stage.precision}"
     )

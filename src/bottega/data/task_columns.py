@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from bottega.core.errors import TaskError, UsageError
-from bottega.data.material import Subject, subject_of
+from bottega.data.records import TaskRecord, task_record_of
 from bottega.tasks.load import load_tasks
 
 COLUMNS = ("ops", "families", "structure")
 
 
-def load_subjects(references: Sequence[str], device: str, levels: Sequence[int] = ()) -> tuple[list[Subject], list[str]]:
+def load_subjects(references: Sequence[str], device: str, levels: Sequence[int] = ()) -> tuple[list[TaskRecord], list[str]]:
     """Every task once, and a line for each that cannot be used."""
     loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu", levels=levels or None)
     columns = {row["code"]: row for reference in references for row in _rows(reference)}
     problems = [problem.message for problem in loaded.problems]
-    found: dict[str, Subject] = {}
+    found: dict[str, TaskRecord] = {}
     for task in loaded.tasks:
         try:
-            found.setdefault(task.id, subject_of(task, columns.get(task.source)))
+            found.setdefault(task.id, task_record_of(task, columns.get(task.source)))
         except TaskError as error:
             problems.append(str(error))
     if not found:

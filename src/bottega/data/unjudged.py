@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from bottega.data.material import Attempt, Lesson
+from bottega.data.records import JudgedStep, JudgedTask
 
 OWN = "own"
 SHELVED = "shelved_parts"
@@ -39,7 +39,7 @@ class Endings:
 
     _speeds: dict[tuple[Place, Ending], list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def see(self, lesson: Lesson, baseline: str) -> None:
+    def see(self, lesson: JudgedTask, baseline: str) -> None:
         for course in lesson.courses:
             last = {ending_of(attempt): attempt.score(baseline) for attempt in course}
             for ending, score in last.items():
@@ -52,9 +52,9 @@ class Endings:
         logs = sum(math.log(speed) for speed in speeds) + BELIEF * math.log(believed)
         return math.exp(logs / (len(speeds) + BELIEF))
 
-    def chosen(self, lesson: Lesson) -> Attempt | None:
+    def chosen(self, lesson: JudgedTask) -> JudgedStep | None:
         """The kernel to show of a lesson without verdicts: always the same one, and the shorter of two that are worth the same."""
-        last: dict[Ending, Attempt] = {}
+        last: dict[Ending, JudgedStep] = {}
         for lecture in lesson.lectures:
             if not lecture.without:
                 last |= {ending_of(attempt): attempt for attempt in lesson.taught(lecture) if _parses(attempt.source)}
@@ -63,15 +63,15 @@ class Endings:
         return None if best is None else last[best]
 
 
-def unjudged(lesson: Lesson) -> bool:
+def unjudged(lesson: JudgedTask) -> bool:
     return not any(lesson.courses)
 
 
-def place_of(lesson: Lesson) -> Place:
+def place_of(lesson: JudgedTask) -> Place:
     return lesson.language, lesson.task.level, any("conv" in operator for operator in lesson.subject.ops)
 
 
-def ending_of(attempt: Attempt) -> Ending:
+def ending_of(attempt: JudgedStep) -> Ending:
     return tuple(sorted({TURNS[name] for name in (*attempt.techniques, attempt.step.technique) if name in TURNS}))
 
 

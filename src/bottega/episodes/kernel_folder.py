@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.candidate import Candidate
 from bottega.core.errors import LibraryError
 from bottega.languages import candidate_from
@@ -19,11 +18,9 @@ class KernelFolder:
     def keep(self, candidate: Candidate) -> None:
         """From any thread or process: a file is there whole, or not at all."""
         place = self.path / f"{candidate.id}.py"
-        temporary = place.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(candidate.source, encoding="utf-8")
-            temporary.replace(place)
+            write_atomic(place, candidate.source.encode())
         except OSError as error:
             raise LibraryError(
                 f"{place}: a kernel cannot be kept: {error.strerror}; start the proof again when it can"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import threading
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+
+from bottega.core.atomic_file import write_atomic
 
 FORMAT = 2
 """Raised when documents or analysis change: an index of another format is built anew."""
@@ -40,12 +40,7 @@ def read_pointer(folder: Path) -> IndexPointer | None:
 
 
 def write_pointer(folder: Path, pointer: IndexPointer) -> IndexPointer:
-    temporary = folder / f"current.{os.getpid()}.{threading.get_ident()}"
-    with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(pointer.__dict__, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / _POINTER)
+    write_atomic(folder / _POINTER, json.dumps(pointer.__dict__).encode())
     return pointer
 
 

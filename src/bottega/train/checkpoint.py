@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import TrainingError
 from bottega.train.optimiser import Optimiser
 
@@ -45,29 +46,23 @@ class Checkpoints:
     def save(self, step: int, model: Any, optimiser: Optimiser, state: Mapping[str, Any]) -> Path:
         """Raises `TrainingError` when it cannot be kept; what was kept before is untouched."""
         place = self.folder / f"step-{step:08}"
-        draft = self.folder / f".{place.name}.{os.getpid()}"
         trained = {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+        def write(folder: Path) -> None:
+            _write_weights(folder / WEIGHTS, trained)
+            torch.save(optimiser.state(), folder / OPTIMISER)
+            torch.save(random_states(), folder / RANDOM)
+            sizes = {name: (folder / name).stat().st_size for name in (WEIGHTS, OPTIMISER, RANDOM)}
+            content = {"format": FORMAT, "step": step, "files": sizes, "state": dict(state)}
+            (folder / STATE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._sweep()
             _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in trained.values()))
-            draft.mkdir()
-            _write_weights(draft / WEIGHTS, trained)
-            torch.save(optimiser.state(), draft / OPTIMISER)
-            torch.save(random_states(), draft / RANDOM)
-            sizes = {name: (draft / name).stat().st_size for name in (WEIGHTS, OPTIMISER, RANDOM)}
-            content = {"format": FORMAT, "step": step, "files": sizes, "state": dict(state)}
-            (draft / STATE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            for name in (*sizes, STATE):
-                _flush(draft / name)
-            _flush(draft)
-            if place.exists():  # from before a resume: the same numbers
-                shutil.rmtree(place)
-            os.rename(draft, place)
-            _flush(self.folder)
+            _put_folder(place, write)
             self._point(place.name)
         except Exception as error:  # torch and safetensors raise their own kinds for a full disk
-            shutil.rmtree(draft, ignore_errors=True)
             told = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
             raise TrainingError(
                 f"{place}: the checkpoint could not be kept ({told}); earlier ones stand. Make room, then go on with --resume"
@@ -112,15 +107,12 @@ class Checkpoints:
         return [int(found[1]) for path in self.folder.iterdir() if (found := _NAME.fullmatch(path.name))]
 
     def _sweep(self) -> None:
-        """Drafts of processes that were killed."""
+        """Remove what processes that were killed left half written."""
         for path in self.folder.glob(".step-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def _point(self, name: str) -> None:
-        draft = self.folder / f".{LATEST}.{os.getpid()}"
-        draft.write_text(name + "\n", encoding="utf-8")
-        _flush(draft)
-        os.replace(draft, self.folder / LATEST)
+        write_atomic(self.folder / LATEST, f"{name}\n".encode())
         _flush(self.folder)
 
 
@@ -187,20 +179,26 @@ def _flush(path: Path) -> None:
 
 
 def written_whole(place: Path, write: Callable[[Path], None]) -> None:
-    """A folder that appears at its place complete: `write` fills another one, which is flushed and renamed."""
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
-    shutil.rmtree(draft, ignore_errors=True)
+    """A folder that appears at its place complete. Raises `TrainingError` where it cannot be written."""
     try:
-        draft.mkdir(parents=True)
-        write(draft)
-        for path in draft.rglob("*"):
-            _flush(path)
-        _flush(draft)
-        if place.exists():
-            shutil.rmtree(place)
-        os.rename(draft, place)
-        _flush(place.parent)
+        _put_folder(place, write)
     except OSError as error:
         raise TrainingError(f"{place}: cannot be written ({error.strerror or error}); make room, then --resume") from error
+
+
+def _put_folder(place: Path, write: Callable[[Path], None]) -> None:
+    """`write` fills a folder of another name, which is flushed to the disk and renamed in place of what was there."""
+    temporary = place.with_name(f".{place.name}.{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        write(temporary)
+        for path in temporary.rglob("*"):
+            _flush(path)
+        _flush(temporary)
+        if place.exists():
+            shutil.rmtree(place)
+        os.rename(temporary, place)
+        _flush(place.parent)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)

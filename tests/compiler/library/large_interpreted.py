@@ -180,7 +180,7 @@ def drafts() -> Found:
     from large_tasks import LARGE
     from triton_interpreted import stand_in
 
-    from bottega.compiler.builder import Builder
+    from bottega.compiler.compiler import Compiler
 
     stand_in()
     ends: dict[str, tuple[Callable[[], Tensor], Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -195,7 +195,7 @@ def drafts() -> Found:
             if task.name not in ends:
                 continue
             made, theirs, last = ends[task.name]
-            steps = Builder().build(task, "triton", without=("split_rows",)).steps
+            steps = Compiler().build(task, "triton", without=("split_rows",)).steps
             source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
             path = Path(folder) / f"{task.name}.py"
             path.write_text(source)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bottega.compiler.library.index import ShelfError, shelf_of
-from bottega.compiler.library.insert import with_parts, without_parts
+from bottega.compiler.library.index import KernelLibraryError, kernel_library
+from bottega.compiler.library.insert import with_library_functions, without_library_functions
 from bottega.compiler.library.renaming import renamed
 from bottega.compiler.link import linked
 from bottega.compiler.strip import shortened
 
-SMALL = shelf_of(Path(__file__).parent / "small_shelf")
+SMALL = kernel_library(Path(__file__).parent / "small_library")
 TASK = """\
 import torch
 import torch.nn as nn
@@ -62,18 +62,18 @@ def expected(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_a_part_comes_with_all_it_needs_and_nothing_else() -> None:
-    whole = with_parts(ROWS, NONE, SMALL)
+    whole = with_library_functions(ROWS, NONE, SMALL)
     x = torch.randn(2, 3)
     torch.testing.assert_close(run(whole).twice(x), 2 * expected(x))
     names = [name for node in ast.parse(whole).body for name in [getattr(node, "name", None)] if name]
     assert sorted(names[:-1]) == ["row_step", "softmax", "width_of"] and names[-1] == "twice"
     assert "bottega" not in whole and "# the ratio" in whole and "nn" not in run(whole).__dict__
-    assert with_parts(whole, NONE, SMALL) == whole
-    assert without_parts(whole, NONE, SMALL) == ROWS
+    assert with_library_functions(whole, NONE, SMALL) == whole
+    assert without_library_functions(whole, NONE, SMALL) == ROWS
 
 
 def test_a_class_stands_before_the_one_that_inherits_it() -> None:
-    made = run(with_parts("class Mine(Softmax):\n    pass\n", NONE, SMALL))
+    made = run(with_library_functions("class Mine(Softmax):\n    pass\n", NONE, SMALL))
     x = torch.randn(2, 3)
     torch.testing.assert_close(made.Mine(-1)(x), torch.relu(expected(x)))
 
@@ -95,7 +95,7 @@ def test_a_class_stands_before_the_one_that_inherits_it() -> None:
 def test_names_of_the_answer_keep_their_meaning_and_the_part_its_own(own: str) -> None:
     answer = ROWS.replace("def twice", f"{own}\n\ndef twice")
     alone = run(own if "torch" not in own else f"import torch\n{own}")
-    whole = with_parts(answer, NONE, SMALL)
+    whole = with_library_functions(answer, NONE, SMALL)
     made, x = run(whole), torch.randn(2, 3)
     torch.testing.assert_close(made.twice(x), 2 * expected(x))
     for name, value in vars(alone).items():
@@ -103,8 +103,8 @@ def test_names_of_the_answer_keep_their_meaning_and_the_part_its_own(own: str) -
             assert vars(made)[name] == value
     if "def width_of" in own:
         assert made.width_of(*([x] if "(x)" in own else [])) in ("mine", 1)
-    assert with_parts(whole, NONE, SMALL) == whole
-    back = with_parts(without_parts(whole, NONE, SMALL), NONE, SMALL)
+    assert with_library_functions(whole, NONE, SMALL) == whole
+    back = with_library_functions(without_library_functions(whole, NONE, SMALL), NONE, SMALL)
     torch.testing.assert_close(run(back).twice(x), 2 * expected(x))
 
 
@@ -128,7 +128,7 @@ def test_names_of_the_answer_keep_their_meaning_and_the_part_its_own(own: str) -
     ],
 )
 def test_what_is_no_use_of_a_part_stays_as_it_is(answer: str) -> None:
-    assert with_parts(answer, NONE, SMALL) == answer
+    assert with_library_functions(answer, NONE, SMALL) == answer
 
 
 def test_a_task_that_has_the_name_keeps_it() -> None:
@@ -139,7 +139,7 @@ def test_a_task_that_has_the_name_keeps_it() -> None:
 
 
 def test_definitions_that_differ_stay() -> None:
-    whole = with_parts(ROWS, NONE, SMALL)
+    whole = with_library_functions(ROWS, NONE, SMALL)
     for change in (
         ("return x * width", "return x + width"),
         ("WIDTH = 4", "WIDTH = 5"),
@@ -147,11 +147,14 @@ def test_definitions_that_differ_stay() -> None:
     ):
         changed = whole.replace(*change)
         assert changed != whole
-        short = without_parts(changed, NONE, SMALL)
-        assert run(with_parts(short, NONE, SMALL)).twice(torch.ones(2)).tolist() == run(changed).twice(torch.ones(2)).tolist()
+        short = without_library_functions(changed, NONE, SMALL)
+        assert (
+            run(with_library_functions(short, NONE, SMALL)).twice(torch.ones(2)).tolist()
+            == run(changed).twice(torch.ones(2)).tolist()
+        )
         assert change[1] in short
-    assert without_parts(whole, frozenset({"softmax"}), SMALL) == whole
-    assert "def softmax" in without_parts(whole + "\n\nsoftmax = None\n", NONE, SMALL)
+    assert without_library_functions(whole, frozenset({"softmax"}), SMALL) == whole
+    assert "def softmax" in without_library_functions(whole + "\n\nsoftmax = None\n", NONE, SMALL)
 
 
 def test_only_names_of_the_file_are_renamed() -> None:
@@ -168,18 +171,20 @@ def test_only_names_of_the_file_are_renamed() -> None:
 )  # fmt: skip
 def test_a_file_that_cannot_be_a_part_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "part.py").write_text(text)
-    with pytest.raises(ShelfError):
-        shelf_of(tmp_path)
+    with pytest.raises(KernelLibraryError):
+        kernel_library(tmp_path)
 
 
 def test_the_shipped_parts_are_whole() -> None:
-    shelf = shelf_of()
+    shelf = kernel_library()
     assert {"conv2d", "linear", "matmul", "max_pool2d", "batch_norm", "Conv2d", "Linear"} <= set(shelf.offered())
     for name in shelf.offered():
         text = shelf.parts_for([name])
         bound = {name for node in ast.parse(text).body for name in [getattr(node, "name", "")]}
         assert name in bound and "bottega" not in text
-        assert shelf.parts_for([name]) == text and with_parts(text, NONE) == text, "everything that it reads is there"
+        assert shelf.parts_for([name]) == text and with_library_functions(text, NONE) == text, (
+            "everything that it reads is there"
+        )
 
 
 def test_an_answer_in_the_sketchs_words_becomes_whole_and_short_again() -> None:
@@ -199,21 +204,24 @@ def test_long_and_broken_answers_are_left_alone() -> None:
 def test_a_name_that_only_a_kernel_reads_is_no_call_of_a_part() -> None:
     kernel = "import triton\n\n\n@triton.jit\ndef k(x_ptr):\n    return sigmoid(x_ptr)\n\n\n"
     kernel += "class ModelNew(Model):\n    def forward(self, x):\n        return k\n"
-    assert with_parts(kernel, frozenset()) == kernel
+    assert with_library_functions(kernel, frozenset()) == kernel
     outside = kernel.replace("return k\n", "return sigmoid(x)\n")
-    assert "def sigmoid(" in with_parts(outside, frozenset())
+    assert "def sigmoid(" in with_library_functions(outside, frozenset())
 
 
 def test_a_future_import_that_shares_its_line_is_left_where_it_is() -> None:
     text = "from __future__ import annotations; X = 1\n\n\nclass ModelNew:\n    def forward(self, x):\n        return relu(x)\n"
-    compile(with_parts(text, frozenset()), "whole", "exec")
+    compile(with_library_functions(text, frozenset()), "whole", "exec")
 
 
 def alone(answer: str) -> str:
     """What the whole file says about it, after it became short and whole again."""
-    whole = with_parts(answer, NONE)
-    assert with_parts(whole, NONE) == whole and with_parts(without_parts(whole, NONE), NONE) == whole
-    assert without_parts(whole, NONE) == answer
+    whole = with_library_functions(answer, NONE)
+    assert (
+        with_library_functions(whole, NONE) == whole
+        and with_library_functions(without_library_functions(whole, NONE), NONE) == whole
+    )
+    assert without_library_functions(whole, NONE) == answer
     return next(line for line in whole.split("\n") if line.startswith("ALONE = "))
 
 
@@ -249,12 +257,12 @@ def test_one_of_several_kernels_is_not_alone(answer: str) -> None:
 
 def test_a_file_that_says_otherwise_keeps_what_it_says() -> None:
     for answer in (ONE, ONE.replace("matmul(x, y)", "relu(matmul(x, y))")):
-        whole = with_parts(answer, NONE)
+        whole = with_library_functions(answer, NONE)
         said = "ALONE = True" if "ALONE = True" in whole else "ALONE = False"
         other = whole.replace(said, "ALONE = False" if said == "ALONE = True" else "ALONE = True")
-        assert without_parts(other, NONE) == other and with_parts(other, NONE) == other
+        assert without_library_functions(other, NONE) == other and with_library_functions(other, NONE) == other
 
 
 def test_a_name_of_the_answer_is_not_taken_for_the_parts() -> None:
-    whole = with_parts(ONE.replace("def f", "ALONE = 3\n\n\ndef f"), NONE)
+    whole = with_library_functions(ONE.replace("def f", "ALONE = 3\n\n\ndef f"), NONE)
     assert "\nALONE_part = True\n" in whole and "\nALONE = 3\n" in whole and "ALONE_part and" in whole

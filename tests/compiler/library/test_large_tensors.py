@@ -225,10 +225,10 @@ def test_drafts_of_the_builder(name: str, tmp_path: Path) -> None:
     from large_tasks import LARGE
     from triton_interpreted import loaded
 
-    from bottega.compiler.builder import Builder
+    from bottega.compiler.compiler import Compiler
 
     task = next(one for one in LARGE if one.name == name)
-    steps = Builder(every_product=True).build(task, "triton").steps
+    steps = Compiler(every_product=True).build(task, "triton").steps
     source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(task.source, name, "exec"), namespace)

@@ -96,11 +96,11 @@ def answer(name: str, call: str = "{}(*given, **named)") -> str:
 
 def opened(source: str) -> Any:
     """As a module from a file: Triton reads its kernels from there."""
-    from bottega.compiler.library.insert import with_parts
+    from bottega.compiler.library.insert import with_library_functions
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.py"
-        path.write_text(with_parts(source, frozenset()))
+        path.write_text(with_library_functions(source, frozenset()))
         spec = spec_from_file_location("answer", path)
         assert spec is not None and spec.loader is not None
         module = module_from_spec(spec)

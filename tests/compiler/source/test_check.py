@@ -9,7 +9,7 @@ from bench.small_bench import cpp_text
 from corpus import ACCEPTED, Specimen, specimens
 from episodes.decay import KERNEL, TASK
 
-from bottega.compiler.builder import Builder
+from bottega.compiler.compiler import Compiler
 from bottega.compiler.link import linked
 from bottega.compiler.source.check import check
 from bottega.compiler.source.finding import Finding
@@ -279,7 +279,7 @@ def test_examples_and_hand_written_kernels_have_no_fault() -> None:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 def test_no_kernel_of_the_builder_has_a_fault(language: str) -> None:
     tasks = [Task(GATED, "gated"), *load_tasks(["builtin:rms_norm_rows", "builtin:dilated_max_pool"], size="cpu").tasks]
-    steps = [(task, step) for task in tasks for step in Builder().build(task, language).steps]
+    steps = [(task, step) for task in tasks for step in Compiler().build(task, language).steps]
     assert len(steps) > len(tasks)
     seen = [check(linked(step.candidate.source, task.source), task.source, language) for task, step in steps]
     assert set(seen) == {()}

@@ -12,11 +12,11 @@ from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
 from bottega.compiler.steps import Refusal
 from bottega.core.errors import BudgetError
-from bottega.data.material import Slip
-from bottega.data.pool import OwnClassroom
-from bottega.data.store import Bench, Store
-from bottega.data.stored_verdicts import KeepingJudge
-from bottega.data.teachers.llm import LlmTeacher, Model, slug
+from bottega.data.records import Mutant
+from bottega.data.store import JudgedStore, JudgeSetup
+from bottega.data.stored_verdicts import StoringJudge
+from bottega.data.teacher_pool import InProcessTeacherPool
+from bottega.data.teachers.llm import LlmTeacher, TeacherModel, slug
 from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
@@ -34,8 +34,10 @@ def said(summary: str, source: str) -> str:
     return f"{summary}\n```python\n{source}```"
 
 
-def teacher(answers: list[str], judge: object, folder: Path, failed: list[Slip], caps: BudgetCaps | None = None) -> LlmTeacher:
-    model = Model("scripted", ChatClient(ScriptedChat(answers)), SETTINGS, caps or BudgetCaps())
+def teacher(
+    answers: list[str], judge: object, folder: Path, failed: list[Mutant], caps: BudgetCaps | None = None
+) -> LlmTeacher:
+    model = TeacherModel("scripted", ChatClient(ScriptedChat(answers)), SETTINGS, caps or BudgetCaps())
     return LlmTeacher(model, judge, device_facts("cpu"), folder, failed=failed.extend)  # type: ignore[arg-type]
 
 
@@ -45,9 +47,9 @@ def test_a_course_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
     broken = right.replace("+ shift[i]", "- shift[i]")
     threads = kernel("silu_chain", False, True, 0)
     answers = [said("One pass.", broken), said("Add the shift.", right), said("Spread the rows over all threads.", threads)]
-    failed: list[Slip] = []
-    with Store(tmp_path / "store") as store:
-        keeping = KeepingJudge(judge, store, Bench("1", "cpu"))
+    failed: list[Mutant] = []
+    with JudgedStore(tmp_path / "store") as store:
+        keeping = StoringJudge(judge, store, JudgeSetup("1", "cpu"))
         with teacher(answers, keeping, tmp_path / "log", failed) as made:
             course = asyncio.run(made.teach(WANTED, "cpp"))
             again = asyncio.run(made.teach(WANTED, "cpp"))  # from the log: the script has no answer left
@@ -75,7 +77,7 @@ def test_an_episode_without_a_right_kernel_is_a_refusal(judge: Judge, tmp_path: 
 
 def test_a_spent_budget_ends_the_run_and_not_the_course(judge: Judge, tmp_path: Path) -> None:
     with teacher(["no kernel here"] * 9, judge, tmp_path, [], BudgetCaps(kernels=1)) as made:
-        room = OwnClassroom(made)
+        room = InProcessTeacherPool(made)
         for seed in (0, 1):
             with pytest.raises(BudgetError, match="1 kernels is spent"):
                 asyncio.run(room.lecture(WANTED, "cpp", seed))

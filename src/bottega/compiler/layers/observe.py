@@ -18,8 +18,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bottega.compiler.layers.rewrite import Network
-from bottega.compiler.layers.techniques import KINDS
+from bottega.compiler.layers.network import NetworkSource
+from bottega.compiler.layers.passes import KINDS
 from bottega.compiler.module_frame import MODEL
 from bottega.compiler.steps import Refusal
 
@@ -42,7 +42,7 @@ NORM_WORK = 100
 
 
 @dataclass(frozen=True)
-class Call:
+class LayerCall:
     """One layer, called once."""
 
     kind: str
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Observed:
-    calls: tuple[Call, ...]
+    calls: tuple[LayerCall, ...]
     launches: int
     returns: str
     """`tensor`, `tuple`, `list`, or `other`."""
@@ -124,9 +124,9 @@ def _idle(function: Any, arguments: Any, keywords: Any) -> bool:
     return given.get("p", given.get("dropout_p", given.get("dropout"))) == 0.0
 
 
-def observe(network: Network) -> Observed:
+def observe(network: NetworkSource) -> Observed:
     """Run it on tensors without contents, with its layers exchanged for ones that tell of their calls."""
-    calls: list[Call] = []
+    calls: list[LayerCall] = []
     namespace: dict[str, Any] = {"__name__": "task"}
     try:
         with warnings.catch_warnings(), FakeTensorMode(), torch.no_grad():
@@ -157,7 +157,7 @@ def observe(network: Network) -> Observed:
     return Observed(tuple(calls), launches, form, tuple(arguments[: len(inputs)]) if tensors else (), obstacle)
 
 
-def applies(call: Call) -> bool:
+def applies(call: LayerCall) -> bool:
     """Whether a kernel of ours computes this call; others the layer leaves to the library."""
     if call.dtype != "float32" or call.largest > LARGEST:
         return False
@@ -172,7 +172,7 @@ def applies(call: Call) -> bool:
     return min(call.weight[:2]) >= 16
 
 
-def _recording(kind: str, calls: list[Call]) -> type:
+def _recording(kind: str, calls: list[LayerCall]) -> type:
     base = getattr(nn, kind)
 
     def forward(self: Any, x: torch.Tensor, *rest: Any) -> Any:
@@ -187,7 +187,7 @@ def _recording(kind: str, calls: list[Call]) -> type:
             plain = self.affine and x.dim() >= 3 and x.shape[0] * self.num_groups >= 64
         weight = getattr(self, "weight", None)
         calls.append(
-            Call(
+            LayerCall(
                 kind,
                 tuple(x.shape),
                 tuple(result.shape),
@@ -212,7 +212,7 @@ def _turnable(layer: Any) -> bool:
     )
 
 
-def host_obstacle(network: Network) -> str:
+def host_obstacle(network: NetworkSource) -> str:
     """What a forward does on the host that a graph would not repeat, found in the text: tensors here have no device of their own."""
     for function in _running(network):
         for node in ast.walk(function):
@@ -228,7 +228,7 @@ def host_obstacle(network: Network) -> str:
     return ""
 
 
-def _running(network: Network) -> list[ast.FunctionDef]:
+def _running(network: NetworkSource) -> list[ast.FunctionDef]:
     """`forward` of every class, and the methods and functions that it calls."""
     functions: dict[str, list[ast.FunctionDef]] = {}
     for statement in network.kept:

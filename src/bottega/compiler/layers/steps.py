@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from bottega.compiler.cuda_graph import REPLAY
-from bottega.compiler.layers.observe import Call, Observed, applies, observe
-from bottega.compiler.layers.rewrite import Network, read
-from bottega.compiler.layers.techniques import CAPTURED, LAYERS
-from bottega.compiler.layers.whole import written
+from bottega.compiler.layers.network import NetworkSource, read_network
+from bottega.compiler.layers.observe import LayerCall, Observed, applies, observe
+from bottega.compiler.layers.passes import CAPTURED, LAYERS
+from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
-from bottega.compiler.steps import Refusal, Step
+from bottega.compiler.steps import BuildStep, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.languages import library_language
@@ -26,17 +26,17 @@ LEAST_SHARE = 0.02
 """Of the work of all layers, what a kind must do to be worth its text; a kernel that does nothing would be a decoy."""
 
 
-def layer_steps(task: Task, barred: Collection[str] = ()) -> list[Step]:
+def layer_steps(task: Task, barred: Collection[str] = ()) -> list[BuildStep]:
     """Nothing where the task is no network, or does what this form does not understand."""
     try:
-        network = read(task)
+        network = read_network(task)
         return _Steps(task, network, observe(network), frozenset(barred)).all()
     except Refusal:
         return []
 
 
 class _Steps:
-    def __init__(self, task: Task, network: Network, observed: Observed, barred: frozenset[str]) -> None:
+    def __init__(self, task: Task, network: NetworkSource, observed: Observed, barred: frozenset[str]) -> None:
         self.task, self.network, self.observed, self.barred = task, network, observed, barred
         self.own = [call for call in observed.calls if applies(call)]
 
@@ -44,32 +44,32 @@ class _Steps:
     def capturable(self) -> bool:
         return not self.observed.obstacle and self.observed.launches >= FEWEST_LAUNCHES
 
-    def all(self) -> list[Step]:
-        steps: list[Step] = []
+    def all(self) -> list[BuildStep]:
+        steps: list[BuildStep] = []
         if self.capturable and CAPTURED.name not in self.barred:
-            source = written(self.network, (), self.observed, graph=True)
-            steps.append(Step(self._candidate(source, None), CAPTURED.name, CAPTURED.cards, CAPTURED.summary))
+            source = render_network(self.network, (), self.observed, graph=True)
+            steps.append(BuildStep(self._candidate(source, None), CAPTURED.name, CAPTURED.cards, CAPTURED.summary))
         kinds: tuple[str, ...] = ()
-        last: Step | None = None
+        last: BuildStep | None = None
         for technique in LAYERS if len(self.own) >= FEWEST_CALLS else ():
             found = self._worth(technique.kinds)
             if not found or technique.name in self.barred:
                 continue
             kinds += found
-            source = written(self.network, kinds, self.observed, graph=False)
+            source = render_network(self.network, kinds, self.observed, graph=False)
             parent = last.candidate.id if last else None
-            last = Step(self._candidate(source, parent), technique.name, technique.cards, technique.summary)
+            last = BuildStep(self._candidate(source, parent), technique.name, technique.cards, technique.summary)
             steps.append(last)
         if last is not None and self.capturable and REPLAY.name not in self.barred:
-            source = written(self.network, kinds, self.observed, graph=True)
-            steps.append(Step(self._candidate(source, last.candidate.id), REPLAY.name, REPLAY.cards, REPLAY.summary))
+            source = render_network(self.network, kinds, self.observed, graph=True)
+            steps.append(BuildStep(self._candidate(source, last.candidate.id), REPLAY.name, REPLAY.cards, REPLAY.summary))
         return steps
 
     def _worth(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
         """Those kinds that our kernels would really compute, where together they are more than a trifle. A name that the task has for something
         of its own stands for that."""
         total = sum(call.work for call in self.observed.calls)
-        mine: list[Call] = [call for call in self.own if call.kind in kinds]
+        mine: list[LayerCall] = [call for call in self.own if call.kind in kinds]
         if sum(call.work for call in mine) < LEAST_SHARE * total:
             return ()
         return tuple(kind for kind in kinds if any(call.kind == kind for call in mine) and kind not in self.network.names)

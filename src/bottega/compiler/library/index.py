@@ -21,7 +21,7 @@ PACKAGE = "bottega.compiler.library."
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
-class ShelfError(BottegaError):
+class KernelLibraryError(BottegaError):
     """A file of the shelf is not written as a part must be."""
 
 
@@ -37,7 +37,7 @@ class Import:
 
 
 @dataclass(frozen=True)
-class Part:
+class LibraryFunction:
     name: str
     text: str
     look: str
@@ -52,12 +52,12 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    parts: dict[str, Part]
+class KernelLibrary:
+    parts: dict[str, LibraryFunction]
 
-    def closure(self, names: Iterable[str]) -> tuple[Part, ...]:
+    def closure(self, names: Iterable[str]) -> tuple[LibraryFunction, ...]:
         """These parts and all that they need, each behind what it needs."""
-        near: dict[str, Part] = {}
+        near: dict[str, LibraryFunction] = {}
         pending = [(name, False) for name in sorted(names, reverse=True)]
         entered: set[str] = set()
         while pending:
@@ -67,12 +67,12 @@ class Shelf:
             elif name not in entered:
                 entered.add(name)
                 pending += [(name, True), *((need, False) for need in sorted(self.parts[name].needs, reverse=True))]
-        ordered: dict[str, Part] = {}
+        ordered: dict[str, LibraryFunction] = {}
         for name in near:  # functions that call each other in a ring: what is needed at once comes first all the same
             self._place(name, ordered, frozenset())
         return tuple(ordered.values())
 
-    def _place(self, name: str, ordered: dict[str, Part], above: frozenset[str]) -> None:
+    def _place(self, name: str, ordered: dict[str, LibraryFunction], above: frozenset[str]) -> None:
         for need in sorted(self.parts[name].at_once - above - ordered.keys()):
             self._place(need, ordered, above | {name})
         ordered.setdefault(name, self.parts[name])
@@ -95,31 +95,31 @@ class Shelf:
 
 
 @functools.cache
-def shelf_of(folder: Path = TRITON) -> Shelf:
-    """Read once. Raises `ShelfError` for a file that no answer could be given."""
-    parts: dict[str, Part] = {}
+def kernel_library(folder: Path = TRITON) -> KernelLibrary:
+    """Read once. Raises `KernelLibraryError` for a file that no answer could be given."""
+    parts: dict[str, LibraryFunction] = {}
     borrowed: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
         for part in _parts_of(path, borrowed):
             if part.name in parts:
-                raise ShelfError(f"{path.name}: {part.name} is there twice on the shelf; every name must be its own")
+                raise KernelLibraryError(f"{path.name}: {part.name} is there twice on the shelf; every name must be its own")
             parts[part.name] = part
     for name, place in borrowed.items():
         if name not in parts:
-            raise ShelfError(f"{place}: takes {name} from the shelf, which has no such part")
+            raise KernelLibraryError(f"{place}: takes {name} from the shelf, which has no such part")
     for part in parts.values():
         clash = {one.name for one in part.imports} & parts.keys()
         if clash:
-            raise ShelfError(f"{part.name}: imports {min(clash)}, which is a part's name")
-    return Shelf(parts)
+            raise KernelLibraryError(f"{part.name}: imports {min(clash)}, which is a part's name")
+    return KernelLibrary(parts)
 
 
-def _parts_of(path: Path, borrowed: dict[str, str]) -> list[Part]:
+def _parts_of(path: Path, borrowed: dict[str, str]) -> list[LibraryFunction]:
     try:
         source = path.read_text(encoding="utf-8")
         body = ast.parse(source).body
     except (OSError, ValueError, SyntaxError) as error:
-        raise ShelfError(f"{path.name}: cannot be read as Python: {error}") from None
+        raise KernelLibraryError(f"{path.name}: cannot be read as Python: {error}") from None
     imports: dict[str, Import] = {}
     others: set[str] = set()
     definitions: list[ast.stmt] = []
@@ -132,18 +132,18 @@ def _parts_of(path: Path, borrowed: dict[str, str]) -> list[Part]:
         elif len(binds(node)) == 1:
             definitions.append(node)
         elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
-            raise ShelfError(f"{path.name}:{node.lineno}: holds more than imports, functions, classes and constants")
+            raise KernelLibraryError(f"{path.name}:{node.lineno}: holds more than imports, functions, classes and constants")
     borrowed |= dict.fromkeys(others, path.name)
     known = others | {binds(node)[0] for node in definitions}
     lines = source.splitlines()
     return [_part(node, lines, imports, known) for node in definitions]
 
 
-def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> Part:
+def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> LibraryFunction:
     (name,) = binds(node)
     text = text_of(node, lines)
     read, (at_once, _) = reads(node), needs_at_once(node)
-    return Part(
+    return LibraryFunction(
         name,
         text,
         look(node),
@@ -186,11 +186,11 @@ def _imports_of(node: ast.Import | ast.ImportFrom, path: Path) -> Iterable[Impor
             or (isinstance(one, ast.ImportFrom) and one.level)
             or (name == stands and "." in alias.name and not alias.asname)
         ):
-            raise ShelfError(f"{path.name}:{node.lineno}: {ast.unparse(one)} cannot be moved into another file")
+            raise KernelLibraryError(f"{path.name}:{node.lineno}: {ast.unparse(one)} cannot be moved into another file")
         yield Import(name, ast.unparse(one), stands)
 
 
 def _plain(alias: ast.alias, path: Path) -> str:
     if alias.asname or alias.name == "*":
-        raise ShelfError(f"{path.name}: takes {alias.name} from the shelf under another name")
+        raise KernelLibraryError(f"{path.name}: takes {alias.name} from the shelf under another name")
     return alias.name

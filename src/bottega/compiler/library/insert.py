@@ -6,10 +6,10 @@ import ast
 import io
 from collections.abc import Iterator, Sequence, Set
 
-from bottega.compiler.library.index import FOR_KERNELS, Import, Part, Shelf, look, shelf_of, text_of
+from bottega.compiler.library.index import FOR_KERNELS, Import, KernelLibrary, LibraryFunction, kernel_library, look, text_of
 from bottega.compiler.library.renaming import renamed
-from bottega.compiler.source.names import BUILTIN, Names, imported, names_of
-from bottega.compiler.source.placement import AnswerFile, Piece
+from bottega.compiler.source.names import BUILTIN, NameUse, imported, names_of
+from bottega.compiler.source.placement import AnswerFile, Insertion
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.source.text import compiles, parsed
 
@@ -19,9 +19,9 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictC
 _RUNTIME = "bottega.runtime.cpp"
 
 
-def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) -> str:
+def with_library_functions(source: str, task_names: Set[str], shelf: KernelLibrary | None = None) -> str:
     """The file with every part that it reads and nobody binds. Raises as the parser does."""
-    tree, shelf = parsed(source), shelf or shelf_of()
+    tree, shelf = parsed(source), shelf or kernel_library()
     if tree is None or not tree.body:
         return source
     names = names_of(source, tree.body)
@@ -37,19 +37,19 @@ def with_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) ->
     others = {part.name: _free(part.name, taken) for part in parts if part.name in names.taken | task_names | BUILTIN}
     others |= {one.name: _free(one.name, taken) for one in imports.values() if not _is_same(one, names)}
     pieces = [
-        Piece((one.name,), one.renamed(others[one.name]) if one.name in others else one.text, module=one.stands)
+        Insertion((one.name,), one.renamed(others[one.name]) if one.name in others else one.text, module=one.stands)
         for one in imports.values()
         if one.name in others or (one.name, one.stands) not in present
     ]
     texts = {_ALONE: f"{_ALONE} = {_is_alone(tree.body, wanted, shelf)}"}
-    pieces += [Piece((part.name,), renamed(texts.get(part.name, part.text), others)) for part in parts]
+    pieces += [Insertion((part.name,), renamed(texts.get(part.name, part.text), others)) for part in parts]
     whole = answer.with_pieces(pieces, (), ())
     return whole if compiles(whole) else source
 
 
-def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None) -> str:
-    """What `with_parts` makes the same file of again. Raises as the parser does."""
-    tree, shelf = parsed(source), shelf or shelf_of()
+def without_library_functions(source: str, task_names: Set[str], shelf: KernelLibrary | None = None) -> str:
+    """What `with_library_functions` makes the same file of again. Raises as the parser does."""
+    tree, shelf = parsed(source), shelf or kernel_library()
     if tree is None or not tree.body:
         return source
     names, lines = names_of(source, tree.body), source.split("\n")
@@ -87,7 +87,7 @@ def without_parts(source: str, task_names: Set[str], shelf: Shelf | None = None)
     return _without(short, left.body, idle)
 
 
-def _wanted(names: Names, body: Sequence[ast.stmt], task_names: Set[str], shelf: Shelf) -> list[str]:
+def _wanted(names: NameUse, body: Sequence[ast.stmt], task_names: Set[str], shelf: KernelLibrary) -> list[str]:
     """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton. A kernel
     cannot call most parts: a name that only kernels read is a slip, and stays one."""
     if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
@@ -97,7 +97,7 @@ def _wanted(names: Names, body: Sequence[ast.stmt], task_names: Set[str], shelf:
     return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered or name in FOR_KERNELS)
 
 
-def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], shelf: Shelf) -> bool:
+def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], shelf: KernelLibrary) -> bool:
     """Whether one call of a part is all that may run a kernel of ours."""
     if any(_is_kernel(node) for statement in body for node in ast.walk(statement)):
         return False
@@ -122,17 +122,17 @@ def _is_kernel(statement: ast.AST) -> bool:
     return any("jit" in ast.unparse(decorator) for decorator in decorators)
 
 
-def _is_same(one: Import, names: Names) -> bool:
+def _is_same(one: Import, names: NameUse) -> bool:
     return one.name not in names.assigned and names.imports.get(one.name, frozenset()) <= {one.stands}
 
 
-def _is_part(node: ast.stmt, lines: Sequence[str], part: Part) -> bool:
+def _is_part(node: ast.stmt, lines: Sequence[str], part: LibraryFunction) -> bool:
     if part.name == _ALONE:
         return ast.unparse(node) in (f"{_ALONE} = True", f"{_ALONE} = False")
     return text_of(node, lines) == part.text or look(node) == part.look
 
 
-def _stays_the_same(part: Part, same: Set[str], names: Names) -> bool:
+def _stays_the_same(part: LibraryFunction, same: Set[str], names: NameUse) -> bool:
     return part.name in same and all(_is_same(one, names) for one in part.imports)
 
 

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional
 
 from bottega.compiler.call_names import path_text
-from bottega.compiler.kernel import Call, Written
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.kernel import FunctionCall, PythonText
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.sizes import marked
 from bottega.compiler.trace import Ref
 from bottega.compiler.view import View
@@ -50,7 +50,7 @@ RECURRENT = frozenset(("gru", "lstm", "rnn_tanh", "rnn_relu"))
 OPERATORS = TORCH | FUNCTIONAL | set(METHODS) | RECURRENT | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
 
 
-def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     """The current node as a call, with a buffer for each of its outputs."""
     names: list[str] = []
     results: list[Tensor | None] = []
@@ -64,34 +64,36 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 
 
-def _special(scope: Scope, names: tuple[str, ...]) -> Call | None:
+def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | None:
     operator = scope.node.operator
     origin = (operator,)
     if operator in RECURRENT:
         x = scope.operand("input")
         if not scope.node.module:
             raise scope.refuse("outside of a module")
-        return Call(f"self.{path_text(scope.node.module)}", (x.view, *_states(scope)), (), names, origin, operator == "lstm")
+        return FunctionCall(
+            f"self.{path_text(scope.node.module)}", (x.view, *_states(scope)), (), names, origin, operator == "lstm"
+        )
     if operator == "constant_pad_nd":
         x = scope.operand("self")
         value = scope.argument("value") or 0
         extra = () if value == 0 else (("value", value),)
-        return Call("F.pad", (x.view, scope.argument("pad")), extra, names, origin)
+        return FunctionCall("F.pad", (x.view, scope.argument("pad")), extra, names, origin)
     if operator.startswith("upsample"):
         x, shape = scope.operand("self" if scope.argument("self") is not None else "input"), scope.spec()[0]
         keywords: list[tuple[str, Any]] = [("size", shape[2:])]
         if "bilinear" in operator:
             keywords += [("mode", "bilinear"), ("align_corners", bool(scope.argument("align_corners")))]
-        return Call("F.interpolate", (x.view,), tuple(keywords), names, origin)
+        return FunctionCall("F.interpolate", (x.view,), tuple(keywords), names, origin)
     if operator in METHODS:
         x = scope.operand("self")
         arguments = tuple(value for name, value in scope.node.arguments.items() if name != "self")
         arguments = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], tuple) else arguments
-        return Call(f"{x.view.text}.{METHODS[operator]}", tuple(arguments), (), names, origin)
+        return FunctionCall(f"{x.view.text}.{METHODS[operator]}", tuple(arguments), (), names, origin)
     return None
 
 
-def _states(scope: Scope) -> tuple[Any, ...]:
+def _states(scope: LoweringScope) -> tuple[Any, ...]:
     """The states that a recurrence begins with, unless they are the zeros that the module makes itself where none are given."""
     state = scope.argument("hx")
     states = state if isinstance(state, tuple) else (state,)
@@ -103,13 +105,13 @@ def _states(scope: Scope) -> tuple[Any, ...]:
 
 
 def call_of(
-    scope: Scope,
+    scope: LoweringScope,
     results: tuple[str, ...],
     function: str = "",
     arguments: tuple[Any, ...] | None = None,
     keywords: tuple[tuple[str, Any], ...] = (),
     dense: bool = False,
-) -> Call:
+) -> FunctionCall:
     """The node as a call: arguments in the schema's order, trailing defaults left out."""
     node = scope.node
     if not function:
@@ -119,7 +121,7 @@ def call_of(
         while given and _default(given[-1]):
             given.pop()
         arguments = tuple(value for _, value in given)
-    return Call(function, arguments, keywords, results, (node.operator,))
+    return FunctionCall(function, arguments, keywords, results, (node.operator,))
 
 
 def _default(pair: tuple[str, Any]) -> bool:
@@ -141,7 +143,7 @@ def _default(pair: tuple[str, Any]) -> bool:
     return name in usual and value in usual[name]
 
 
-def _function(scope: Scope, operator: str) -> str:
+def _function(scope: LoweringScope, operator: str) -> str:
     if operator in FUNCTIONAL and hasattr(torch.nn.functional, operator):
         return f"F.{operator}"
     if operator in TORCH and hasattr(torch, operator):
@@ -149,7 +151,7 @@ def _function(scope: Scope, operator: str) -> str:
     raise scope.refuse("is not understood")
 
 
-def _argument(scope: Scope, value: Any) -> Any:
+def _argument(scope: LoweringScope, value: Any) -> Any:
     if isinstance(value, Ref):
         if value.name in scope.graph.numbers:
             return scope.graph.numbers[value.name]
@@ -157,7 +159,7 @@ def _argument(scope: Scope, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_argument(scope, item) for item in value)
     if isinstance(value, torch.dtype):
-        return Written(str(value))
+        return PythonText(str(value))
     if isinstance(value, bool | int | float | str | View) or value is None:
         return value
     raise scope.refuse(f"cannot write {value!r} down")

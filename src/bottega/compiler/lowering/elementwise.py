@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Index, Load, apply
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.trace import Ref
 
 Unary = Callable[[Expression], Expression]
@@ -93,7 +93,7 @@ CASTS = frozenset(("to", "_to_copy", "type_as"))
 OPERATORS = SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
 
 
-def lower(scope: Scope) -> Tensor:
+def lower(scope: LoweringScope) -> Tensor:
     """The current node, as a new tensor or, where nothing is computed, as the old one."""
     operator, shape, dtype = scope.node.operator, *scope.spec()
     if operator in SAME:
@@ -108,11 +108,11 @@ def lower(scope: Scope) -> Tensor:
     return scope.map(body, shape, dtype)
 
 
-def _x(scope: Scope) -> Expression:
+def _x(scope: LoweringScope) -> Expression:
     return scope.load(scope.node.arguments["self"], scope.spec()[0])
 
 
-def _narrowed(body: Expression, scope: Scope, dtype: str) -> Expression:
+def _narrowed(body: Expression, scope: LoweringScope, dtype: str) -> Expression:
     """Integers that become floats on the way are cast where they are loaded, because division and exponentials need it."""
     if "float" not in dtype or not isinstance(body, Apply):
         return body
@@ -132,7 +132,7 @@ def _narrowed(body: Expression, scope: Scope, dtype: str) -> Expression:
     return replace(body, swap) if swap else body
 
 
-def _body(scope: Scope, operator: str) -> Expression:
+def _body(scope: LoweringScope, operator: str) -> Expression:
     shape, _ = scope.spec()
 
     def get(name: str) -> Expression:
@@ -153,7 +153,7 @@ def _body(scope: Scope, operator: str) -> Expression:
     return _argued(scope, operator, get)
 
 
-def _argued(scope: Scope, operator: str, get: Callable[[str], Expression]) -> Expression:
+def _argued(scope: LoweringScope, operator: str, get: Callable[[str], Expression]) -> Expression:
     if operator == "where":
         return apply("where", get("condition"), get("self"), get("other"))
     x = _x(scope)
@@ -260,7 +260,7 @@ def _power(x: Expression, exponent: object, get: Callable[[str], Expression]) ->
     return apply("pow", x, get("exponent"))
 
 
-def _slope(scope: Scope) -> Expression:
+def _slope(scope: LoweringScope) -> Expression:
     """PReLU's slope: one for all, or one for each channel, along dimension 1."""
     shape, weight = scope.spec()[0], scope.operand("weight")
     if weight.view.shape and weight.shape[0] != 1 and len(weight.shape) == 1:
@@ -271,7 +271,7 @@ def _slope(scope: Scope) -> Expression:
     return scope.load(scope.argument("weight"), shape)
 
 
-def _made(scope: Scope, operator: str) -> Expression:
+def _made(scope: LoweringScope, operator: str) -> Expression:
     if operator in ("zeros", "zeros_like"):
         return Constant(0)
     if operator in ("ones", "ones_like"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bottega.compiler.expression import Gather, Load
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.view import Shape, View
 
 OPERATORS = frozenset(("embedding", "gather", "index_select", "take_along_dim", "index"))
 
 
-def lower(scope: Scope) -> Tensor:
+def lower(scope: LoweringScope) -> Tensor:
     operator = scope.node.operator
     shape, dtype = scope.spec()
     if operator == "embedding":
@@ -35,7 +35,7 @@ def lower(scope: Scope) -> Tensor:
     return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
 
 
-def _indexed(scope: Scope) -> Tensor:
+def _indexed(scope: LoweringScope) -> Tensor:
     """`x[index]` with one index tensor."""
     x, given = scope.operand("self"), scope.argument("indices")
     used = [(axis, ref) for axis, ref in enumerate(given) if ref is not None]

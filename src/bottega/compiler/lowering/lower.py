@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from bottega.compiler.lowering import calls, elementwise, indexing, losses, parts, products, reductions, views, windows
-from bottega.compiler.lowering.scope import Scope, Statement, Tensor
+from bottega.compiler.lowering import (
+    calls,
+    elementwise,
+    indexing,
+    library_functions,
+    losses,
+    products,
+    reductions,
+    views,
+    windows,
+)
+from bottega.compiler.lowering.scope import LoweringScope, Statement, Tensor
 from bottega.compiler.steps import Refusal
 from bottega.compiler.trace import Graph, Ref, Spec
 from bottega.compiler.view import Buffer, View, contiguous_strides
@@ -29,7 +39,7 @@ class Lowered:
 
 def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lowered:
     """`told` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
-    scope = Scope(graph, label)
+    scope = LoweringScope(graph, label)
     for name, spec in graph.inputs:
         _bind(scope, name, name, spec, "input")
     for name, (path, spec) in graph.parameters.items():
@@ -46,12 +56,12 @@ def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lo
             before = len(scope.statements)
             scope.values[node.name] = _lowered(scope, told)
             if told is not None:
-                scope.statements[before:] = parts.with_part(scope, scope.statements[before:], told)
+                scope.statements[before:] = library_functions.with_library_function(scope, scope.statements[before:], told)
     returned = _returned(scope, graph.returned)
     return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
 
 
-def _lowered(scope: Scope, told: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
+def _lowered(scope: LoweringScope, told: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
     """By the family that understands it; where that family refuses, left to torch if it can be."""
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
@@ -66,7 +76,7 @@ def _lowered(scope: Scope, told: Mapping[str, str] | None) -> Tensor | tuple[Ten
             first = first or refusal
             del scope.statements[before:]
             scope.buffers = dict(buffers)
-    made_of_part = parts.lower(scope, told) if told is not None else None
+    made_of_part = library_functions.lower(scope, told) if told is not None else None
     if made_of_part is not None:
         return made_of_part
     if first is not None:
@@ -74,7 +84,7 @@ def _lowered(scope: Scope, told: Mapping[str, str] | None) -> Tensor | tuple[Ten
     raise scope.refuse("is not understood")
 
 
-def _bind(scope: Scope, name: str, text: str, spec: Spec, kind: Any) -> None:
+def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> None:
     axes = tuple(f"{text}.shape[{axis}]" for axis in range(len(spec.shape)))
     buffer = Buffer(text, spec.shape, spec.dtype, kind, axes)
     if spec.strides != contiguous_strides(spec.shape) and not buffer.whole().contiguous:
@@ -83,7 +93,7 @@ def _bind(scope: Scope, name: str, text: str, spec: Spec, kind: Any) -> None:
     scope.values[name] = Tensor(View(text, spec.shape, contiguous_strides(spec.shape), 0, text, axes), spec.dtype)
 
 
-def _returned(scope: Scope, value: Any) -> Any:
+def _returned(scope: LoweringScope, value: Any) -> Any:
     if isinstance(value, Ref):
         tensor = scope.tensor(value)
         if tensor.view.buffer in scope.buffers and scope.buffers[tensor.view.buffer].kind != "result":

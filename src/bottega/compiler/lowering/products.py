@@ -7,9 +7,9 @@ from typing import Any
 
 from bottega.compiler.compose import permuted, reshaped
 from bottega.compiler.expression import Expression, Load, Name, apply
-from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, Store
+from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, StoreOp
 from bottega.compiler.lowering.calls import call_of
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.view import Shape, View
 
@@ -31,7 +31,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: Scope) -> Tensor:
+def lower(scope: LoweringScope) -> Tensor:
     operator = scope.node.operator
     match operator:
         case "linear":
@@ -58,7 +58,7 @@ def lower(scope: Scope) -> Tensor:
             return _attention(scope)
 
 
-def _linear(scope: Scope) -> Tensor:
+def _linear(scope: LoweringScope) -> Tensor:
     x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
     shape, dtype = scope.spec()
     depth, columns = x.shape[-1], weight.shape[0]
@@ -81,12 +81,12 @@ def _linear(scope: Scope) -> Tensor:
         turned.buffer, turned.shape, turned.strides, turned.offset, f"{owner}.t()", (f"{owner}.shape[1]", f"{owner}.shape[0]")
     )
     stored = View(buffer.name, space, (columns, 1), 0, buffer.name, (row_text, f"{owner}.shape[0]"))
-    product = Product((), rows, columns, depth, left, right, x.dtype, (Store(stored, body, dtype),), ("linear",))
+    product = Product((), rows, columns, depth, left, right, x.dtype, (StoreOp(stored, body, dtype),), ("linear",))
     scope.state(product, call_of(scope, (buffer.name,)))
     return Tensor(marked(buffer), dtype)
 
 
-def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> Tensor:
+def _matmul(scope: LoweringScope, left: Tensor, right: Tensor, added: bool = False) -> Tensor:
     shape, dtype = scope.spec()
     first, second = left.view, right.view
     if len(first.shape) == 1:
@@ -134,14 +134,14 @@ def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> T
         _batched(first),
         _batched(second),
         left.dtype,
-        (Store(_batched(stored), _batched_body(body), dtype),),
+        (StoreOp(_batched(stored), _batched_body(body), dtype),),
         scope.origin,
     )
     scope.state(product, call_of(scope, (buffer.name,)))
     return Tensor(marked(buffer), dtype)
 
 
-def _added(scope: Scope, body: Expression, space: Shape, shape: Shape) -> Expression:
+def _added(scope: LoweringScope, body: Expression, space: Shape, shape: Shape) -> Expression:
     alpha, beta = scope.argument("alpha"), scope.argument("beta")
     other = scope.load(scope.argument("self"), shape)
     if space != shape:
@@ -182,20 +182,20 @@ def _broadcast(first: Shape, second: Shape) -> Shape:
     return tuple(max(a, b) for a, b in zip(*padded))
 
 
-def _dot(scope: Scope) -> Tensor:
+def _dot(scope: LoweringScope) -> Tensor:
     first, second = scope.operand("self"), scope.operand("tensor")
     body = apply("mul", Load(first.view, first.dtype), Load(second.view, second.dtype))
     return scope.rows(first.shape, (0,), [("total", "sum", body)], Name("total"), None, scope.spec()[1])
 
 
-def _outer(scope: Scope) -> Tensor:
+def _outer(scope: LoweringScope) -> Tensor:
     shape, dtype = scope.spec()
     first, second = scope.operand("self"), scope.operand("vec2")
     body = apply("mul", scope.along(first, 0, shape), scope.along(second, 1, shape))
     return scope.map(body, shape, dtype)
 
 
-def _einsum(scope: Scope) -> Tensor:
+def _einsum(scope: LoweringScope) -> Tensor:
     """Two operands whose letters are batch, rows, columns or depth, each a run in one order: a product of permuted views."""
     equation, operands = str(scope.argument("equation")).replace(" ", ""), scope.argument("tensors")
     if len(operands) != 2 or "->" not in equation or "." in equation:
@@ -244,7 +244,7 @@ def _einsum(scope: Scope) -> Tensor:
         _batched(first),
         _batched(second),
         left.dtype,
-        (Store(_batched(stored), Name(ACCUMULATOR), dtype),),
+        (StoreOp(_batched(stored), Name(ACCUMULATOR), dtype),),
         ("einsum",),
     )
     call = call_of(scope, (buffer.name,), "torch.einsum", (equation, left.view, right.view))
@@ -252,7 +252,7 @@ def _einsum(scope: Scope) -> Tensor:
     return Tensor(marked(buffer), dtype)
 
 
-def _attention(scope: Scope) -> Tensor:
+def _attention(scope: LoweringScope) -> Tensor:
     query, key, value = (scope.operand(name) for name in ("query", "key", "value"))
     mask = scope.optional("attn_mask")
     shape, dtype = scope.spec()
@@ -278,7 +278,7 @@ def _attention(scope: Scope) -> Tensor:
         causal=bool(scope.argument("is_causal")),
         scale=float(given if given is not None else 1 / math.sqrt(width)),
         dtype=query.dtype,
-        stores=(Store(_batched(marked(buffer)), Name(ACCUMULATOR), dtype),),
+        stores=(StoreOp(_batched(marked(buffer)), Name(ACCUMULATOR), dtype),),
         origin=("attention",),
     )
     keywords: list[tuple[str, Any]] = []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import Cast, Expression, Load, Name, apply
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.sizes import wrapped
 from bottega.compiler.view import Shape, View
 
@@ -37,7 +37,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     operator = scope.node.operator
     if operator in ("max", "min") and scope.argument("other") is not None:
         shape, dtype = scope.spec()
@@ -80,7 +80,7 @@ def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     raise scope.refuse("is not understood")
 
 
-def _dims(scope: Scope, shape: Shape) -> tuple[int, ...]:
+def _dims(scope: LoweringScope, shape: Shape) -> tuple[int, ...]:
     dim = scope.argument("dim")
     if dim is None or dim == ():
         return tuple(range(len(shape)))
@@ -88,7 +88,7 @@ def _dims(scope: Scope, shape: Shape) -> tuple[int, ...]:
 
 
 def _row_result(
-    scope: Scope,
+    scope: LoweringScope,
     x: Tensor,
     dims: tuple[int, ...],
     keep: bool,
@@ -101,7 +101,7 @@ def _row_result(
 
 
 def _reduced(
-    scope: Scope, x: Tensor, dims: tuple[int, ...], keep: bool, word: str, body: Expression, number: int = 0
+    scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, word: str, body: Expression, number: int = 0
 ) -> Tensor:
     name = {"sum": "total", "prod": "product", "max": "top", "min": "bottom"}.get(word, "found")
     if word.startswith("arg") and len(dims) > 1 and len(dims) != len(x.shape):
@@ -110,7 +110,7 @@ def _reduced(
 
 
 def _moments(
-    scope: Scope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression, operator: str
+    scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression, operator: str
 ) -> Tensor | tuple[Tensor | None, ...]:
     correction = scope.argument("correction")
     if correction is None:
@@ -126,7 +126,7 @@ def _moments(
     return _row_result(scope, x, dims, keep, reductions, result)
 
 
-def _length(scope: Scope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression) -> Tensor:
+def _length(scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression) -> Tensor:
     order = scope.argument("ord" if scope.node.operator == "linalg_vector_norm" else "p")
     order = 2 if order is None else order
     if order == 2:
@@ -141,7 +141,7 @@ def _length(scope: Scope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Ex
     return _row_result(scope, x, dims, keep, powers, apply("pow", Name("total"), 1.0 / order))
 
 
-def _softmax(scope: Scope, x: Tensor, body: Expression, logarithm: bool) -> Tensor:
+def _softmax(scope: LoweringScope, x: Tensor, body: Expression, logarithm: bool) -> Tensor:
     dims = (scope.argument("dim") % len(x.shape),)
     shifted = apply("sub", body, Name("top"))
     reductions = [("top", "max", body), ("total", "sum", apply("exp", shifted))]
@@ -151,7 +151,7 @@ def _softmax(scope: Scope, x: Tensor, body: Expression, logarithm: bool) -> Tens
     return scope.rows(x.shape, dims, reductions, None, result, scope.spec()[1])
 
 
-def _cosine(scope: Scope) -> Tensor:
+def _cosine(scope: LoweringScope) -> Tensor:
     first, second = scope.operand("x1"), scope.operand("x2")
     if first.shape != second.shape:
         raise scope.refuse("of tensors that differ in shape")
@@ -166,7 +166,7 @@ def _cosine(scope: Scope) -> Tensor:
     return _row_result(scope, first, dims, False, reductions, apply("div", Name("dot"), apply("mul", *lengths)))
 
 
-def _normalised(scope: Scope, operator: str) -> Tensor | tuple[Tensor | None, ...]:
+def _normalised(scope: LoweringScope, operator: str) -> Tensor | tuple[Tensor | None, ...]:
     x = scope.operand("input")
     weight, bias = scope.optional("weight"), scope.optional("bias")
     if operator in ("layer_norm", "rms_norm", "native_layer_norm"):
@@ -202,7 +202,7 @@ def _normalised(scope: Scope, operator: str) -> Tensor | tuple[Tensor | None, ..
     return made if operator == "batch_norm" else (made, *[None] * (len(scope.node.outputs) - 1))
 
 
-def _grouped(scope: Scope, x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def _grouped(scope: LoweringScope, x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     batch, channels, *space = x.shape
     fine = (batch, groups, channels // groups, *space)
     x = x if reshaped(x.view, fine) is not None else scope.dense(x)
@@ -227,7 +227,7 @@ def _grouped(scope: Scope, x: Tensor, groups: int, weight: Tensor | None, bias: 
 
 
 def _standardised(
-    scope: Scope, x: Tensor, look: Tensor, space: Shape, dims: tuple[int, ...], gain: Load | None, shift: Load | None
+    scope: LoweringScope, x: Tensor, look: Tensor, space: Shape, dims: tuple[int, ...], gain: Load | None, shift: Load | None
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps), times a gain, plus a shift, for every row along `dims`."""
     body: Expression = Load(look.view, look.dtype)

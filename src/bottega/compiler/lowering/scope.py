@@ -9,10 +9,10 @@ from typing import Any
 
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import Constant, Expression, Gather, Index, Load, replace, walk
-from bottega.compiler.kernel import Call, Kernel, Map, Reduction, Rows, Store
+from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.steps import Refusal
-from bottega.compiler.trace import Graph, Node, Ref
+from bottega.compiler.trace import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 
@@ -35,19 +35,19 @@ class Statement:
     """What one operator does: a kernel of ours, torch's own call, or either."""
 
     kernel: Kernel | None
-    call: Call | None = None
-    part: Call | None = None
+    call: FunctionCall | None = None
+    part: FunctionCall | None = None
     """A part of the shelf that does the same."""
 
 
 @dataclass
-class Scope:
+class LoweringScope:
     graph: Graph
     label: str
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[str, Tensor | tuple[Tensor | None, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
-    node: Node = field(default_factory=lambda: Node("", "", "", {}, ()))
+    node: TraceNode = field(default_factory=lambda: TraceNode("", "", "", {}, ()))
 
     def refuse(self, reason: str) -> Refusal:
         return Refusal(f"{self.label}: {self.node.operator}: {reason}")
@@ -108,7 +108,7 @@ class Scope:
         """A new tensor, every element for itself."""
         buffer = self.fresh(shape, dtype, suffix)
         whole = marked(buffer)
-        store = Store(squeezed(whole), squeezed_body(body, shape), dtype)
+        store = StoreOp(squeezed(whole), squeezed_body(body, shape), dtype)
         self.state(Map(squeezed_shape(shape), (store,), self.origin))
         return Tensor(whole, dtype)
 
@@ -141,19 +141,19 @@ class Scope:
             seen = reshaped(marked(buffer), shape)
             assert seen is not None
             view = turned_view(seen, order)
-            stores, row_stores = (Store(view, turned(per_element, shape, order), dtype),), ()
+            stores, row_stores = (StoreOp(view, turned(per_element, shape, order), dtype),), ()
             result = marked(buffer)
         else:
             assert per_row is not None
             keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
             buffer = self.fresh(keeping, dtype, suffix)
             view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
-            stores, row_stores = (), (Store(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
+            stores, row_stores = (), (StoreOp(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
             result = marked(buffer)
-        self.state(Rows(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
+        self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return Tensor(result, dtype)
 
-    def state(self, kernel: Kernel | None, call: Call | None = None, part: Call | None = None) -> None:
+    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, part: FunctionCall | None = None) -> None:
         self.statements.append(Statement(kernel, call, part))
 
     def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:

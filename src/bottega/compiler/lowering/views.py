@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.compiler.compose import permuted
-from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.view import Shape, View
 
 OPERATORS = frozenset(
@@ -42,7 +42,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     view, rank = x.view, len(x.shape)
 
@@ -115,7 +115,7 @@ def _retold(tensor: Tensor, text: str) -> Tensor:
     return Tensor(View(view.buffer, view.shape, view.strides, view.offset, text, view.axes), tensor.dtype)
 
 
-def _order(scope: Scope, operator: str, rank: int) -> tuple[int, ...]:
+def _order(scope: LoweringScope, operator: str, rank: int) -> tuple[int, ...]:
     order = list(range(rank))
     if operator == "permute":
         return tuple(dim % rank for dim in scope.argument("dims"))
@@ -161,7 +161,7 @@ def _piece(x: Tensor, dim: int, start: int, length: int, step: int = 1) -> Tenso
     return Tensor(View(view.buffer, shape, strides, view.offset + start * view.strides[dim], text, axes), x.dtype)
 
 
-def _pieces(scope: Scope, x: Tensor, operator: str) -> tuple[Tensor | None, ...]:
+def _pieces(scope: LoweringScope, x: Tensor, operator: str) -> tuple[Tensor | None, ...]:
     dim = scope.argument("dim") % len(x.shape)
     found: list[Tensor | None] = []
     start = 0
@@ -181,7 +181,7 @@ def _pieces(scope: Scope, x: Tensor, operator: str) -> tuple[Tensor | None, ...]
     return tuple(found)
 
 
-def _diagonal(scope: Scope, x: Tensor) -> Tensor:
+def _diagonal(scope: LoweringScope, x: Tensor) -> Tensor:
     rank = len(x.shape)
     first, second, offset = scope.argument("dim1") % rank, scope.argument("dim2") % rank, scope.argument("offset")
     keep = [a for a in range(rank) if a not in (first, second)]

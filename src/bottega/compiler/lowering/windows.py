@@ -7,9 +7,9 @@ from typing import Any
 
 from bottega.compiler.compose import permuted
 from bottega.compiler.expression import Expression, Load, Name, apply
-from bottega.compiler.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, Store
+from bottega.compiler.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, StoreOp
 from bottega.compiler.lowering.calls import call_of
-from bottega.compiler.lowering.scope import Scope, Tensor, squeezed, squeezed_body, squeezed_shape
+from bottega.compiler.lowering.scope import LoweringScope, Tensor, squeezed, squeezed_body, squeezed_shape
 from bottega.compiler.sizes import marked
 from bottega.compiler.view import Shape
 
@@ -28,7 +28,7 @@ SCANS = frozenset(("cumsum", "cumprod", "cummax", "cummin"))
 OPERATORS = CONVOLUTIONS | POOLS | SCANS
 
 
-def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     operator = scope.node.operator
     if operator in CONVOLUTIONS:
         return _convolution(scope)
@@ -40,7 +40,7 @@ def _spread(value: Any, rank: int) -> Shape:
     return tuple(int(v) for v in (values * rank if len(values) == 1 else values))
 
 
-def _convolution(scope: Scope) -> Tensor:
+def _convolution(scope: LoweringScope) -> Tensor:
     x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
     shape, dtype = scope.spec()
     rank = len(weight.shape) - 2
@@ -73,7 +73,7 @@ def _convolution(scope: Scope) -> Tensor:
         transposed=transposed,
         output_padding=output_padding,
         dtype=x.dtype,
-        stores=(Store(marked(buffer), body, dtype),),
+        stores=(StoreOp(marked(buffer), body, dtype),),
         origin=scope.origin,
     )
     name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
@@ -81,7 +81,7 @@ def _convolution(scope: Scope) -> Tensor:
     return Tensor(marked(buffer), dtype)
 
 
-def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def _pool(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     operator = scope.node.operator
     x = scope.operand("self")
     shape, dtype = scope.spec()
@@ -119,7 +119,7 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         dilation=dilation,
         count_padding=count,
         divisor=divisor,
-        stores=(Store(marked(buffer), Name(WINDOW), dtype),),
+        stores=(StoreOp(marked(buffer), Name(WINDOW), dtype),),
         dtype=dtype,
         origin=scope.origin,
     )
@@ -128,7 +128,7 @@ def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
     return (result, *[None] * (len(scope.node.outputs) - 1)) if several else result
 
 
-def _global(scope: Scope, x: Tensor, rank: int, average: bool) -> Tensor:
+def _global(scope: LoweringScope, x: Tensor, rank: int, average: bool) -> Tensor:
     """One number for each channel: a row, and no window."""
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     name, word = ("total", "sum") if average else ("top", "max")
@@ -136,7 +136,7 @@ def _global(scope: Scope, x: Tensor, rank: int, average: bool) -> Tensor:
     return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], keep=True)
 
 
-def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+def _scan(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     shape, dtype = scope.spec()
     dim = scope.argument("dim") % max(len(shape), 1)
@@ -152,7 +152,7 @@ def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
         reverse=False,
         exclusive=False,
         element=squeezed_body(Load(permuted(x.view, order), x.dtype), (*kept, shape[dim])),
-        stores=(Store(squeezed(permuted(marked(buffer), order)), Name(RUNNING), dtype),),
+        stores=(StoreOp(squeezed(permuted(marked(buffer), order)), Name(RUNNING), dtype),),
         dtype=dtype,
         origin=scope.origin,
     )

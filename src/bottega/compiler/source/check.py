@@ -11,11 +11,11 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 
-from bottega.compiler.library.index import shelf_of, text_of
+from bottega.compiler.library.index import kernel_library, text_of
 from bottega.compiler.source.assignment_order import read_too_early
 from bottega.compiler.source.finding import Finding
 from bottega.compiler.source.names import BUILTIN
-from bottega.compiler.source.scopes import FUNCTIONS, Scopes
+from bottega.compiler.source.scopes import FUNCTIONS, ScopeVisitor
 from bottega.compiler.source.signatures import Function, calls_that_do_not_fit, is_kernel, methods_that_differ
 from bottega.compiler.source.text import LONGEST, model_class, parsed
 from bottega.core.errors import TaskError
@@ -50,14 +50,14 @@ def _findings(rule: str, messages: Iterable[str]) -> tuple[Finding, ...]:
 
 def _empty_library_functions(tree: ast.Module, source: str) -> None:
     """Drops the bodies of unchanged library functions: they are right, and most of the file."""
-    lines, parts = source.split("\n"), shelf_of().parts
+    lines, parts = source.split("\n"), kernel_library().parts
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in parts and parts[node.name].text == text_of(node, lines):
             node.body = [ast.Pass()]
 
 
 def _found(tree: ast.Module, task_source: str, language: str) -> tuple[Finding, ...]:
-    scopes = Scopes(tree)
+    scopes = ScopeVisitor(tree)
     unknown = [f"{read.scope.name} reads {read.name}, which nothing defines" for read in scopes.unknown()]
     found = [
         *_findings("undefined_name", unknown),
@@ -82,7 +82,7 @@ def _compiled(source: str) -> ast.Module | None:
     return tree
 
 
-def _too_early(tree: ast.Module, scopes: Scopes) -> Iterator[str]:
+def _too_early(tree: ast.Module, scopes: ScopeVisitor) -> Iterator[str]:
     """In kernels and in `forward`. A kernel's compiler looks for a name in the file where the kernel has none yet; Python does not."""
     if scopes.open:
         return

@@ -13,7 +13,7 @@ BUILTIN = frozenset(dir(builtins)) | {"__file__", "__class__"}
 
 
 @dataclass(frozen=True)
-class Names:
+class NameUse:
     read: frozenset[str]
     """Read anywhere and not bound where they are."""
     bound: frozenset[str]
@@ -30,7 +30,7 @@ class Names:
         return self.bound | self.assigned
 
 
-def names_of(source: str, body: Sequence[ast.stmt]) -> Names:
+def names_of(source: str, body: Sequence[ast.stmt]) -> NameUse:
     """Raises SyntaxError where the file parses and still is none."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # escapes in C++ strings that are not raw
@@ -55,7 +55,7 @@ def names_of(source: str, body: Sequence[ast.stmt]) -> Names:
         for name, stands in imported(statement).items():
             imports.setdefault(name, set()).add(stands)
     stand = {name: frozenset(found) for name, found in imports.items()}
-    return Names(frozenset(read), frozenset(bound), frozenset(assigned), stand, stars)
+    return NameUse(frozenset(read), frozenset(bound), frozenset(assigned), stand, stars)
 
 
 def imported(statement: ast.Import | ast.ImportFrom) -> dict[str, str]:

@@ -22,7 +22,7 @@ _BLANK = re.compile(r"\A(?:[ \t\f]*\r?\n)+")
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Insertion:
     """A statement of another file; of an import, one of its names."""
 
     names: tuple[str, ...]
@@ -70,7 +70,7 @@ class AnswerFile:
             head += 1
         self.opening, self.head = self._free(opening), self._free(head)
 
-    def with_pieces(self, pieces: Sequence[Piece], stars: Sequence[str], future: Sequence[str]) -> str:
+    def with_pieces(self, pieces: Sequence[Insertion], stars: Sequence[str], future: Sequence[str]) -> str:
         present = {ast.unparse(statement) for statement in self.body[: self.head] if isinstance(statement, _IMPORTS)}
         defined = [piece for piece in pieces if not piece.module]
         late = self._late(defined)
@@ -114,10 +114,10 @@ class AnswerFile:
             line -= 1
         return line
 
-    def _late(self, pieces: Sequence[Piece]) -> set[Piece]:
+    def _late(self, pieces: Sequence[Insertion]) -> set[Insertion]:
         """Pieces that cannot stand before the answer's code, because they need something of it at once."""
         names = {name for statement in self.body[self.head :] for name in top_level_names(ast.Module([statement], []))}
-        late: set[Piece] = set()
+        late: set[Insertion] = set()
         while True:
             found = {
                 piece for piece in pieces if piece not in late and self._at_once(piece.at_once, piece.followed, pieces) & names
@@ -127,7 +127,7 @@ class AnswerFile:
             late |= found
             names = names | {name for piece in found for name in piece.names}
 
-    def _first_need(self, late: set[Piece]) -> int:
+    def _first_need(self, late: set[Insertion]) -> int:
         """The first statement that cannot run before these pieces."""
         names = {name for piece in late for name in piece.names}
         for index in range(self.head, len(self.body)) if late else ():
@@ -144,7 +144,7 @@ class AnswerFile:
                 found.setdefault(name, set()).update(reads(statement))
         return found
 
-    def _at_once(self, found: frozenset[str], followed: frozenset[str], pieces: Sequence[Piece]) -> set[str]:
+    def _at_once(self, found: frozenset[str], followed: frozenset[str], pieces: Sequence[Insertion]) -> set[str]:
         """With what the functions read that are called meanwhile."""
         every, pending, seen = set(found), list(followed), set(followed)
         while pending:
@@ -165,7 +165,7 @@ def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
-def _block(pieces: Sequence[Piece]) -> str:
+def _block(pieces: Sequence[Insertion]) -> str:
     """Constants that follow each other stand together."""
     text = ""
     for before, piece in zip([None, *pieces], pieces):

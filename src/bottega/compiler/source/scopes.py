@@ -21,10 +21,10 @@ _CATCHES_MISSING = frozenset({"NameError", "UnboundLocalError", "Exception", "Ba
 
 
 @dataclass(eq=False)
-class Scope:
+class NameScope:
     name: str
     kind: Literal["file", "class", "function", "comprehension"]
-    outer: Scope | None = None
+    outer: NameScope | None = None
     bound: set[str] = field(default_factory=set)
     declared_global: set[str] = field(default_factory=set)
 
@@ -42,15 +42,15 @@ class Scope:
 
 @dataclass(frozen=True)
 class Read:
-    scope: Scope
+    scope: NameScope
     name: str
 
 
-class Scopes(ast.NodeVisitor):
+class ScopeVisitor(ast.NodeVisitor):
     """Of one file. Annotations are left out: they may never be evaluated."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self.file = Scope("the file", "file")
+        self.file = NameScope("the file", "file")
         self.bindings: Counter[str] = Counter()
         """How often each name is bound, over all scopes."""
         self.reads: list[Read] = []
@@ -74,7 +74,7 @@ class Scopes(ast.NodeVisitor):
         self.bindings[name] += 1
         (self.file if name in self._now.declared_global else self._now).bound.add(name)
 
-    def _within(self, scope: Scope, nodes: Iterable[ast.AST]) -> None:
+    def _within(self, scope: NameScope, nodes: Iterable[ast.AST]) -> None:
         before, self._now = self._now, scope
         for node in nodes:
             self.visit(node)
@@ -87,7 +87,7 @@ class Scopes(ast.NodeVisitor):
 
     def _function(self, name: str, arguments: ast.arguments, body: Iterable[ast.AST], parameters: Iterable[ast.AST]) -> None:
         self._each([*arguments.defaults, *arguments.kw_defaults])
-        scope = Scope(name, "function", self._now)
+        scope = NameScope(name, "function", self._now)
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         names = [one.arg for one in every if one is not None] + [str(getattr(one, "name", "")) for one in parameters]
         scope.bound.update(names)
@@ -109,12 +109,12 @@ class Scopes(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._bind(node.name)
         self._each([*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)])
-        scope = Scope(node.name, "class", self._now)
+        scope = NameScope(node.name, "class", self._now)
         scope.bound.update(str(getattr(one, "name", "")) for one in getattr(node, "type_params", ()))
         self._within(scope, node.body)
 
     def _comprehension(self, node: ast.AST) -> None:
-        self._within(Scope(self._now.name, "comprehension", self._now), ast.iter_child_nodes(node))
+        self._within(NameScope(self._now.name, "comprehension", self._now), ast.iter_child_nodes(node))
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 

@@ -6,7 +6,7 @@ import ast
 import math
 from collections.abc import Iterator
 
-from bottega.compiler.source.scopes import FUNCTIONS, Scopes
+from bottega.compiler.source.scopes import FUNCTIONS, ScopeVisitor
 from bottega.languages import language_named
 
 LAUNCH = frozenset(
@@ -17,7 +17,7 @@ LAUNCH = frozenset(
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def calls_that_do_not_fit(tree: ast.Module, scopes: Scopes, language: str) -> Iterator[str]:
+def calls_that_do_not_fit(tree: ast.Module, scopes: ScopeVisitor, language: str) -> Iterator[str]:
     """Calls of functions of the file whose signature is plain, and whose name stands for nothing else."""
     plain = {
         one.name: one

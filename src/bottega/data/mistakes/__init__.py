@@ -3,6 +3,6 @@
 Nobody here decides that it is wrong. The judge does, and what it finds correct after all is no mistake.
 """
 
-from bottega.data.mistakes.making import MISTAKES, Made, mistakes_in, slips_of
+from bottega.data.mistakes.making import MISTAKES, MadeMistake, mistakes_in, mutants_of
 
-__all__ = ["MISTAKES", "Made", "mistakes_in", "slips_of"]
+__all__ = ["MISTAKES", "MadeMistake", "mistakes_in", "mutants_of"]

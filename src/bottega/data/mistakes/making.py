@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
-from bottega.data.material import Slip
 from bottega.data.mistakes.arithmetic import ARITHMETIC, NATIVE_TEXT
 from bottega.data.mistakes.mistake import Mistake
 from bottega.data.mistakes.modules import MODULES, torch_does_it
 from bottega.data.mistakes.triton import TRITON
+from bottega.data.records import Mutant
 from bottega.languages import language_named
 
 MISTAKES: tuple[Mistake, ...] = (*ARITHMETIC, *NATIVE_TEXT, *TRITON, *MODULES)
@@ -22,13 +22,13 @@ SUBTLE = frozenset(mistake.name for mistake in (*ARITHMETIC, *TRITON, *NATIVE_TE
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeMistake:
     name: str
     cure: str
     source: str
 
 
-def mistakes_in(source: str, language: str, task: Task | None = None) -> list[Made]:
+def mistakes_in(source: str, language: str, task: Task | None = None) -> list[MadeMistake]:
     """Every mistake that this kernel allows, one of each."""
     made = []
     for mistake in MISTAKES:
@@ -36,24 +36,24 @@ def mistakes_in(source: str, language: str, task: Task | None = None) -> list[Ma
             draw = random.Random(hashlib.sha256(f"{mistake.name}\0{source}".encode(errors="replace")).digest())
             changed = mistake.change(source, draw)
             if changed is not None and changed != source:
-                made.append(Made(mistake.name, mistake.cure, changed))
+                made.append(MadeMistake(mistake.name, mistake.cure, changed))
     original = torch_does_it(task) if task is not None else None
     if original is not None:
-        made.append(Made(TORCH_DOES_IT, "An own kernel does the work.", original))
+        made.append(MadeMistake(TORCH_DOES_IT, "An own kernel does the work.", original))
     return made
 
 
-def slips_of(task: Task, candidate: Candidate, most: int) -> list[Slip]:
+def mutants_of(task: Task, candidate: Candidate, most: int) -> list[Mutant]:
     """A few mistakes of one kernel, two in the kernel for each one around it where there are as many."""
     allowed = mistakes_in(candidate.source, candidate.language, task)
     drawn = sorted(allowed, key=lambda made: hashlib.sha256(f"{candidate.id}/{made.name}".encode()).digest())
     inside = [made for made in drawn if made.name in SUBTLE]
     around = [made for made in drawn if made.name not in SUBTLE]
-    order: list[Made] = []
+    order: list[MadeMistake] = []
     while (inside or around) and len(order) < most:
         source = around if (len(order) % 3 == 2 and around) or not inside else inside
         order.append(source.pop(0))
     return [
-        Slip(task.id, Candidate(made.source, candidate.language, made.name, candidate.id), made.name, made.cure)
+        Mutant(task.id, Candidate(made.source, candidate.language, made.name, candidate.id), made.name, made.cure)
         for made in order
     ]

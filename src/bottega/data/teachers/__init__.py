@@ -9,8 +9,8 @@ TEACHERS = Plugins(
     "teachers",
     "teacher",
     {
-        "builder": "bottega.compiler.builder:Builder",
-        "parts": "bottega.compiler.library_builder:PartsBuilder",
+        "builder": "bottega.compiler.compiler:Compiler",
+        "parts": "bottega.compiler.library_compiler:LibraryCompiler",
         "llm": "bottega.data.teachers.llm:LlmTeacher",
     },
 )

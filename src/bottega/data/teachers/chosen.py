@@ -6,20 +6,20 @@ from pathlib import Path
 
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
-from bottega.data.pool import Appointment, Classroom, Classrooms, OwnClassroom
 from bottega.data.settings import JudgeStage
-from bottega.data.stored_verdicts import KeepingJudge
+from bottega.data.stored_verdicts import StoringJudge
+from bottega.data.teacher_pool import InProcessTeacherPool, ProcessTeacherPool, TeacherPool, TeacherSpec
 from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
-BUILDERS = {"builder": Appointment("builder"), "parts": Appointment("parts")}
+BUILDERS = {"builder": TeacherSpec("builder"), "parts": TeacherSpec("parts")}
 EPISODES = "episodes"
 
 
-def builder_for(teacher: str, stage: JudgeStage) -> Classroom:
+def builder_for(teacher: str, stage: JudgeStage) -> TeacherPool:
     """A teacher that needs no judge while it works."""
-    return Classrooms(BUILDERS.get(teacher) or Appointment(teacher), stage.teachers, stage.teacher_timeout)
+    return ProcessTeacherPool(BUILDERS.get(teacher) or TeacherSpec(teacher), stage.teachers, stage.teacher_timeout)
 
 
 def family_of(teacher: str) -> str:
@@ -27,13 +27,13 @@ def family_of(teacher: str) -> str:
     return "builder" if teacher in BUILDERS else teacher
 
 
-def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: KeepingJudge, folder: Path) -> Classroom:
+def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: StoringJudge, folder: Path) -> TeacherPool:
     """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
         return builder_for(teacher, stage)
     if not backbone:
         raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
-    from bottega.data.teachers.llm import LlmTeacher, Model
+    from bottega.data.teachers.llm import LlmTeacher, TeacherModel
 
     settings = EpisodeSettings(
         device=stage.device,
@@ -43,6 +43,6 @@ def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: Keeping
         style=prompt_style(backbone),
         max_tokens=8192 if backbone.startswith("server:") else 2048,
     )
-    model = Model(backbone, open_backbone(backbone), settings)
+    model = TeacherModel(backbone, open_backbone(backbone), settings)
     made = LlmTeacher(model, judge, device_facts(stage.device), folder / EPISODES, failed=judge.store.add_slips)
-    return OwnClassroom(made)
+    return InProcessTeacherPool(made)

@@ -14,14 +14,14 @@ from types import TracebackType
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
+from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode
 from bottega.core.errors import BudgetError
 from bottega.core.event import Judged, Wrote
 from bottega.core.task import Task
-from bottega.data.material import Slip
+from bottega.data.records import Mutant
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.context import AsyncJudge, EpisodeContext
 from bottega.episodes.episode import run_episode
@@ -38,7 +38,7 @@ _LITTLE = frozenset(
 
 
 @dataclass(frozen=True)
-class Model:
+class TeacherModel:
     """Who answers, and how far it may go."""
 
     spec: str
@@ -53,12 +53,12 @@ class LlmTeacher:
 
     def __init__(
         self,
-        model: Model,
+        model: TeacherModel,
         judge: AsyncJudge,
         device: DeviceFacts,
         folder: Path,
         library: Library | None = None,
-        failed: Callable[[Sequence[Slip]], None] | None = None,
+        failed: Callable[[Sequence[Mutant]], None] | None = None,
     ) -> None:
         self.model, self.failed = model, failed
         self.journal = EpisodeJournal(folder)
@@ -78,15 +78,15 @@ class LlmTeacher:
     def close(self) -> None:
         self.journal.__exit__(None, None, None)
 
-    async def teach(self, task: Task, language: str, seed: int = 0) -> Course:
+    async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         self._can_spend()
         settings = replace(self.model.settings, language=language, seed=seed)
         name = f"{task.id}/{language}/{seed}"
         episode = await run_episode(self.context, task, settings, name)
         nodes = self._nodes(name)
-        course = course_of(task, language, self.name, nodes, episode, settings.baseline)
+        course = build_steps_of(task, language, self.name, nodes, episode, settings.baseline)
         if self.failed is not None:
-            self.failed(slips_among(task, language, nodes))
+            self.failed(mutants_among(task, language, nodes))
         if not course.steps:
             self._can_spend()  # an episode that was cut short refuses nothing
             outcomes = ", ".join(sorted({str(node.verdict.outcome) if node.verdict else "no kernel" for node in nodes}))
@@ -108,12 +108,14 @@ class LlmTeacher:
         ]
 
 
-def course_of(task: Task, language: str, teacher: str, nodes: Sequence[SearchNode], episode: Episode, baseline: str) -> Course:
+def build_steps_of(
+    task: Task, language: str, teacher: str, nodes: Sequence[SearchNode], episode: Episode, baseline: str
+) -> BuildSteps:
     """Right kernels by rising speed, each once. A step grew from the nearest right kernel before it in its line."""
     by_id = {node.id: node for node in nodes}
     right = [node for node in nodes if node.verdict is not None and node.verdict.outcome.accepted]
     right.sort(key=lambda node: node.score(baseline))
-    steps: dict[str, Step] = {}
+    steps: dict[str, BuildStep] = {}
     for node in right:
         parent = _right_before(node, by_id)
         # A card stands beside the first kernel that was written with it: what came later had it too, and is no comparison.
@@ -121,11 +123,11 @@ def course_of(task: Task, language: str, teacher: str, nodes: Sequence[SearchNod
         technique = "+".join(cards) or slug(node.turn.summary) if parent is not None or cards else FIRST_ATTEMPT
         candidate = Candidate(node.turn.source, language, node.id, parent)
         if candidate.id not in steps and candidate.id != parent:
-            steps[candidate.id] = Step(candidate, technique, cards, node.turn.summary)
-    return Course(task.id, language, teacher, tuple(steps.values()))
+            steps[candidate.id] = BuildStep(candidate, technique, cards, node.turn.summary)
+    return BuildSteps(task.id, language, teacher, tuple(steps.values()))
 
 
-def slips_among(task: Task, language: str, nodes: Sequence[SearchNode]) -> list[Slip]:
+def mutants_among(task: Task, language: str, nodes: Sequence[SearchNode]) -> list[Mutant]:
     """Kernels that were wrong, with the right one that was written from them at once."""
     by_id = {node.id: node for node in nodes}
     found = []
@@ -135,7 +137,7 @@ def slips_among(task: Task, language: str, nodes: Sequence[SearchNode]) -> list[
             continue
         if not before.verdict.outcome.accepted:
             wrong = Candidate(before.turn.source, language, before.id, node.candidate.id)
-            found.append(Slip(task.id, wrong, f"model_{before.verdict.outcome.value}", ""))
+            found.append(Mutant(task.id, wrong, f"model_{before.verdict.outcome.value}", ""))
     return found
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.data.store import Bench, Store
-from bottega.data.stored_verdicts import KeepingJudge
+from bottega.data.store import JudgedStore, JudgeSetup
+from bottega.data.stored_verdicts import StoringJudge
 
 FACT = "audit"
 SHOWN = 20
@@ -76,9 +76,9 @@ def drawn(task_id: str, candidate_id: str, share: float) -> bool:
 
 
 async def audited(
-    store: Store,
-    trusted: Bench,
-    judge: KeepingJudge,
+    store: JudgedStore,
+    trusted: JudgeSetup,
+    judge: StoringJudge,
     share: float,
     baseline: str,
     workers: int,
@@ -100,7 +100,9 @@ async def audited(
     return audit
 
 
-async def _one(store: Store, trusted: Bench, judge: KeepingJudge, pair: Sequence[str], baseline: str, audit: Audit) -> None:
+async def _one(
+    store: JudgedStore, trusted: JudgeSetup, judge: StoringJudge, pair: Sequence[str], baseline: str, audit: Audit
+) -> None:
     task_id, candidate_id = pair
     own = store.verdict(trusted, task_id, candidate_id)
     task = store.subject(task_id).task

@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.data.store import Bench, Store
+from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.trusted.bench import TrustedBench
 
 
 class KeepingBench:
-    def __init__(self, trusted: TrustedBench, store: Store, bench: Bench, told: Callable[[Verdict, bool], None]) -> None:
+    def __init__(
+        self, trusted: TrustedBench, store: JudgedStore, bench: JudgeSetup, told: Callable[[Verdict, bool], None]
+    ) -> None:
         self.trusted, self.store, self.bench, self._told = trusted, store, bench, told
 
     async def judge_many(

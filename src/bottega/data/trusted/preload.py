@@ -3,7 +3,7 @@ it shall interpret; nothing here touches CUDA."""
 
 from __future__ import annotations
 
-from bottega.compiler import builder
+from bottega.compiler import compiler
 from bottega.data.trusted import worker
 
-__all__ = ["builder", "worker"]
+__all__ = ["compiler", "worker"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from bottega.core.errors import UsageError
 from bottega.data.settings import JudgeStage
-from bottega.data.store import Bench
-from bottega.data.stored_verdicts import bench_of
+from bottega.data.store import JudgeSetup
+from bottega.data.stored_verdicts import judge_setup_of
 
 TRUSTED_TEACHERS = ("builder",)
 """Programs of ours that write kernels. What a model wrote is foreign code, whoever trained it."""
@@ -25,11 +25,11 @@ def must_be_trusted(teacher: str) -> None:
         )
 
 
-def trusted_bench_of(stage: JudgeStage) -> Bench:
+def trusted_bench_of(stage: JudgeStage) -> JudgeSetup:
     """The judge's bench on this machine under another name."""
-    bench = bench_of(stage)
+    bench = judge_setup_of(stage)
     return replace(bench, device=bench.device.replace("; quick; ", f"; {MARK}; "))
 
 
-def is_trusted(bench: Bench) -> bool:
+def is_trusted(bench: JudgeSetup) -> bool:
     return "; trusted " in bench.device

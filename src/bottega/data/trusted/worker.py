@@ -27,7 +27,7 @@ import torch
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
-from bottega.data.pool import leave_with
+from bottega.data.teacher_pool import leave_with
 from bottega.data.trusted.apart import Apart
 from bottega.data.trusted.examine import Examination
 from bottega.data.trusted.orders import LOG, UNDER_WAY, Orders

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError
 from bottega.core.json_text import strict
 
 
 def write(path: Path, text: str) -> None:
     """In place of what is there, in one step: a reader sees the old text or the new one, also after a crash."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(encoded(text))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        write_atomic(path, encoded(text))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise BottegaError(
             f"{path}: cannot be written ({error.strerror}); make room or give another --out, then --resume"
         ) from None

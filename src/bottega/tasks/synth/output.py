@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import UsageError
 from bottega.tasks.synth.run_log import RunRecord
 from bottega.tasks.synth.sample import Synthesised
@@ -150,8 +151,8 @@ class Output:
                 self.beside.replace(self.path)
             else:
                 self.path.unlink(missing_ok=True)
-            _write(self.folder / "summary.json", json.dumps(summary.to_json(), indent=1) + "\n")
-            _write(self.folder / "README.md", card(summary, self.path.name))
+            write_atomic(self.folder / "summary.json", (json.dumps(summary.to_json(), indent=1) + "\n").encode())
+            write_atomic(self.folder / "README.md", card(summary, self.path.name).encode())
         except OSError as error:
             raise self._full(error) from None
 
@@ -196,9 +197,3 @@ of the operators, `index` the task's number in the series.
 
 def _listed(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

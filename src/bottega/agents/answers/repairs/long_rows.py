@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import FOR_KERNELS
-from bottega.compiler.source.scopes import Scopes
+from bottega.compiler.source.scopes import ScopeVisitor
 from bottega.compiler.source.text import compiles, exchanged, parsed
 
 LONGEST = 32768
@@ -56,7 +56,7 @@ def _with_twins(source: str, graph: CallGraph) -> str:
     tree = parsed(source)
     if tree is None or SUFFIX in source:
         return source
-    bound = Scopes(tree).bindings
+    bound = ScopeVisitor(tree).bindings
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
     kernels = {node.name: node for node in found if bound[node.name] == 1}
     launches = [launch for node in ast.walk(tree) if (launch := _launch(node, kernels)) is not None]

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.callgraph import Call, CallGraph, Shape, is_result
 from bottega.compiler.source.names import BUILTIN
-from bottega.compiler.source.scopes import Scopes
+from bottega.compiler.source.scopes import ScopeVisitor
 from bottega.compiler.source.text import compiles, exchanged, model_class, parsed
 
 NEAR = 0.6
@@ -64,7 +64,7 @@ def _with(source: str, context: AnswerContext, edits_of: Edits) -> str:
 
 
 def _names(tree: ast.Module, forward: ast.FunctionDef) -> Iterator[Edit]:
-    scopes = Scopes(tree)
+    scopes = ScopeVisitor(tree)
     arguments = [each.arg for each in forward.args.args[1:] if len(each.arg) <= LONGEST][:MOST]
     missing = {
         each.name for each in scopes.reads if each.scope.name == forward.name and not each.scope.finds(each.name)

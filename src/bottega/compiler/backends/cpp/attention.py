@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import SIMD_FUNCTIONS, CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, literal
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads
-from bottega.compiler.backends.cpp.spelling import SIMD_FUNCTIONS, Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.backends.cpp.sweeps import sweep
 from bottega.compiler.kernel import ACCUMULATOR, Attention
 from bottega.compiler.library.cpp.vectors import SIX, VECTOR
@@ -23,7 +23,7 @@ TILES = "query_tiles"
 class _Heads:
     """Axes over batch + (queries, keys, width, value width), and every operand seen over them."""
 
-    def __init__(self, function: Function, kernel: Attention) -> None:
+    def __init__(self, function: FunctionWriter, kernel: Attention) -> None:
         self.function, self.kernel = function, kernel
         count = len(kernel.batch)
         self.rank = count + 4
@@ -70,9 +70,9 @@ class _Heads:
         axes = [*self.batch]
         for name, axis in (("query", self.queries), ("key", self.keys), ("width", self.width), ("value", self.values)):
             axes.append(replace(axis, index=indices.get(name, axis.index)))
-        space = Space(self.function, axes)
+        space = LoopSpace(self.function, axes)
         text = f"{self.function.pointer(view.buffer)}[{space.place(view)}]"
-        return Speller(self.function, space.place, {}).converted(text, dtype or self.kernel.dtype)
+        return CppEmitter(self.function, space.place, {}).converted(text, dtype or self.kernel.dtype)
 
     def results(self, accumulator: str) -> list[str]:
         count = len(self.kernel.batch)
@@ -81,8 +81,10 @@ class _Heads:
             replace(self.queries, loop=Loop(self.queries.length, (count,))),
             replace(self.values, loop=Loop(self.values.length, (count + 1,))),
         ]
-        space = Space(self.function, turned)
-        speller = Speller(self.function, space.place, {ACCUMULATOR: (accumulator, self.kind)}, index_names(turned, count + 2))
+        space = LoopSpace(self.function, turned)
+        speller = CppEmitter(
+            self.function, space.place, {ACCUMULATOR: (accumulator, self.kind)}, index_names(turned, count + 2)
+        )
         return stores(speller, space, self.kernel.stores)
 
     def masked(self, text: str, **indices: str) -> str:
@@ -93,7 +95,7 @@ class _Heads:
         return f"{element} ? {text} : -INFINITY" if self.kernel.mask_dtype == "bool" else f"{text} + {element}"
 
 
-def write_attention(function: Function, kernel: Attention) -> list[str]:
+def write_attention(function: FunctionWriter, kernel: Attention) -> list[str]:
     heads = _Heads(function, kernel)
     if TILES in function.techniques and heads.kind == "float" and kernel.queries > 1 and kernel.keys > 1:
         return _tiled(heads)

@@ -5,11 +5,11 @@ The plain loop would jump a whole row for each element and use four bytes of eve
 
 from __future__ import annotations
 
-from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.map import block, collapse, fixed, grain, head, indent, stores
+from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import ONCE, SPLIT, RowSpace, result_kind, spelled
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.expression import Apply, Expression, Name, children, walk
 from bottega.compiler.kernel import Reduction
 
@@ -60,11 +60,11 @@ class _Tile:
         self.space, self.function = space, space.function
         self.inner, self.lane, self.loop, self.private = inner, lane, loop, private
         self.axes = [*kept, *space.reduced]
-        self.place = Space(self.function, self.axes)
+        self.place = LoopSpace(self.function, self.axes)
         indices = index_names(self.axes, space.rank)
-        self.speller = Speller(self.function, self.place.place, space.names, indices)
+        self.speller = CppEmitter(self.function, self.place.place, space.names, indices)
         once = ONCE in self.function.techniques and not private
-        self.keeper = Keeper(space, self.speller, scratch=False) if once else None
+        self.keeper = RowCache(space, self.speller, scratch=False) if once else None
 
     def reduce(self, reduction: Reduction) -> list[str]:
         function, body, operation = self.function, reduction.body, reduction.operation
@@ -75,7 +75,7 @@ class _Tile:
         wide = "double" if result == "float" and operation in ("sum", "prod") and self.space.length > DEEP else result
         best = function.fresh("best", "best_tile") if operation.startswith("arg") else name
         sign = ">" if "max" in operation else "<"
-        local = Speller(function, self.place.place, self.space.names, self.speller.indices, self.speller.known)
+        local = CppEmitter(function, self.place.place, self.space.names, self.speller.indices, self.speller.known)
         if self.keeper:
             self.keeper.enter(local, self.place, body)
         statements, (text,) = local.statements([body], [kind])

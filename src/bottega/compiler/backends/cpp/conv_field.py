@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import collapse, indent, pointers, stores
 from bottega.compiler.backends.cpp.pool import LETTERS, SIZES
 from bottega.compiler.backends.cpp.scalar import compute_type
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.kernel import ACCUMULATOR, Convolution
 from bottega.compiler.loops import Loop
 from bottega.compiler.steps import Refusal
@@ -19,7 +19,7 @@ from bottega.compiler.view import View
 class Field:
     """Names of a convolution's loops, and where its operands lie in terms of them."""
 
-    def __init__(self, function: Function, kernel: Convolution) -> None:
+    def __init__(self, function: FunctionWriter, kernel: Convolution) -> None:
         self.function, self.kernel = function, kernel
         self.count = len(kernel.stride)
         if self.count not in LETTERS:
@@ -72,11 +72,11 @@ class Field:
             *self.source,
         ]
         axes = [replace(axis, index=places.get(axis.index, axis.index)) for axis in axes]
-        text = f"{self.function.pointer(self.kernel.source.buffer)}[{Space(self.function, axes).place(self.kernel.source)}]"
+        text = f"{self.function.pointer(self.kernel.source.buffer)}[{LoopSpace(self.function, axes).place(self.kernel.source)}]"
         return self.converted(text)
 
     def converted(self, text: str) -> str:
-        return Speller(self.function, Space(self.function, []).place, {}).converted(text, self.kernel.dtype)
+        return CppEmitter(self.function, LoopSpace(self.function, []).place, {}).converted(text, self.kernel.dtype)
 
     def all_channels(self) -> str:
         if self.kernel.groups == 1:
@@ -110,14 +110,14 @@ class Field:
 
     def weight(self, out_channel: str = "") -> str:
         axes = self.weight_axes(out_channel)
-        text = f"{self.function.pointer(self.kernel.weight.buffer)}[{Space(self.function, axes).place(self.kernel.weight)}]"
+        text = f"{self.function.pointer(self.kernel.weight.buffer)}[{LoopSpace(self.function, axes).place(self.kernel.weight)}]"
         return self.converted(text)
 
     def results(self, accumulator: str) -> list[str]:
         axes = [self.batch, self.out_channel, *self.out]
-        space = Space(self.function, axes)
+        space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, self.kind)}
-        speller = Speller(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
+        speller = CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
         return stores(speller, space, self.kernel.stores)
 
     def nest(self, axes: list[Axis], inside: list[str]) -> list[str]:

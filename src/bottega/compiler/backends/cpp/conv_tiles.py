@@ -7,7 +7,7 @@ from dataclasses import replace
 from bottega.compiler.backends.cpp.conv_field import Field, head_of, plain
 from bottega.compiler.backends.cpp.map import block, collapse, indent
 from bottega.compiler.backends.cpp.pool import LETTERS
-from bottega.compiler.backends.cpp.space import Axis, Space, factor, without
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, factor, without
 from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
 from bottega.compiler.loops import Loop
 
@@ -129,7 +129,7 @@ def tiled(field: Field) -> list[str]:
         else f"std::min({first} + {u}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()} - 1)"
     )
     weight_axes = [replace(axis, index="@") if axis is inner else axis for axis in field.weight_axes(clamp)]
-    place = without(Space(function, weight_axes).place(kernel.weight))
+    place = without(LoopSpace(function, weight_axes).place(kernel.weight))
     memory = "const float" if kernel.dtype == "float32" else f"const {'uint16_t' if kernel.dtype == 'bfloat16' else '_Float16'}"
     value = field.converted(f"{taps}[{u}][{inner.index if inner.length > 1 else '0'}]")
     body = [

@@ -8,18 +8,18 @@ from dataclasses import replace
 
 from bottega.compiler.backends.cpp.conv_field import Field, plain, plain_transposed
 from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane, tiled
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.product import PACKED, write_product
 from bottega.compiler.backends.cpp.space import loads
 from bottega.compiler.expression import Expression, Gather, Index, Load, walk
 from bottega.compiler.expression import replace as swapped
-from bottega.compiler.kernel import Convolution, Product, Store
+from bottega.compiler.kernel import Convolution, Product, StoreOp
 from bottega.compiler.view import View
 
 TILED, PLANE, PHASES = "conv_register_tile", "depthwise_plane", "transposed_phases"
 
 
-def write_convolution(function: Function, kernel: Convolution) -> list[str]:
+def write_convolution(function: FunctionWriter, kernel: Convolution) -> list[str]:
     if PACKED in function.techniques and _pointwise(kernel):
         return write_product(function, _as_product(kernel))
     field = Field(function, kernel)
@@ -59,7 +59,7 @@ def _as_product(kernel: Convolution) -> Product:
             view.buffer, (batch, channels, pixels), (*view.strides[:2], steps[-1] if steps else 0), view.offset, view.text
         )
 
-    def reflated(store: Store) -> Store:
+    def reflated(store: StoreOp) -> StoreOp:
         swap: dict[Expression, Expression] = {
             node: replace(node, view=flat(node.view)) for node in walk(store.body) if isinstance(node, Load | Gather)
         }

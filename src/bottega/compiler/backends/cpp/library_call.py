@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.compiler.kernel import Call, Written
+from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.lowering.calls import RECURRENT
 from bottega.compiler.view import View
 
@@ -12,7 +12,7 @@ _OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "ro
 """Operators whose results need not be contiguous, which kernels after them rely on."""
 
 
-def call_line(call: Call) -> str:
+def call_line(call: FunctionCall) -> str:
     arguments = [argument_text(value) for value in call.arguments]
     arguments += [f"{name}={argument_text(value)}" for name, value in call.keywords]
     text = f"{call.targets} = {call.function}({', '.join(arguments)})"
@@ -23,14 +23,14 @@ def call_line(call: Call) -> str:
     return "\n".join([text, *(f"{name} = {name}.contiguous()" for name in call.results if name)])
 
 
-def call_imports(call: Call) -> set[str]:
+def call_imports(call: FunctionCall) -> set[str]:
     return {"import torch.nn.functional as F"} if call.function.startswith("F.") else set()
 
 
 def argument_text(value: Any) -> str:
     if isinstance(value, View):
         return value.text or value.buffer
-    if isinstance(value, Written):
+    if isinstance(value, PythonText):
         return value.text
     if isinstance(value, tuple):
         inside = ", ".join(argument_text(part) for part in value)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.scalar import compute_type
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
     Apply,
     Cast,
@@ -20,21 +20,21 @@ from bottega.compiler.expression import (
     children,
     walk,
 )
-from bottega.compiler.kernel import Map, Store
+from bottega.compiler.kernel import Map, StoreOp
 from bottega.compiler.view import View
 
 GRAIN = "grain_threshold"
 SMALL = 65536
 
 
-def write_map(function: Function, kernel: Map) -> list[str]:
+def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     bodies = [store.body for store in kernel.stores]
     operands = loads(bodies) + [store.view for store in kernel.stores]
     loops = ordered_loops(kernel.shape, operands, bodies, kernel.stores[0].view)
     pointers(function, bodies, kernel.stores)
     axes = named(function, loops, operands)
-    space = Space(function, axes)
-    speller = Speller(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    space = LoopSpace(function, axes)
+    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     threshold = grain(function, axes)
     if len(axes) == 1:
         lines = [f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
@@ -48,7 +48,7 @@ def write_map(function: Function, kernel: Map) -> list[str]:
     return [*lines, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
 
 
-def pointers(function: Function, bodies: Sequence[Expression], outputs: Sequence[Store]) -> None:
+def pointers(function: FunctionWriter, bodies: Sequence[Expression], outputs: Sequence[StoreOp]) -> None:
     """Parameters in the order in which they are read, results last."""
     for view in loads(bodies):
         function.pointer(view.buffer)
@@ -56,7 +56,7 @@ def pointers(function: Function, bodies: Sequence[Expression], outputs: Sequence
         function.pointer(store.view.buffer, written=True)
 
 
-def stores(speller: Speller, space: Space, outputs: Sequence[Store]) -> list[str]:
+def stores(speller: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) -> list[str]:
     """The statements that compute and store one element of each result."""
     wanted = [compute_type(store.dtype) for store in outputs]
     before = set(speller.known)
@@ -72,7 +72,7 @@ def stores(speller: Speller, space: Space, outputs: Sequence[Store]) -> list[str
     return lines
 
 
-def invariants(speller: Speller, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
+def invariants(speller: CppEmitter, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
     """Locals for what does not change along the inner axes: it is computed before that loop."""
     lines: list[str] = []
 
@@ -111,7 +111,7 @@ def _moves(view: View, axis: Axis) -> bool:
     return any(view.strides[at] != 0 for at in axis.loop.axes if at < len(view.strides))
 
 
-def _wishes(speller: Speller, node: Expression) -> tuple[str, ...]:
+def _wishes(speller: CppEmitter, node: Expression) -> tuple[str, ...]:
     if isinstance(node, Load | Gather):
         name = speller.function.pointer(node.view.buffer)
         return (f"{name}_here", f"{name}_value") if len(name) == 1 else (name[0], f"{name}_here", f"{name}_value")
@@ -131,7 +131,7 @@ def collapse(count: int) -> str:
     return f" collapse({count})" if count > 1 else ""
 
 
-def grain(function: Function, axes: Sequence[Axis]) -> str:
+def grain(function: FunctionWriter, axes: Sequence[Axis]) -> str:
     """Small kernels stay on one thread: waking a team costs more than they do."""
     count = 1
     for axis in axes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, indent, invariants, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, literal
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.kernel import WINDOW, Pool
 from bottega.compiler.loops import Loop
 from bottega.compiler.steps import Refusal
@@ -19,7 +19,7 @@ SIZES = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 class _Window:
     """The names of a pool's loops: outputs, window and input positions, one for each dimension of space."""
 
-    def __init__(self, function: Function, kernel: Pool) -> None:
+    def __init__(self, function: FunctionWriter, kernel: Pool) -> None:
         self.function, self.kernel = function, kernel
         self.count = len(kernel.window)
         self.kept_rank = len(kernel.shape) - self.count
@@ -58,8 +58,8 @@ class _Window:
 
     def element(self) -> tuple[list[str], str]:
         axes = [*self.kept, *self.source]
-        space = Space(self.function, axes)
-        speller = Speller(self.function, space.place, {}, index_names(axes, len(self.kernel.source)))
+        space = LoopSpace(self.function, axes)
+        speller = CppEmitter(self.function, space.place, {}, index_names(axes, len(self.kernel.source)))
         self.fixed = invariants(speller, [self.kernel.element], self.source)
         taken = set(self.function.taken)
         statements, (text,) = speller.statements([self.kernel.element], [self.kind])
@@ -71,10 +71,10 @@ class _Window:
 
     def results(self, window: str) -> list[str]:
         axes = [*self.kept, *self.out]
-        space = Space(self.function, axes)
+        space = LoopSpace(self.function, axes)
         names = {WINDOW: (window, self.kind)}
         return stores(
-            Speller(self.function, space.place, names, index_names(axes, len(self.kernel.shape))), space, self.kernel.stores
+            CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape))), space, self.kernel.stores
         )
 
     def guarded(self, at: int) -> bool:
@@ -111,7 +111,7 @@ class _Window:
         return f"std::min<int64_t>({kernel.window[at]}, {end} - ({begin}))"
 
 
-def write_pool(function: Function, kernel: Pool) -> list[str]:
+def write_pool(function: FunctionWriter, kernel: Pool) -> list[str]:
     window = _Window(function, kernel)
     big = kernel.shape[-1] >= 8 and kernel.window[-1] > 1 and window.count > 1
     counted = (

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, memory_type
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, without
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, without
 from bottega.compiler.expression import Index, walk
 from bottega.compiler.kernel import ACCUMULATOR, Product
 from bottega.compiler.library.cpp.vectors import VECTOR
@@ -26,7 +26,7 @@ MANY_BATCHES = 8
 class Operands:
     """The product's loops once they have names. Left and right are seen over batch + (rows, columns, depth)."""
 
-    function: Function
+    function: FunctionWriter
     kernel: Product
     batch: list[Axis]
     row: Axis
@@ -43,24 +43,24 @@ class Operands:
             replace(self.depth, index=depth or self.depth.index),
         ]
         axes = [replace(axis, index="@") if axis.index == "0" else axis for axis in axes]
-        return without(Space(self.function, axes).place(view))
+        return without(LoopSpace(self.function, axes).place(view))
 
     def element(self, view: View, **indices: str) -> str:
         text = f"{self.function.pointer(view.buffer)}[{self.place(view, **indices)}]"
         return self.speller("").converted(text, self.kernel.dtype)
 
-    def speller(self, accumulator: str) -> Speller:
+    def speller(self, accumulator: str) -> CppEmitter:
         axes = [*self.batch, self.row, self.column]
-        space = Space(self.function, axes)
+        space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, compute_type(self.kernel.dtype))}
-        return Speller(self.function, space.place, names, index_names(axes, len(self.kernel.batch) + 3))
+        return CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.batch) + 3))
 
     def results(self, accumulator: str) -> list[str]:
-        space = Space(self.function, [*self.batch, self.row, self.column])
+        space = LoopSpace(self.function, [*self.batch, self.row, self.column])
         return stores(self.speller(accumulator), space, self.kernel.stores)
 
 
-def write_product(function: Function, kernel: Product) -> list[str]:
+def write_product(function: FunctionWriter, kernel: Product) -> list[str]:
     operands = _operands(function, kernel)
     single = kernel.dtype in ("float32", "bfloat16", "float16")
     dense = operands.depth.step(operands.left) == 1 and operands.depth.step(operands.right) == 1
@@ -72,7 +72,7 @@ def write_product(function: Function, kernel: Product) -> list[str]:
     return _plain(operands)
 
 
-def _operands(function: Function, kernel: Product) -> Operands:
+def _operands(function: FunctionWriter, kernel: Product) -> Operands:
     count = len(kernel.batch)
     shape = (*kernel.batch, kernel.rows, kernel.columns)
     left = replace(
@@ -204,7 +204,9 @@ def _packed(o: Operands) -> list[str]:
     clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
     step = o.depth.step(o.left)
     stepped = (
-        depth.index if step == 1 else f"{depth.index} * {Space(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
+        depth.index
+        if step == 1
+        else f"{depth.index} * {LoopSpace(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
     )
     value = o.speller("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
     tile = [

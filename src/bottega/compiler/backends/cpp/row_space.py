@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import fixed, pointers
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import (
     Apply,
     Cast,
@@ -22,7 +22,7 @@ from bottega.compiler.expression import (
     walk,
 )
 from bottega.compiler.expression import replace as swapped
-from bottega.compiler.kernel import Reduction, Rows, Store
+from bottega.compiler.kernel import Reduction, RowProgram, StoreOp
 from bottega.compiler.view import View, contiguous_strides
 
 SIMD_REDUCTIONS, ONCE, SPLIT = "simd_reductions", "elements_once", "split_rows"
@@ -37,7 +37,7 @@ SCRATCH_LIMIT = 1 << 18
 class RowSpace:
     """The kernel's loops once they have names, and its bodies made ready."""
 
-    function: Function
+    function: FunctionWriter
     kept: list[Axis]
     reduced: list[Axis]
     rank: int
@@ -45,8 +45,8 @@ class RowSpace:
     position: View
     """A dense look over the reduced axes: the place in the row."""
     reductions: tuple[Reduction, ...]
-    row_stores: tuple[Store, ...]
-    element_stores: tuple[Store, ...]
+    row_stores: tuple[StoreOp, ...]
+    element_stores: tuple[StoreOp, ...]
     names: dict[str, tuple[str, str]]
 
     @property
@@ -61,12 +61,12 @@ class RowSpace:
     def length(self) -> int:
         return math.prod(axis.length for axis in self.reduced)
 
-    def speller(self) -> Speller:
-        space = Space(self.function, self.axes)
-        return Speller(self.function, space.place, self.names, index_names(self.axes, self.rank))
+    def speller(self) -> CppEmitter:
+        space = LoopSpace(self.function, self.axes)
+        return CppEmitter(self.function, space.place, self.names, index_names(self.axes, self.rank))
 
 
-def row_space(function: Function, kernel: Rows) -> RowSpace:
+def row_space(function: FunctionWriter, kernel: RowProgram) -> RowSpace:
     rank, count = len(kernel.kept) + len(kernel.reduced), len(kernel.kept)
     row_stores = tuple(
         replace(store, view=_padded(store.view, rank), body=_padded_loads(store.body, rank)) for store in kernel.row_stores

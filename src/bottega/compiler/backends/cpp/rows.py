@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottega.compiler.backends.cpp.function import Function
-from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, grain, head, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import (
     FEW,
     LONG,
@@ -21,8 +22,7 @@ from bottega.compiler.backends.cpp.row_space import (
     result_kind,
     spelled,
 )
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, joined, loads
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, joined, loads
 from bottega.compiler.backends.cpp.sweeps import first_of, sweep
 from bottega.compiler.expression import (
     Expression,
@@ -41,7 +41,7 @@ def write_along(space: RowSpace) -> list[str]:
     )
     speller = space.speller()
     lines: list[str] = []
-    keeper = Keeper(space, speller) if ONCE in function.techniques and not split else None
+    keeper = RowCache(space, speller) if ONCE in function.techniques and not split else None
     for reduction in space.reductions:
         lines += _reduction(space, speller, reduction, split, keeper)
     lines += _row_results(space, speller)
@@ -65,7 +65,7 @@ def write_along(space: RowSpace) -> list[str]:
     return whole
 
 
-def _reduction(space: RowSpace, speller: Speller, reduction: Reduction, split: bool, keeper: Keeper | None) -> list[str]:
+def _reduction(space: RowSpace, speller: CppEmitter, reduction: Reduction, split: bool, keeper: RowCache | None) -> list[str]:
     function = space.function
     body = reduction.body
     kind = speller.kind(body)
@@ -75,8 +75,8 @@ def _reduction(space: RowSpace, speller: Speller, reduction: Reduction, split: b
     axes = joined(
         function, space.reduced, loads([body]) + kept_here + ([space.position] if reduction.operation.startswith("arg") else [])
     )
-    inside = Space(function, [*space.kept, *axes])
-    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    inside = LoopSpace(function, [*space.kept, *axes])
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
     if keeper:
         keeper.enter(local, inside, body)
@@ -106,7 +106,7 @@ _START = {"sum": "0", "prod": "1", "any": "false", "all": "true"}
 
 
 def _plain(
-    function: Function, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
+    function: FunctionWriter, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
     statements: list[str], text: str, position: str,
 ) -> list[str]:  # fmt: skip
     operation = reduction.operation
@@ -146,7 +146,7 @@ def _plain(
 
 
 def _swept(
-    function: Function, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
+    function: FunctionWriter, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
     statements: list[str], text: str, split: bool, best: str,
 ) -> list[str]:  # fmt: skip
     operation = reduction.operation
@@ -183,14 +183,14 @@ def _swept(
     return [f"{wide} {name} = {start};", *pragma, *heads, indent(update, len(axes) - 1)]
 
 
-def _row_results(space: RowSpace, speller: Speller) -> list[str]:
+def _row_results(space: RowSpace, speller: CppEmitter) -> list[str]:
     if not space.row_stores:
         return []
-    place = Space(space.function, space.kept)
+    place = LoopSpace(space.function, space.kept)
     return stores(speller, place, space.row_stores)
 
 
-def _elements(space: RowSpace, speller: Speller, split: bool, keeper: Keeper | None) -> list[str]:
+def _elements(space: RowSpace, speller: CppEmitter, split: bool, keeper: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
     function = space.function
@@ -199,8 +199,8 @@ def _elements(space: RowSpace, speller: Speller, split: bool, keeper: Keeper | N
     kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
     shown = [view for body in bodies for view in _shown(body, speller)]
     axes = joined(function, space.reduced, shown + [store.view for store in space.element_stores] + kept_here)
-    inside = Space(function, [*space.kept, *axes])
-    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    inside = LoopSpace(function, [*space.kept, *axes])
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
     if keeper:
         for body in bodies:
             keeper.enter(local, inside, body)
@@ -216,7 +216,7 @@ def _elements(space: RowSpace, speller: Speller, split: bool, keeper: Keeper | N
     return [*lines, *heads, *(indent(line, depth) for line in [*more, "#pragma omp simd", *inner]), indent("}", depth - 1)]
 
 
-def _shown(body: Expression, speller: Speller) -> list[View]:
+def _shown(body: Expression, speller: CppEmitter) -> list[View]:
     """Views that are still loaded once what is known has become a name."""
     if body in speller.known:
         return []

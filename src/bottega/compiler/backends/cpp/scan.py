@@ -7,19 +7,19 @@ import math
 from dataclasses import replace
 
 from bottega.compiler.backends.cpp.columns import COLUMN_TILES, TILE
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
 from bottega.compiler.backends.cpp.row_space import FEW, LONG
 from bottega.compiler.backends.cpp.scalar import compute_type
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.kernel import RUNNING, Scan
 
 CHUNKS = "scan_chunks"
 
 
 class _Run:
-    def __init__(self, function: Function, kernel: Scan) -> None:
+    def __init__(self, function: FunctionWriter, kernel: Scan) -> None:
         self.function, self.kernel = function, kernel
         bodies = [kernel.element, *(store.body for store in kernel.stores)]
         pointers(function, bodies, kernel.stores)
@@ -56,9 +56,9 @@ class _Run:
         """One step: the element joins the carry, and what is stored."""
         along = replace(self.along, index=position or self.along.index)
         axes = [*self.kept, along]
-        space = Space(self.function, axes)
+        space = LoopSpace(self.function, axes)
         indices = index_names(axes, self.rank)
-        speller = Speller(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
+        speller = CppEmitter(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
         taken = set(self.function.taken)
         statements, (text,) = speller.statements([self.kernel.element], [self.kind])
         names = {line.split(" = ")[0].split()[-1] for line in statements}
@@ -71,7 +71,7 @@ class _Run:
         return [*statements, *done, step] if self.kernel.exclusive else [*statements, step, *done]
 
 
-def write_scan(function: Function, kernel: Scan) -> list[str]:
+def write_scan(function: FunctionWriter, kernel: Scan) -> list[str]:
     run = _Run(function, kernel)
     across = next((axis for axis in run.kept if axis.step(kernel.stores[0].view) == 1 and axis.length >= 8), None)
     if COLUMN_TILES in function.techniques and across is not None and run.along.step(kernel.stores[0].view) != 1:
@@ -134,8 +134,8 @@ def _chunks(run: _Run) -> list[str]:
     begin = f"{part} * {chunk}"
     end = f"std::min(({part} + 1) * {chunk}, {run.along.size})"
     axes = [*run.kept, run.along]
-    space = Space(function, axes)
-    speller = Speller(function, space.place, {}, index_names(axes, run.rank))
+    space = LoopSpace(function, axes)
+    speller = CppEmitter(function, space.place, {}, index_names(axes, run.rank))
     taken = set(function.taken)
     statements, (text,) = speller.statements([run.kernel.element], [run.kind])
     function.taken -= {line.split(" = ")[0].split()[-1] for line in statements} - taken

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bottega.compiler.allocate import axis_text
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.expression import Expression, Index, views, walk
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import Shape, View, contiguous_strides
@@ -40,7 +40,7 @@ class Axis:
         return view.strides[self.loop.axes[-1]] if self.loop.axes else 0
 
 
-def named(function: Function, loops: Sequence[Loop], operands: Sequence[View], role: str = "") -> list[Axis]:
+def named(function: FunctionWriter, loops: Sequence[Loop], operands: Sequence[View], role: str = "") -> list[Axis]:
     """Loops with names; every size becomes a parameter."""
     count = len(loops)
     sizes = SIZES.get(count, tuple(f"n{i}" for i in range(count)))
@@ -56,7 +56,7 @@ def named(function: Function, loops: Sequence[Loop], operands: Sequence[View], r
     return axes
 
 
-def joined(function: Function, axes: Sequence[Axis], operands: Sequence[View]) -> list[Axis]:
+def joined(function: FunctionWriter, axes: Sequence[Axis], operands: Sequence[View]) -> list[Axis]:
     """The axes merged further, as far as these operands alone allow; sizes become products."""
     result: list[Axis] = []
     for axis in axes:
@@ -90,10 +90,10 @@ def index_names(axes: Iterable[Axis], rank: int) -> dict[int, str]:
     return found
 
 
-class Space:
+class LoopSpace:
     """Where elements lie, for a set of axes."""
 
-    def __init__(self, function: Function, axes: Sequence[Axis]) -> None:
+    def __init__(self, function: FunctionWriter, axes: Sequence[Axis]) -> None:
         self.function = function
         self.axes = list(axes)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import invariants, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
 from bottega.compiler.expression import Load, walk
 from bottega.compiler.kernel import Map
 from bottega.compiler.view import View
@@ -28,7 +28,7 @@ class Launch:
     shared: str = ""
 
 
-def python(function: Function, size: str) -> str:
+def python(function: FunctionWriter, size: str) -> str:
     """The Python text of a size that is a parameter, or of a product of them."""
     texts = [function.numbers[part][1] if part in function.numbers else part for part in size.split(" * ")]
     return " * ".join(f"({text})" if " " in text and len(texts) > 1 else text for text in texts)
@@ -39,10 +39,10 @@ def blocks_of(text: str, block: int = BLOCK) -> str:
     return f"({inside}) // {block}"
 
 
-class Flat(Space):
+class Flat(LoopSpace):
     """Loops walked by one flat index: an operand that lies dense over all of them needs no other."""
 
-    def __init__(self, function: Function, axes: list[Axis], flat: str) -> None:
+    def __init__(self, function: FunctionWriter, axes: list[Axis], flat: str) -> None:
         super().__init__(function, axes)
         self.flat = flat
         self.used: set[str] = set()
@@ -62,7 +62,7 @@ class Flat(Space):
         return super().place(view, computed)
 
 
-def write_map(function: Function, kernel: Map) -> Launch:
+def write_map(function: FunctionWriter, kernel: Map) -> Launch:
     bodies = [store.body for store in kernel.stores]
     operands = loads(bodies) + [store.view for store in kernel.stores]
     loops = ordered_loops(kernel.shape, operands, bodies, kernel.stores[0].view)
@@ -78,15 +78,15 @@ def write_map(function: Function, kernel: Map) -> Launch:
     return _single(function, kernel, axes)
 
 
-def _single(function: Function, kernel: Map, axes: list[Axis]) -> Launch:
+def _single(function: FunctionWriter, kernel: Map, axes: list[Axis]) -> Launch:
     if len(axes) == 1:
         flat, total = axes[0].index, axes[0].size
-        space: Space = Space(function, axes)
+        space: LoopSpace = LoopSpace(function, axes)
     else:
         flat = function.fresh("at", "flat")
         total = " * ".join(axis.size for axis in axes)
         space = Flat(function, axes, flat)
-    speller = Speller(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     body = stores(speller, space, kernel.stores)
     lines = [f"const int64_t {flat} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;", f"if ({flat} >= {total}) return;"]
     if len(axes) > 1:
@@ -106,11 +106,11 @@ def unravelled(axes: list[Axis], flat: str, text: str) -> list[str]:
     return lines
 
 
-def _planes(function: Function, kernel: Map, axes: list[Axis]) -> Launch:
+def _planes(function: FunctionWriter, kernel: Map, axes: list[Axis]) -> Launch:
     """A row of blocks for each plane: what is the same for a plane is found once, without dividing for each element."""
     outer, inner = axes[:-1], axes[-1]
-    space = Space(function, axes)
-    speller = Speller(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    space = LoopSpace(function, axes)
+    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     bodies = [store.body for store in kernel.stores]
     fixed = invariants(speller, bodies, [inner])
     body = stores(speller, space, kernel.stores)
@@ -127,7 +127,7 @@ def _planes(function: Function, kernel: Map, axes: list[Axis]) -> Launch:
     return Launch([*lines, *fixed, *body], f"({blocks_of(python(function, inner.size))}, {rows})")
 
 
-def _vectors(function: Function, kernel: Map, axis: Axis) -> bool:
+def _vectors(function: FunctionWriter, kernel: Map, axis: Axis) -> bool:
     if VECTORS not in function.techniques or len(kernel.stores) != 1 or axis.length % 4 or axis.length < 1024:
         return False
     nodes = list(walk(kernel.stores[0].body))
@@ -138,14 +138,14 @@ def _vectors(function: Function, kernel: Map, axis: Axis) -> bool:
     return moving and not any(type(node).__name__ in ("Gather", "Index") for node in nodes)
 
 
-def _vector(function: Function, kernel: Map, axis: Axis) -> Launch:
+def _vector(function: FunctionWriter, kernel: Map, axis: Axis) -> Launch:
     """Four elements in one load and one store; what happens to each is a function of its own."""
     store = kernel.stores[0]
     each = [node for node in walk(store.body) if isinstance(node, Load)]
     names = {node: function.pointer(node.view.buffer) for node in each}
-    inner = Speller(
+    inner = CppEmitter(
         function,
-        Space(function, [axis]).place,
+        LoopSpace(function, [axis]).place,
         {},
         {},
         {node: (name, compute_type(node.dtype)) for node, name in names.items()},

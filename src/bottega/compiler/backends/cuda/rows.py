@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bottega.compiler.backends.cpp.columns import lies_across
-from bottega.compiler.backends.cpp.function import Function
-from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, fixed, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import RowSpace, result_kind, row_space, spelled
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names, joined, loads
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, joined, loads
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
 from bottega.compiler.expression import Expression
-from bottega.compiler.kernel import Reduction, Rows
+from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.steps import Refusal
 
 WARP, SHARED = "warp_per_row", "row_in_shared"
@@ -35,7 +35,7 @@ _WARP = """__device__ TYPE warp_NAME(TYPE v) {
 _WORDS = {"sum": "sum", "prod": "product", "max": "max", "min": "min", "any": "any", "all": "all"}
 
 
-def write_rows(function: Function, kernel: Rows) -> Launch:
+def write_rows(function: FunctionWriter, kernel: RowProgram) -> Launch:
     space = row_space(function, kernel)
     column = lies_across(space)
     if column is not None:
@@ -43,7 +43,7 @@ def write_rows(function: Function, kernel: Rows) -> Launch:
     return _along(space)
 
 
-def _join(function: Function, operation: str, kind: str) -> tuple[str, str]:
+def _join(function: FunctionWriter, operation: str, kind: str) -> tuple[str, str]:
     """How two partial results become one, as text with JOIN(a, b) filled in, and the neutral element."""
     if operation in ("max", "min"):
         function.prelude.use(f"{operation}imum", kind)
@@ -57,7 +57,7 @@ def _join(function: Function, operation: str, kind: str) -> tuple[str, str]:
     return {"sum": ("A + B", "0"), "prod": ("A * B", "1"), "any": ("A || B", "false"), "all": ("A && B", "true")}[operation]
 
 
-def _reducer(function: Function, operation: str, kind: str, warp: bool) -> str:
+def _reducer(function: FunctionWriter, operation: str, kind: str, warp: bool) -> str:
     join, neutral = _join(function, operation, kind)
     text = (_WARP if warp else _BLOCK).replace("TYPE", kind).replace("NEUTRAL", neutral)
     text = text.replace(
@@ -70,7 +70,7 @@ def _reducer(function: Function, operation: str, kind: str, warp: bool) -> str:
     return name + wide
 
 
-def _update(function: Function, operation: str, kind: str, held: str, text: str) -> str:
+def _update(function: FunctionWriter, operation: str, kind: str, held: str, text: str) -> str:
     join, _ = _join(function, operation, kind)
     if operation in ("sum", "prod"):
         return f"{held} {'+' if operation == 'sum' else '*'}= {text};"
@@ -99,7 +99,7 @@ def _along(space: RowSpace) -> Launch:
     if any(reduction.operation.startswith("arg") for reduction in space.reductions):
         return _serial(space)
     speller = space.speller()
-    keeper = Keeper(space, speller) if SHARED in function.techniques and space.length <= MOST_SHARED and not warp else None
+    keeper = RowCache(space, speller) if SHARED in function.techniques and space.length <= MOST_SHARED and not warp else None
     if keeper is not None and keeper.node is not None:
         keeper.view, keeper.scratch = space.position, True
         keeper.pointer = function.fresh("row_values", "kept")
@@ -109,7 +109,7 @@ def _along(space: RowSpace) -> Launch:
     for reduction in space.reductions:
         lines += _reduction(space, speller, reduction, warp, first, step, keeper)
     if space.row_stores:
-        out = stores(speller, Space(function, space.kept), space.row_stores)
+        out = stores(speller, LoopSpace(function, space.kept), space.row_stores)
         lines += [f"if ({'lane' if warp else 'threadIdx.x'} == 0)", *block(out)]
     lines += _elements(space, speller, first, step, keeper)
     rows = " * ".join(axis.size for axis in space.kept) or "1"
@@ -140,7 +140,7 @@ def _along(space: RowSpace) -> Launch:
 
 
 def _reduction(
-    space: RowSpace, speller: Speller, reduction: Reduction, warp: bool, first: str, step: str, keeper: Keeper | None
+    space: RowSpace, speller: CppEmitter, reduction: Reduction, warp: bool, first: str, step: str, keeper: RowCache | None
 ) -> list[str]:
     function, body = space.function, reduction.body
     kind = speller.kind(body)
@@ -148,8 +148,8 @@ def _reduction(
     lines = invariants(speller, [body], space.reduced)
     kept_here = keeper.views_in(body) if keeper else []
     axes = joined(function, space.reduced, loads([body]) + kept_here)
-    inside = Space(function, [*space.kept, *axes])
-    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    inside = LoopSpace(function, [*space.kept, *axes])
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
     if keeper:
         keeper.enter(local, inside, body)
@@ -168,7 +168,7 @@ def _reduction(
     return lines
 
 
-def _elements(space: RowSpace, speller: Speller, first: str, step: str, keeper: Keeper | None) -> list[str]:
+def _elements(space: RowSpace, speller: CppEmitter, first: str, step: str, keeper: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
     function = space.function
@@ -176,8 +176,8 @@ def _elements(space: RowSpace, speller: Speller, first: str, step: str, keeper: 
     lines = invariants(speller, bodies, space.reduced)
     kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
     axes = joined(function, space.reduced, loads(bodies) + [store.view for store in space.element_stores] + kept_here)
-    inside = Space(function, [*space.kept, *axes])
-    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    inside = LoopSpace(function, [*space.kept, *axes])
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
     if keeper:
         for body in bodies:
             keeper.enter(local, inside, body)
@@ -193,7 +193,7 @@ def _serial(space: RowSpace) -> Launch:
     for reduction in space.reductions:
         lines += _thread_reduction(space, speller, reduction)
     if space.row_stores:
-        lines += stores(speller, Space(function, space.kept), space.row_stores)
+        lines += stores(speller, LoopSpace(function, space.kept), space.row_stores)
     if space.element_stores:
         bodies: list[Expression] = [store.body for store in space.element_stores]
         lines += invariants(speller, bodies, space.reduced)
@@ -201,7 +201,7 @@ def _serial(space: RowSpace) -> Launch:
             indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
             for depth, axis in enumerate(space.reduced)
         ]
-        body = block(stores(speller, Space(function, space.axes), space.element_stores))
+        body = block(stores(speller, LoopSpace(function, space.axes), space.element_stores))
         lines += [*heads, *(indent(line, len(heads) - 1) for line in body)]
     if not space.kept:
         raise Refusal("the place of an extreme over a whole tensor is not written in CUDA")
@@ -221,13 +221,13 @@ def _serial(space: RowSpace) -> Launch:
 _across = _serial
 
 
-def _thread_reduction(space: RowSpace, speller: Speller, reduction: Reduction) -> list[str]:
+def _thread_reduction(space: RowSpace, speller: CppEmitter, reduction: Reduction) -> list[str]:
     function, body, operation = space.function, reduction.body, reduction.operation
     kind = speller.kind(body)
     result = result_kind(operation, kind)
     lines = invariants(speller, [body], space.reduced)
-    local = Speller(
-        function, Space(function, space.axes).place, space.names, index_names(space.axes, space.rank), speller.known
+    local = CppEmitter(
+        function, LoopSpace(function, space.axes).place, space.names, index_names(space.axes, space.rank), speller.known
     )
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
     statements, (text,) = local.statements([body], [kind])
@@ -242,7 +242,7 @@ def _thread_reduction(space: RowSpace, speller: Speller, reduction: Reduction) -
         best, one = function.fresh("best", "best_so_far"), function.fresh("candidate", "each")
         floats = kind in ("float", "double")
         start = ("-INFINITY" if sign == ">" else "INFINITY") if floats else ("INT64_MIN" if sign == ">" else "INT64_MAX")
-        place = Space(function, space.axes).place(space.position)
+        place = LoopSpace(function, space.axes).place(space.position)
         lines += [f"{kind} {best} = {start};", f"int64_t {name} = 0;"]
         update = [
             *statements,

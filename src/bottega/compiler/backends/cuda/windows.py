@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.emit import CppEmitter
+from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, indent, stores
 from bottega.compiler.backends.cpp.pool import _combine, _neutral, _Window
 from bottega.compiler.backends.cpp.scan import _loop, _Run
-from bottega.compiler.backends.cpp.space import Axis, Space, index_names
-from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
 from bottega.compiler.kernel import RUNNING, Pool, Scan
 
@@ -34,7 +34,7 @@ __device__ float block_scan(float v, float& total) {
 }"""
 
 
-def write_pool(function: Function, kernel: Pool) -> Launch:
+def write_pool(function: FunctionWriter, kernel: Pool) -> Launch:
     window = _Window(function, kernel)
     total = function.fresh("best" if kernel.operation == "max" else "sum", "window")
     counted = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
@@ -65,14 +65,14 @@ def write_pool(function: Function, kernel: Pool) -> Launch:
     return _per_thread(function, axes, lines)
 
 
-def _per_thread(function: Function, axes: list[Axis], lines: list[str]) -> Launch:
+def _per_thread(function: FunctionWriter, axes: list[Axis], lines: list[str]) -> Launch:
     flat = function.fresh("at", "flat")
     total = " * ".join(axis.size for axis in axes) or "1"
     head = [f"const int64_t {flat} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;", f"if ({flat} >= {total}) return;"]
     return Launch([*head, *unravelled(axes, flat, " ".join(lines)), *lines], blocks_of(python(function, total)))
 
 
-def write_scan(function: Function, kernel: Scan) -> Launch:
+def write_scan(function: FunctionWriter, kernel: Scan) -> Launch:
     run = _Run(function, kernel)
     along = run.along.step(kernel.stores[0].view) == 1
     if (
@@ -107,10 +107,10 @@ def _block(run: _Run) -> Launch:
     )
     axis = run.along
     axes = [*run.kept, axis]
-    space = Space(function, axes)
-    element = Speller(function, space.place, {}, index_names(axes, run.rank))
+    space = LoopSpace(function, axes)
+    element = CppEmitter(function, space.place, {}, index_names(axes, run.rank))
     statements, (text,) = element.statements([kernel.element], [run.kind])
-    result = Speller(function, space.place, {RUNNING: (running, run.kind)}, index_names(axes, run.rank))
+    result = CppEmitter(function, space.place, {RUNNING: (running, run.kind)}, index_names(axes, run.rank))
     out = stores(result, space, kernel.stores)
     place = f"{axis.size} - 1 - {step}" if kernel.reverse else step
     body = [

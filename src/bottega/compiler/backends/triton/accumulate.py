@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bottega.compiler.backends.triton.emit import Emitter
-from bottega.compiler.backends.triton.kernel_text import Sheet
+from bottega.compiler.backends.triton.emit import TritonEmitter
+from bottega.compiler.backends.triton.kernel_writer import KernelWriter
 from bottega.compiler.expression import Apply, Constant, Expression, Name, names
 from bottega.compiler.kernel import Reduction
 
 
 @dataclass
-class Ground:
+class ReductionScope:
     """Where accumulation happens: the shape of a block, the axis that is reduced, the mask and the name of the row's length."""
 
-    sheet: Sheet
+    sheet: KernelWriter
     shape: str
     axis: int
     keep: bool
@@ -64,7 +64,7 @@ class Accumulator:
     def roots(self) -> list[Expression]:
         return [self.reduction.body]
 
-    def begin(self, ground: Ground) -> None:
+    def begin(self, ground: ReductionScope) -> None:
         name = ground.sheet.fresh(self.reduction.name)
         self.states = [name]
         dtype = ground.dtype if self.kind == "float" else "int32" if self.reduction.operation in ("any", "all") else "int64"
@@ -76,7 +76,7 @@ class Accumulator:
             return
         ground.sheet.line(f"{name} = {ground.full(self.neutral, dtype)}")
 
-    def step(self, ground: Ground, value: str, mask: str) -> None:
+    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
         name, line = self.states[-1], ground.sheet.line
         operation = self.reduction.operation
         if operation in ("argmax", "argmin"):
@@ -94,7 +94,7 @@ class Accumulator:
             keep = ", propagate_nan=tl.PropagateNan.ALL" if self.careful else ""
             line(f"{name} = tl.{function}({name}, {value}{keep})")
 
-    def end(self, ground: Ground) -> None:
+    def end(self, ground: ReductionScope) -> None:
         name, line = self.states[-1], ground.sheet.line
         if self.reduction.operation in ("argmax", "argmin"):
             best, function = self.states[0], "max" if self.reduction.operation == "argmax" else "min"
@@ -105,7 +105,7 @@ class Accumulator:
         else:
             line(f"{name} = {ground.over(reduce_function(self.reduction, self.careful), name)}")
 
-    def derive(self, ground: Ground, emitter: Emitter) -> None:
+    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
         emitter.names[self.reduction.name] = self.states[-1]
         if self.reduction.operation in ("any", "all"):
             emitter.names[self.reduction.name] = f"({self.states[-1]} > 0)"
@@ -128,26 +128,26 @@ class OnlineSoftmax:
     def roots(self) -> list[Expression]:
         return [self.peak.body]
 
-    def begin(self, ground: Ground) -> None:
+    def begin(self, ground: ReductionScope) -> None:
         self.states = [ground.sheet.fresh(self.peak.name), ground.sheet.fresh(self.total.name)]
         ground.sheet.line(f"{self.states[0]} = {ground.full('-1e30')}")
         ground.sheet.line(f"{self.states[1]} = {ground.full('0.0')}")
 
-    def step(self, ground: Ground, value: str, mask: str) -> None:
+    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
         peak, total = self.states
         new, line = ground.sheet.fresh("new"), ground.sheet.line
         line(f"{new} = tl.maximum({peak}, {value})")
         line(f"{total} = {total} * tl.{self.function}({peak} - {new}) + tl.{self.function}({value} - {new})")
         line(f"{peak} = {new}")
 
-    def end(self, ground: Ground) -> None:
+    def end(self, ground: ReductionScope) -> None:
         peak, total = self.states
         top, line = ground.sheet.fresh("top"), ground.sheet.line
         line(f"{top} = {ground.over('max', peak)}")
         line(f"{total} = {ground.over('sum', f'{total} * tl.{self.function}({peak} - {top})')}")
         line(f"{peak} = {top}")
 
-    def derive(self, ground: Ground, emitter: Emitter) -> None:
+    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
         emitter.names[self.peak.name], emitter.names[self.total.name] = self.states
 
 
@@ -169,22 +169,22 @@ class Moments:
     def roots(self) -> list[Expression]:
         return [self.sum.body]
 
-    def begin(self, ground: Ground) -> None:
+    def begin(self, ground: ReductionScope) -> None:
         self.states = [ground.sheet.fresh(self.sum.name), ground.sheet.fresh(self.squares.name)]
         for state in self.states:
             ground.sheet.line(f"{state} = {ground.full('0.0')}")
 
-    def step(self, ground: Ground, value: str, mask: str) -> None:
+    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
         moved, line = ground.sheet.fresh("moved"), ground.sheet.line
         line(f"{moved} = tl.where({mask}, {value} - {self.shift}, 0.0)")
         line(f"{self.states[0]} += {moved}")
         line(f"{self.states[1]} += {moved} * {moved}")
 
-    def end(self, ground: Ground) -> None:
+    def end(self, ground: ReductionScope) -> None:
         for state in self.states:
             ground.sheet.line(f"{state} = {ground.over('sum', state)}")
 
-    def derive(self, ground: Ground, emitter: Emitter) -> None:
+    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
         first, second = self.states
         ground.sheet.line(f"{second} -= {first} * {first} / {ground.columns}")
         ground.sheet.line(f"{first} += {self.shift} * {ground.columns}")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.backends.triton.emit import Emitter
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.emit import TritonEmitter
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.product import precision
 from bottega.compiler.backends.triton.reading import reader, store
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names, times
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
 from bottega.compiler.backends.triton.width import WIDEST_GRID
 from bottega.compiler.expression import views
-from bottega.compiler.kernel import ACCUMULATOR, Attention, Store
+from bottega.compiler.kernel import ACCUMULATOR, Attention, StoreOp
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
@@ -22,7 +22,7 @@ LARGEST_SHARED = 227 << 10
 """Bytes of shared memory that one block may have on Hopper."""
 
 
-def write_attention(page: Page, kernel: Attention) -> None:
+def write_attention(page: FileWriter, kernel: Attention) -> None:
     if kernel.dtype not in ("float32", "float16", "bfloat16") or max(kernel.width, kernel.value_width) > 256:
         raise Refusal("attention of this type or width is not written in Triton")
     if min(kernel.width, kernel.value_width) < 2 or any(list(_names(item)) for item in kernel.stores):
@@ -41,7 +41,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
     query, key = spread(kernel.query, (QUERY, WIDTH)), spread(kernel.key, (KEY, WIDTH))
     value = spread(kernel.value, (KEY, VALUE))
     hidden = spread(kernel.mask, (QUERY, KEY)) if kernel.mask is not None else None
-    stores = [Store(spread(item.view, (QUERY, VALUE)), item.body, item.dtype) for item in kernel.stores]
+    stores = [StoreOp(spread(item.view, (QUERY, VALUE)), item.body, item.dtype) for item in kernel.stores]
     operands = [query, key, value, *([hidden] if hidden else []), *(item.view for item in stores)]
     sheet.reserve([view.buffer for view in operands])
     sheet.taken |= {"scores", "new", "p", "fix", "kt", "m"}
@@ -52,11 +52,11 @@ def write_attention(page: Page, kernel: Attention) -> None:
     k, d = sheet.fresh("key"), sheet.fresh("d")
     words = ("queries", "keys")
     groups = [
-        Group(head, loops or [Loop(1, ())], indices, sizes, "heads"),
-        Group(row, [Loop(kernel.queries, (base,))], [row], [words[0]], words[0]),
-        Group(k, [Loop(kernel.keys, (base + 1,))], [k], [words[1]], words[1]),
-        Group(d, [Loop(kernel.width, (base + 2,))], [d], ["D"], "D", constant=True),
-        Group(
+        AxisGroup(head, loops or [Loop(1, ())], indices, sizes, "heads"),
+        AxisGroup(row, [Loop(kernel.queries, (base,))], [row], [words[0]], words[0]),
+        AxisGroup(k, [Loop(kernel.keys, (base + 1,))], [k], [words[1]], words[1]),
+        AxisGroup(d, [Loop(kernel.width, (base + 2,))], [d], ["D"], "D", constant=True),
+        AxisGroup(
             col,
             [Loop(kernel.value_width, (base + 3,))],
             [col],
@@ -65,7 +65,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
             constant=True,
         ),
     ]
-    space = Space(sheet, shape, operands, groups)
+    space = IndexSpace(sheet, shape, operands, groups)
     space.touch(operands, [])
     queries, keys = space.size(QUERY, 0), space.size(KEY, 0)
     width, own = space.size(WIDTH, 0), space.size(VALUE, 0)
@@ -140,7 +140,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
         line(f"{peak} = new")
     line(f"{acc} = {acc} / {total}" if hidden is None else f"{acc} = {acc} / tl.where({total} == 0, 1.0, {total})")
     limit = " & ".join(f"({c})" for c in (f"{row} < {queries}", narrow_v) if c)
-    emitter = Emitter(sheet, reader(space, lambda along: limit, lambda node: ""), space.index_of)
+    emitter = TritonEmitter(sheet, reader(space, lambda along: limit, lambda node: ""), space.index_of)
     emitter.names[ACCUMULATOR] = acc
     store(space, emitter, stores, lambda along: limit[1:-1] if not narrow_v else limit)
     batch = f", {space.total_text(BATCH)}" if base else ", 1"
@@ -148,7 +148,7 @@ def write_attention(page: Page, kernel: Attention) -> None:
     sheet.finish(f"(triton.cdiv({sheet.size_text(queries)}, {tall}){batch})", ", ".join(options))
 
 
-def tile_of(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
+def tile_of(page: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
     """Queries and keys of a block, warps and stages: fewer stages and then fewer keys where a wide head would not fit."""
     tall, deep, warps, stages = wanted_tile(page, kernel)
     while stages > 2 and shared_bytes(page, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
@@ -158,7 +158,7 @@ def tile_of(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
     return tall, deep, warps, stages
 
 
-def wanted_tile(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
+def wanted_tile(page: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
     if not page.on("tuned_tiles"):
         return 64, 32, 4, 3
     if kernel.dtype != "float32":
@@ -168,7 +168,7 @@ def wanted_tile(page: Page, kernel: Attention) -> tuple[int, int, int, int]:
     return (64, 64, 4, 2) if kernel.causal or kernel.queries < 1024 else (128, 32, 4, 2)
 
 
-def shared_bytes(page: Page, kernel: Attention, tile: tuple[int, int, int, int]) -> int:
+def shared_bytes(page: FileWriter, kernel: Attention, tile: tuple[int, int, int, int]) -> int:
     """What the compiler lays into shared memory: the queries, twice where three TF32 products split them, and keys, values and the
     mask once for each stage. Without tensor cores one stage is in registers, and the scores pass through shared memory instead."""
     tall, deep, _, stages = tile
@@ -186,7 +186,7 @@ def block_of(width: int) -> int:
     return max(16, 1 << (width - 1).bit_length())
 
 
-def _names(item: Store) -> list[View]:
+def _names(item: StoreOp) -> list[View]:
     return views(item.body)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.compiler.backends.triton.kernel_text import Page
-from bottega.compiler.kernel import Call, Written
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
 
@@ -13,7 +13,7 @@ DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "t
 """Functions whose results lie dense and in order, which kernels after them rely on; others are asked for it."""
 
 
-def write_call(page: Page, kernel: Call) -> None:
+def write_call(page: FileWriter, kernel: FunctionCall) -> None:
     arguments = [python(page, argument) for argument in kernel.arguments]
     arguments += [f"{key}={python(page, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
@@ -34,8 +34,8 @@ def write_call(page: Page, kernel: Call) -> None:
     page.known += used
 
 
-def python(page: Page, value: Any) -> str:
-    if isinstance(value, Written):
+def python(page: FileWriter, value: Any) -> str:
+    if isinstance(value, PythonText):
         return value.text
     if isinstance(value, View):
         if value.text:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 
+from bottega.compiler.backends.triton.direct_convolution import DirectConvolution
 from bottega.compiler.backends.triton.emit import kind_of
-from bottega.compiler.backends.triton.implicit import Tiled
-from bottega.compiler.backends.triton.kernel_text import Page
-from bottega.compiler.backends.triton.phases import Phased
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.backends.triton.phased_convolution import PhasedConvolution
 from bottega.compiler.backends.triton.product import write_product
-from bottega.compiler.backends.triton.window import Direct
+from bottega.compiler.backends.triton.tiled_convolution import TiledConvolution
 from bottega.compiler.expression import Expression, Index, Load, replace, walk
-from bottega.compiler.kernel import Convolution, Product, Store
+from bottega.compiler.kernel import Convolution, Product, StoreOp
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View, contiguous_strides
 
 
-def write_convolution(page: Page, kernel: Convolution) -> None:
+def write_convolution(page: FileWriter, kernel: Convolution) -> None:
     if kind_of(kernel.dtype) != "float" or kernel.dtype == "float64":
         raise Refusal(f"a convolution of {kernel.dtype} is not written in Triton")
     if not kernel.source.contiguous or not kernel.weight.contiguous or kernel.source.offset or kernel.weight.offset:
@@ -51,7 +51,7 @@ def as_product(kernel: Convolution) -> Product | None:
             return None
         return View(view.buffer, (batch, outputs, pixels), (view.strides[0], view.strides[1], step), view.offset)
 
-    stores: list[Store] = []
+    stores: list[StoreOp] = []
     for item in kernel.stores:
         swap: dict[Expression, Expression] = {}
         for node in walk(item.body):
@@ -65,15 +65,15 @@ def as_product(kernel: Convolution) -> Product | None:
         target = flat(item.view)
         if target is None:
             return None
-        stores.append(Store(target, replace(item.body, swap), item.dtype))
+        stores.append(StoreOp(target, replace(item.body, swap), item.dtype))
     strides = (0, 1, outputs) if kernel.transposed else (0, channels, 1)
     left = View(kernel.weight.buffer, (batch, outputs, channels), strides)
     right = View(kernel.source.buffer, (batch, channels, pixels), (channels * pixels, pixels, 1))
     return Product((batch,), outputs, pixels, channels, left, right, kernel.dtype, tuple(stores), kernel.origin)
 
 
-def writer_of(page: Page, kernel: Convolution) -> Direct | Tiled:
+def writer_of(page: FileWriter, kernel: Convolution) -> DirectConvolution | TiledConvolution:
     if kernel.source.shape[1] == kernel.groups and not kernel.transposed:
-        return Direct(page, kernel)
+        return DirectConvolution(page, kernel)
     strided = kernel.transposed and max(kernel.stride) > 1 and set(kernel.dilation) == {1} and kernel.groups == 1
-    return Phased(page, kernel) if strided and page.on("phases") else Tiled(page, kernel)
+    return PhasedConvolution(page, kernel) if strided and page.on("phases") else TiledConvolution(page, kernel)

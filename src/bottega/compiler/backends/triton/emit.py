@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from bottega.compiler.backends.triton.kernel_text import SKETCHED, Sheet
+from bottega.compiler.backends.triton.kernel_writer import SKETCHED, KernelWriter
 from bottega.compiler.call_names import DIGITS
 from bottega.compiler.expression import (
     Apply,
@@ -48,8 +48,8 @@ OF_MATHEMATICS = frozenset(
 
 
 @dataclass
-class Emitter:
-    sheet: Sheet
+class TritonEmitter:
+    sheet: KernelWriter
     load: Callable[[Load | Gather, str], str]
     """Writes a load, given the text of a computed index; returns the value's text."""
     index: Callable[[int], str]
@@ -62,9 +62,9 @@ class Emitter:
     """Numbers that stand for sizes: dividing by one of them is written with its name."""
     uses: Counter[Expression] = field(default_factory=Counter)
 
-    def inner(self) -> Emitter:
+    def inner(self) -> TritonEmitter:
         """For the body of a loop: what is known stays known, what is learnt inside is forgotten after it."""
-        return Emitter(
+        return TritonEmitter(
             self.sheet, self.load, self.index, self.kinds, self.names, dict(self.known), self.sizes, Counter(self.uses)
         )
 

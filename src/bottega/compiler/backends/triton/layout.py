@@ -15,11 +15,11 @@ from bottega.compiler.backends.triton.accumulate import (
     only_below_exponentials,
     softmax_pair,
 )
-from bottega.compiler.backends.triton.emit import Emitter, kind_of
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.expression import Cast, Gather, Load, views, walk
-from bottega.compiler.kernel import Reduction, Rows
+from bottega.compiler.kernel import Reduction, RowProgram
 
 LONGEST_ROW = 16384
 """Elements of a row that one program keeps in registers."""
@@ -32,7 +32,7 @@ SPLIT_PROGRAMS = 132
 
 
 @dataclass
-class Layout:
+class RowLayout:
     """How a rows kernel lies on the device."""
 
     tile: bool
@@ -43,7 +43,7 @@ class Layout:
     splits: int = 0
 
 
-def layout_of(page: Page, kernel: Rows) -> Layout:
+def layout_of(page: FileWriter, kernel: RowProgram) -> RowLayout:
     rows, columns = math.prod(kernel.kept), math.prod(kernel.reduced)
     outer = _lanes_along_rows(kernel)
     loads = {v for r in kernel.reductions for v in views(r.body)} | {v for s in kernel.element_stores for v in views(s.body)}
@@ -59,16 +59,16 @@ def layout_of(page: Page, kernel: Rows) -> Layout:
         pieces = columns // (PIECE if not outer else max(PIECE // 32, 1))
         splits = min(_power(528 // programs), _power(pieces), 256)
     if splits > 1:
-        return Layout(outer, outer, True, splits)
+        return RowLayout(outer, outer, True, splits)
     packed = page.on("short_rows_packed") and columns <= SHORT_ROW and rows > 1
-    return Layout(outer or packed, outer, looped)
+    return RowLayout(outer or packed, outer, looped)
 
 
 def _power(value: int) -> int:
     return 1 << max(value.bit_length() - 1, 0) if value > 0 else 0
 
 
-def _lanes_along_rows(kernel: Rows) -> bool:
+def _lanes_along_rows(kernel: RowProgram) -> bool:
     """Whether neighbours in memory belong to neighbouring rows, for most of what is read."""
     bodies = [item.body for item in kernel.reductions] + [item.body for item in kernel.element_stores]
     operands = [view for body in bodies for view in views(body)]
@@ -82,7 +82,7 @@ def _lanes_along_rows(kernel: Rows) -> bool:
     return votes > 0
 
 
-def accumulators(page: Page, kernel: Rows) -> list[Any]:
+def accumulators(page: FileWriter, kernel: RowProgram) -> list[Any]:
     """Reductions in order, with those pairs joined that a technique takes in one sweep."""
     found: list[Any] = []
     done: set[str] = set()
@@ -112,7 +112,7 @@ def accumulators(page: Page, kernel: Rows) -> list[Any]:
 
 def kind_and_type(reduction: Reduction) -> tuple[str, str]:
     loads = [node for node in walk(reduction.body) if isinstance(node, Load | Gather | Cast)]
-    probe = Emitter.__new__(Emitter)
+    probe = TritonEmitter.__new__(TritonEmitter)
     probe.kinds = {}
     kind = probe.kind(reduction.body)
     if reduction.operation in ("any", "all"):

@@ -5,11 +5,11 @@ Sizes that divide are compile-time constants, so that a division costs next to n
 
 from __future__ import annotations
 
-from bottega.compiler.backends.triton.emit import Emitter
-from bottega.compiler.backends.triton.kernel_text import Page, Sheet
+from bottega.compiler.backends.triton.emit import TritonEmitter
+from bottega.compiler.backends.triton.kernel_writer import FileWriter, KernelWriter
 from bottega.compiler.backends.triton.lookup import Lookup, is_flat, is_single, lookup, wanted_by, whole_of
 from bottega.compiler.backends.triton.reading import barriers, reader, store
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.expression import Expression, views
 from bottega.compiler.kernel import Map
 from bottega.compiler.loops import Loop, merge
@@ -18,7 +18,7 @@ from bottega.compiler.view import View
 FLAT_BLOCK = 1024
 
 
-def write_map(page: Page, kernel: Map) -> None:
+def write_map(page: FileWriter, kernel: Map) -> None:
     sheet = page.sheet(kernel.origin)
     bodies = bodies_of(kernel)
     operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
@@ -32,7 +32,7 @@ def bodies_of(kernel: Map) -> list[Expression]:
     return [item.body for item in kernel.stores]
 
 
-def _lookups(page: Page, kernel: Map) -> dict[View, Lookup]:
+def _lookups(page: FileWriter, kernel: Map) -> dict[View, Lookup]:
     found: dict[View, Lookup] = {}
     for view, shapes in wanted_by(bodies_of(kernel), page.plan.shapes).items():
         wholes = [whole_of(shape, kernel.shape) for shape in (*shapes, kernel.shape)]
@@ -43,11 +43,11 @@ def _lookups(page: Page, kernel: Map) -> dict[View, Lookup]:
     return found
 
 
-def _flat(sheet: Sheet, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
+def _flat(sheet: KernelWriter, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
     index, mask = sheet.fresh("offsets"), sheet.fresh("mask")
     indices, sizes = numbered_names(sheet, len(loops), index, "n")
-    space = Space(sheet, kernel.shape, operands, [Group(index, loops, indices, sizes, "n")], lookups=lookups)
-    emitter = Emitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
+    space = IndexSpace(sheet, kernel.shape, operands, [AxisGroup(index, loops, indices, sizes, "n")], lookups=lookups)
+    emitter = TritonEmitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
     block = sheet.constexpr("BLOCK", str(FLAT_BLOCK))
     sheet.indexes(operands)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.backends.triton.emit import Emitter, kind_of
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.direct_convolution import LETTERS, SIZES, UNROLLED
+from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names
-from bottega.compiler.backends.triton.window import LETTERS, SIZES, UNROLLED
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.expression import Load, views
 from bottega.compiler.kernel import WINDOW, Pool
 from bottega.compiler.loops import Loop
@@ -18,7 +18,7 @@ from bottega.compiler.view import Shape, View, contiguous_strides
 BLOCK = 512
 
 
-class _Flat(Space):
+class _Flat(IndexSpace):
     """Outputs in order of memory have the flat index itself as their address."""
 
     flat: str = ""
@@ -33,7 +33,7 @@ def joined(sizes: list[str]) -> str:
     return f"({' * '.join(sizes)})" if len(sizes) > 1 else sizes[0]
 
 
-def write_pool(page: Page, kernel: Pool) -> None:
+def write_pool(page: FileWriter, kernel: Pool) -> None:
     if kind_of(kernel.dtype) != "float":
         raise Refusal(f"a pool of {kernel.dtype} is not written in Triton")
     sheet = page.sheet(kernel.origin)
@@ -51,14 +51,14 @@ def write_pool(page: Page, kernel: Pool) -> None:
     kept_loops = [Loop(kernel.source[axis], (axis,)) for axis in range(kept)] or [Loop(1, ())]
     indices, sizes = numbered_names(sheet, len(kept_loops), plane, "planes")
 
-    def groups(shape: Shape, names: list[str], prefix: str) -> list[Group]:
-        own = [Group(plane, kept_loops, indices, sizes, "planes", constant=True)]
+    def groups(shape: Shape, names: list[str], prefix: str) -> list[AxisGroup]:
+        own = [AxisGroup(plane, kept_loops, indices, sizes, "planes", constant=True)]
         for d in range(dims):
             size = prefix + SIZES[dims][d]
-            own.append(Group(names[d], [Loop(shape[kept + d], (kept + d,))], [names[d]], [size], size, constant=True))
+            own.append(AxisGroup(names[d], [Loop(shape[kept + d], (kept + d,))], [names[d]], [size], size, constant=True))
         return own
 
-    above = Space(sheet, kernel.source, inputs, groups(kernel.source, sources, ""))
+    above = IndexSpace(sheet, kernel.source, inputs, groups(kernel.source, sources, ""))
     below = _Flat(sheet, kernel.shape, outputs, groups(kernel.shape, places, "O"))
     below.flat = flat
     above.touch(inputs, [kernel.element])
@@ -105,7 +105,7 @@ def write_pool(page: Page, kernel: Pool) -> None:
     else:
         inside = mask
     plain = isinstance(kernel.element, Load)
-    emitter = Emitter(
+    emitter = TritonEmitter(
         sheet, reader(above, lambda along: inside if along else "", lambda node: neutral if plain else "0.0"), above.index_of
     )
     value = emitter.write([kernel.element])[0]
@@ -123,7 +123,7 @@ def write_pool(page: Page, kernel: Pool) -> None:
         divisor = count or (str(kernel.divisor) if kernel.divisor else f"({whole})" if "*" in whole else whole)
         if divisor != "1":
             line(f"{result} = {result} / {divisor}")
-    tail = Emitter(sheet, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
+    tail = TritonEmitter(sheet, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
     tail.names[WINDOW] = result
     store(below, tail, list(kernel.stores), lambda along: mask)
     sheet.finish(f"(triton.cdiv({sheet.size_text(total)}, {BLOCK}),)")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from bottega.compiler.backends.triton.emit import Emitter, kind_of
-from bottega.compiler.backends.triton.kernel_text import TILE, Page
+from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.rows import write_rows
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names, times
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
 from bottega.compiler.backends.triton.width import WIDEST_GRID
 from bottega.compiler.expression import Expression, Load, Name, apply, views, walk
 from bottega.compiler.expression import replace as swapped
-from bottega.compiler.kernel import ACCUMULATOR, Product, Reduction, Rows, Store
+from bottega.compiler.kernel import ACCUMULATOR, Product, Reduction, RowProgram, StoreOp
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.steps import Refusal
 from bottega.compiler.view import Buffer, View, contiguous_strides
@@ -37,7 +37,7 @@ class Tile:
     stages: int = 3
 
 
-def write_product(page: Page, kernel: Product) -> None:
+def write_product(page: FileWriter, kernel: Product) -> None:
     if kind_of(kernel.dtype) != "float" or kernel.dtype == "float64":
         raise Refusal(f"a product of {kernel.dtype} is not written in Triton")
     least = min(kernel.rows, kernel.columns, kernel.depth)
@@ -56,7 +56,7 @@ def write_product(page: Page, kernel: Product) -> None:
     _Writer(page, kernel).write()
 
 
-def precision(page: Page, dtype: str) -> str:
+def precision(page: FileWriter, dtype: str) -> str:
     """The argument of tl.dot that keeps fp32 what it is."""
     if dtype != "float32":
         return ""
@@ -64,13 +64,13 @@ def precision(page: Page, dtype: str) -> str:
     return f', input_precision="{chosen}"'
 
 
-def turned(page: Page, kernel: Product) -> bool:
+def turned(page: FileWriter, kernel: Product) -> bool:
     """Whether the tile is computed transposed: three TF32 products want their second operand contiguous along the depth."""
     wanted = page.on("depth_major") and page.on("tf32x3") and kernel.dtype == "float32"
     return wanted and kernel.right.strides[-2] != 1 and kernel.left.strides[-1] == 1
 
 
-def packed(page: Page, kernel: Product) -> Product:
+def packed(page: FileWriter, kernel: Product) -> Product:
     """With the right operand copied so that it lies along the depth, where neither operand does."""
     view = kernel.right
     if (
@@ -93,7 +93,7 @@ def packed(page: Page, kernel: Product) -> Product:
     return replace(kernel, right=right)
 
 
-def tile_of(page: Page, kernel: Product) -> Tile:
+def tile_of(page: FileWriter, kernel: Product) -> Tile:
     if not page.on("tuned_tiles"):
         return Tile(64, 64, 32)
     batch = math.prod(kernel.batch)
@@ -114,7 +114,7 @@ def tile_of(page: Page, kernel: Product) -> Tile:
     return Tile(128, 128, 64, 8, 4) if programs(128, 128) >= PROGRAMS // 2 else Tile(64, 64, 64, 4, 4)
 
 
-def as_rows(kernel: Product) -> Rows:
+def as_rows(kernel: Product) -> RowProgram:
     """Each element of the result as a sum over the depth."""
     kept = (*kernel.batch, kernel.rows, kernel.columns)
     shape = (*kept, kernel.depth)
@@ -122,9 +122,9 @@ def as_rows(kernel: Product) -> Rows:
     body = apply("mul", Load(View(left.buffer, shape, left.strides, left.offset), kernel.dtype),
                  Load(View(right.buffer, shape, right.strides, right.offset), kernel.dtype))  # fmt: skip
     stores = tuple(
-        Store(item.view, swapped(item.body, {Name(ACCUMULATOR): Name("total")}), item.dtype) for item in kernel.stores
+        StoreOp(item.view, swapped(item.body, {Name(ACCUMULATOR): Name("total")}), item.dtype) for item in kernel.stores
     )
-    return Rows(kept, (kernel.depth,), (Reduction("total", "sum", body),), stores, (), kernel.origin)
+    return RowProgram(kept, (kernel.depth,), (Reduction("total", "sum", body),), stores, (), kernel.origin)
 
 
 def spread(kernel: Product) -> tuple[View, View]:
@@ -136,7 +136,7 @@ def spread(kernel: Product) -> tuple[View, View]:
     return left, View(kernel.right.buffer, shape, (*batch, 0, column, depth), kernel.right.offset)
 
 
-def splits_of(page: Page, kernel: Product) -> int:
+def splits_of(page: FileWriter, kernel: Product) -> int:
     """How many pieces of depth keep the device busy, where the result's tiles are too few."""
     if not page.on("split_k") or kernel.batch:
         return 1
@@ -148,7 +148,7 @@ def splits_of(page: Page, kernel: Product) -> int:
     return best if tiles < PROGRAMS // 2 else 1
 
 
-def split(page: Page, kernel: Product, pieces: int) -> list[Product | Rows]:
+def split(page: FileWriter, kernel: Product, pieces: int) -> list[Product | RowProgram]:
     """The product of each piece of depth into a workspace, then their sum with the epilogue."""
     share = kernel.depth // pieces
     name = page.variable("partial")
@@ -169,14 +169,14 @@ def split(page: Page, kernel: Product, pieces: int) -> list[Product | Rows]:
     work = View(name, shape, contiguous_strides(shape))
     page.allocate(name)
     product = replace(
-        kernel, batch=(pieces,), depth=share, left=left, right=right, stores=(Store(work, Name(ACCUMULATOR), "float32"),)
+        kernel, batch=(pieces,), depth=share, left=left, right=right, stores=(StoreOp(work, Name(ACCUMULATOR), "float32"),)
     )
     kept = (kernel.rows, kernel.columns)
     seen = View(name, (*kept, pieces), (kernel.columns, 1, kernel.rows * kernel.columns))
     stores = tuple(
-        Store(item.view, swapped(item.body, {Name(ACCUMULATOR): Name("total")}), item.dtype) for item in kernel.stores
+        StoreOp(item.view, swapped(item.body, {Name(ACCUMULATOR): Name("total")}), item.dtype) for item in kernel.stores
     )
-    total = Rows(kept, (pieces,), (Reduction("total", "sum", Load(seen, "float32")),), stores, (), ("add_partials",))
+    total = RowProgram(kept, (pieces,), (Reduction("total", "sum", Load(seen, "float32")),), stores, (), ("add_partials",))
     return [product, total]
 
 
@@ -189,13 +189,13 @@ def texts_of(kernel: Product) -> tuple[str, str, str]:
 
 
 class _Writer:
-    def __init__(self, page: Page, kernel: Product) -> None:
+    def __init__(self, page: FileWriter, kernel: Product) -> None:
         self.page, self.kernel = page, kernel
         self.sheet = sheet = page.sheet(kernel.origin)
         self.shape = (*kernel.batch, kernel.rows, kernel.columns, kernel.depth)
         base = len(kernel.batch)
         self.left, self.right = spread(kernel)
-        self.stores = [Store(self.wide(s.view), self.widened(s.body), s.dtype) for s in kernel.stores]
+        self.stores = [StoreOp(self.wide(s.view), self.widened(s.body), s.dtype) for s in kernel.stores]
         bodies = [item.body for item in self.stores]
         operands = [self.left, self.right] + [v for b in bodies for v in views(b)] + [s.view for s in self.stores]
         sheet.reserve([view.buffer for view in operands])
@@ -205,13 +205,13 @@ class _Writer:
         indices, sizes = numbered_names(sheet, max(len(loops), 1), self.batch, "batches")
         names = ("M", "N", "K")
         groups = [
-            Group(self.batch, loops or [Loop(1, ())], indices, sizes, "batches"),
-            Group(self.row, [Loop(kernel.rows, (base,))], [self.row], [names[0]], names[0]),
-            Group(self.column, [Loop(kernel.columns, (base + 1,))], [self.column], [names[1]], names[1]),
-            Group("depth", [Loop(kernel.depth, (base + 2,))], ["depth"], [names[2]], names[2]),
+            AxisGroup(self.batch, loops or [Loop(1, ())], indices, sizes, "batches"),
+            AxisGroup(self.row, [Loop(kernel.rows, (base,))], [self.row], [names[0]], names[0]),
+            AxisGroup(self.column, [Loop(kernel.columns, (base + 1,))], [self.column], [names[1]], names[1]),
+            AxisGroup("depth", [Loop(kernel.depth, (base + 2,))], ["depth"], [names[2]], names[2]),
         ]
         texts = {base + place: text for place, text in enumerate(texts_of(kernel)) if text and not text.isdigit()}
-        self.space = Space(sheet, self.shape, operands, groups, texts=texts)
+        self.space = IndexSpace(sheet, self.shape, operands, groups, texts=texts)
         for group in (ROW, COLUMN, DEPTH):
             self.space.size(group, 0)
         self.space.touch(operands, bodies)
@@ -263,7 +263,7 @@ class _Writer:
             self.operand(b, self.right, f"{k}{across}", depth)
             both = f"{b}, {a}" if self.turned else f"{a}, {b}"
             sheet.line(f"{acc} = tl.dot({both}, {acc}{precision(self.page, self.kernel.dtype)})")
-        emitter = Emitter(sheet, reader(space, self.masks, lambda node: ""), space.index_of)
+        emitter = TritonEmitter(sheet, reader(space, self.masks, lambda node: ""), space.index_of)
         emitter.names[ACCUMULATOR] = acc
         store(space, emitter, self.stores, lambda along: self.masks(frozenset((ROW, COLUMN))))
         self.launch(rows, columns)

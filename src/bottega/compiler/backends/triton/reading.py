@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bottega.compiler.backends.triton.emit import ATOM, Emitter, loaded, wrap
-from bottega.compiler.backends.triton.space import Space
+from bottega.compiler.backends.triton.emit import ATOM, TritonEmitter, loaded, wrap
+from bottega.compiler.backends.triton.space import IndexSpace
 from bottega.compiler.expression import Expression, Gather, Index, Load, views, walk
-from bottega.compiler.kernel import Store
+from bottega.compiler.kernel import StoreOp
 from bottega.compiler.view import View
 
 Masks = Callable[[frozenset[int]], str]
 """The mask's text for something that moves along these groups of loops; empty where none is needed."""
 
 
-def reader(space: Space, masks: Masks, other: Callable[[Load | Gather], str]) -> Callable[[Load | Gather, str], str]:
+def reader(space: IndexSpace, masks: Masks, other: Callable[[Load | Gather], str]) -> Callable[[Load | Gather, str], str]:
     """`other` gives the value outside of the mask, empty where it does not matter."""
 
     def load(node: Load | Gather, position: str) -> str:
@@ -37,7 +37,7 @@ def reader(space: Space, masks: Masks, other: Callable[[Load | Gather], str]) ->
     return load
 
 
-def moves(space: Space, expression: Expression) -> frozenset[int]:
+def moves(space: IndexSpace, expression: Expression) -> frozenset[int]:
     """The groups of loops along which an expression changes."""
     found: set[int] = set()
     for view in views(expression):
@@ -50,7 +50,9 @@ def moves(space: Space, expression: Expression) -> frozenset[int]:
     return frozenset(found)
 
 
-def store(space: Space, emitter: Emitter, stores: list[Store], masks: Masks, text: Callable[[View], str] | None = None) -> None:
+def store(
+    space: IndexSpace, emitter: TritonEmitter, stores: list[StoreOp], masks: Masks, text: Callable[[View], str] | None = None
+) -> None:
     """Writes what is stored, all bodies first."""
     texts = emitter.write([item.body for item in stores])
     for item, value in zip(stores, texts):

@@ -11,21 +11,21 @@ import math
 from bottega.compiler.backends.triton.accumulate import (
     Accumulator,
     Any,
-    Ground,
     Moments,
     OnlineSoftmax,
+    ReductionScope,
     levels,
     only_below_exponentials,
     reduce_function,
 )
-from bottega.compiler.backends.triton.emit import Emitter, kind_of, number
-from bottega.compiler.backends.triton.kernel_text import Page
-from bottega.compiler.backends.triton.layout import Layout, accumulators, kind_and_type, layout_of
+from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of, number
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.backends.triton.layout import RowLayout, accumulators, kind_and_type, layout_of
 from bottega.compiler.backends.triton.lookup import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.neutral import choose_other, is_neutral, neutral_text
 from bottega.compiler.backends.triton.reading import barriers, moves, reader, store
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.expression import (
     Apply,
     Cast,
@@ -39,7 +39,7 @@ from bottega.compiler.expression import (
     views,
     walk,
 )
-from bottega.compiler.kernel import Map, Reduction, Rows, Store
+from bottega.compiler.kernel import Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View, contiguous_strides
 
@@ -48,7 +48,7 @@ LOOPED_BLOCK, LOOPED_TILE = 4096, 16
 """Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
 
 
-def write_rows(page: Page, kernel: Rows) -> None:
+def write_rows(page: FileWriter, kernel: RowProgram) -> None:
     kernel = _extended(kernel)
     if math.prod(kernel.reduced) == 1:
         write_map(page, _single(kernel))
@@ -61,7 +61,7 @@ def write_rows(page: Page, kernel: Rows) -> None:
 
 
 class _Writer:
-    def __init__(self, page: Page, kernel: Rows, layout: Layout, suffix: str = "") -> None:
+    def __init__(self, page: FileWriter, kernel: RowProgram, layout: RowLayout, suffix: str = "") -> None:
         self.page, self.kernel, self.layout = page, kernel, layout
         self.sheet = sheet = page.sheet(kernel.origin, suffix)
         bodies = [r.body for r in kernel.reductions]
@@ -79,16 +79,16 @@ class _Writer:
         self.mask = sheet.fresh("mask")
         indices, sizes = numbered_names(sheet, len(kept), self.row, "rows", "" if len(reduced) == 1 else "_ROW")
         inner, extents = numbered_names(sheet, len(reduced), self.column, "columns")
-        self.space = Space(
+        self.space = IndexSpace(
             sheet,
             self.shape,
             self.operands,
-            [Group(self.row, kept, indices, sizes, "rows"), Group(self.column, reduced, inner, extents, "columns")],
+            [AxisGroup(self.row, kept, indices, sizes, "rows"), AxisGroup(self.column, reduced, inner, extents, "columns")],
             lookups=lookups,
         )
         self.reduces = lambda node: COLUMN in self.space.depends(node.view)
         self.other = choose_other(list(kernel.reductions), self.reduces)
-        self.emitter = Emitter(sheet, reader(self.space, self.masks, self.other_text), self.space.index_of)
+        self.emitter = TritonEmitter(sheet, reader(self.space, self.masks, self.other_text), self.space.index_of)
         self.count = math.prod(kernel.reduced)
         self.emitter.kinds = {r.name: self._kind(r) for r in kernel.reductions}
         self.space.touch(self.operands, bodies)
@@ -183,7 +183,7 @@ class _Writer:
         shape = f"({self.width},)"
         if layout.tile:
             shape = f"({self.width}, {self.height})" if layout.outer else f"({self.height}, {self.width})"
-        self.ground = Ground(
+        self.ground = ReductionScope(
             sheet, shape, 0 if layout.outer or not layout.tile else 1, layout.tile, self.columns, self.column, self.dtype
         )
         self.emitter.sizes = {self.count: self.columns} if self.count > 1 else {}
@@ -352,7 +352,7 @@ class _Writer:
             return self.sheet.size_text(self.sheet.parameters[key].name)
         return self.space.total_text(ROW)
 
-    # Rows in pieces
+    # RowProgram in pieces
 
     def partial(self) -> None:
         """Two kernels: states of each piece of each row, then the pieces together and what is stored."""
@@ -409,7 +409,7 @@ class _Writer:
         self.launch(str(layout.splits) if self.kernel.element_stores else "")
 
 
-def _single(kernel: Rows) -> Map:
+def _single(kernel: RowProgram) -> Map:
     """A reduction of one element is that element."""
     swap: dict[Expression, Expression] = {}
     for reduction in kernel.reductions:
@@ -417,11 +417,11 @@ def _single(kernel: Rows) -> Map:
         if reduction.operation in ("argmax", "argmin"):
             body = Constant(0)
         swap[Name(reduction.name)] = Cast("bool", body) if reduction.operation in ("any", "all") else body
-    stores = tuple(Store(s.view, replace(s.body, swap), s.dtype) for s in (*kernel.row_stores, *kernel.element_stores))
+    stores = tuple(StoreOp(s.view, replace(s.body, swap), s.dtype) for s in (*kernel.row_stores, *kernel.element_stores))
     return Map(kernel.kept + kernel.reduced, stores, kernel.origin)
 
 
-def _extended(kernel: Rows) -> Rows:
+def _extended(kernel: RowProgram) -> RowProgram:
     """With row stores looked at over all dimensions, repeating along the reduced ones."""
     shape, missing = kernel.kept + kernel.reduced, len(kernel.reduced)
 
@@ -441,5 +441,5 @@ def _extended(kernel: Rows) -> Rows:
                 made = replace(made, {node: Gather(wide(node.view), node.axis_stride, node.size, node.index, node.dtype)})
         return made
 
-    stores = tuple(Store(wide(item.view), body(item.body), item.dtype) for item in kernel.row_stores)
-    return Rows(kernel.kept, kernel.reduced, kernel.reductions, stores, kernel.element_stores, kernel.origin)
+    stores = tuple(StoreOp(wide(item.view), body(item.body), item.dtype) for item in kernel.row_stores)
+    return RowProgram(kernel.kept, kernel.reduced, kernel.reductions, stores, kernel.element_stores, kernel.origin)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.backends.triton.emit import Emitter, kind_of
-from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import barriers, reader, store
-from bottega.compiler.backends.triton.space import Group, Space, numbered_names
+from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import RUNNING, Scan
 from bottega.compiler.loops import Loop, merge
@@ -18,7 +18,7 @@ NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": '-float("inf")', "min": 'float("i
 COMBINE = {"max": "nan_max", "min": "nan_min"}
 
 
-def write_scan(page: Page, kernel: Scan) -> None:
+def write_scan(page: FileWriter, kernel: Scan) -> None:
     sheet = page.sheet(kernel.origin)
     shape = (*kernel.kept, kernel.length)
     bodies = [item.body for item in kernel.stores]
@@ -41,9 +41,9 @@ def write_scan(page: Page, kernel: Scan) -> None:
     indices, sizes = numbered_names(sheet, len(kept), row, "rows")
     length = Loop(kernel.length, (len(kernel.kept),))
     extent = "columns"
-    rows = Group(row, kept, indices, sizes, "rows")
-    source = Space(sheet, shape, [*inputs, *outputs], [rows, Group(earlier, [length], [earlier], [extent], extent)])
-    target = Space(sheet, shape, [*inputs, *outputs], [rows, Group(column, [length], [column], [extent], extent)])
+    rows = AxisGroup(row, kept, indices, sizes, "rows")
+    source = IndexSpace(sheet, shape, [*inputs, *outputs], [rows, AxisGroup(earlier, [length], [earlier], [extent], extent)])
+    target = IndexSpace(sheet, shape, [*inputs, *outputs], [rows, AxisGroup(column, [length], [column], [extent], extent)])
     source.touch(inputs, [kernel.element])
     target.touch(outputs, bodies)
     source.needed |= target.needed
@@ -87,7 +87,7 @@ def write_scan(page: Page, kernel: Scan) -> None:
             return own
         return f"{row} < {target.total(ROW)}" if tile and ROW in along else ""
 
-    emitter = Emitter(
+    emitter = TritonEmitter(
         sheet, reader(source, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), source.index_of
     )
     text = emitter.write([kernel.element])[0]
@@ -116,7 +116,7 @@ def write_scan(page: Page, kernel: Scan) -> None:
             page.helpers.add(function)
             reduced = f"tl.reduce({value}, {axis}, {function}{keep})"
             line(f"{carry} *= {reduced}" if sign else f"{carry} = {function}({carry}, {reduced})")
-    tail = Emitter(
+    tail = TritonEmitter(
         sheet, reader(target, lambda along: mask if COLUMN in along else masks(along), lambda node: ""), target.index_of
     )
     tail.names[RUNNING] = running

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bottega.compiler.allocate import axis_text
-from bottega.compiler.backends.triton.kernel_text import Sheet
+from bottega.compiler.backends.triton.kernel_writer import KernelWriter
 from bottega.compiler.backends.triton.lookup import Lookup, part_name
 from bottega.compiler.backends.triton.width import INT32
 from bottega.compiler.expression import Expression, Index, walk
@@ -17,7 +17,7 @@ from bottega.compiler.view import Shape, View, contiguous_strides
 
 
 @dataclass
-class Group:
+class AxisGroup:
     """Loops that one index runs over together. Where an operand tells them apart, the index is taken apart by division."""
 
     index: str
@@ -39,12 +39,12 @@ class Group:
 
 
 @dataclass
-class Space:
-    sheet: Sheet
+class IndexSpace:
+    sheet: KernelWriter
     shape: Shape
     views: list[View]
     """All operands, over `shape`; sizes are read off them."""
-    groups: list[Group]
+    groups: list[AxisGroup]
     needed: set[tuple[int, int]] = field(default_factory=set)
     texts: dict[int, str] = field(default_factory=dict)
     """Sizes of single axes as Python, where the plan says them itself."""
@@ -258,7 +258,7 @@ def times(index: str, stride: str) -> str:
     return f"{index} * {stride}" if stride else index
 
 
-def numbered_names(sheet: Sheet, count: int, base: str, upper: str, mark: str = "") -> tuple[list[str], list[str]]:
+def numbered_names(sheet: KernelWriter, count: int, base: str, upper: str, mark: str = "") -> tuple[list[str], list[str]]:
     """Index and size names for the single loops of a group of several."""
     if count == 1:
         return [base], [upper]

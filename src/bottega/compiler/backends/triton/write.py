@@ -7,7 +7,7 @@ from dataclasses import replace
 from bottega.compiler.backends.triton.attention import write_attention
 from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
-from bottega.compiler.backends.triton.kernel_text import NAN_HELPERS, Page
+from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.product import write_product
@@ -16,24 +16,24 @@ from bottega.compiler.backends.triton.scan import write_scan
 from bottega.compiler.bodies import made
 from bottega.compiler.kernel import (
     Attention,
-    Call,
     Convolution,
+    FunctionCall,
     Kernel,
     Map,
     Pool,
     Product,
-    Rows,
+    RowProgram,
     Scan,
-    Store,
+    StoreOp,
 )
 from bottega.compiler.module_frame import Frame
-from bottega.compiler.plan import Plan
+from bottega.compiler.plan import KernelPlan
 
 
-def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
+def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for what cannot be written."""
     plan = replace(plan, buffers=dict(plan.buffers))  # workspaces join the plan's buffers
-    page = Page(plan, techniques)
+    page = FileWriter(plan, techniques)
     page.known = list(plan.inputs)
     for name, python in plan.prepared:
         page.forward.append(f"{name} = {python}")
@@ -48,10 +48,10 @@ def write(plan: Plan, frame: Frame, techniques: frozenset[str]) -> str:
     return frame.render(imports, "\n\n\n".join(helpers + page.functions), page.forward)
 
 
-def _write(page: Page, kernel: Kernel) -> None:
+def _write(page: FileWriter, kernel: Kernel) -> None:
     if isinstance(kernel, Map):
         write_map(page, kernel)
-    elif isinstance(kernel, Rows):
+    elif isinstance(kernel, RowProgram):
         write_rows(page, kernel)
     elif isinstance(kernel, Product):
         write_product(page, kernel)
@@ -63,19 +63,19 @@ def _write(page: Page, kernel: Kernel) -> None:
         write_scan(page, kernel)
     elif isinstance(kernel, Attention):
         write_attention(page, kernel)
-    elif isinstance(kernel, Call):
+    elif isinstance(kernel, FunctionCall):
         write_call(page, kernel)
 
 
-def stores_of(kernel: Kernel) -> tuple[Store, ...]:
-    if isinstance(kernel, Rows):
+def stores_of(kernel: Kernel) -> tuple[StoreOp, ...]:
+    if isinstance(kernel, RowProgram):
         return kernel.row_stores + kernel.element_stores
     if isinstance(kernel, Map | Product | Convolution | Pool | Scan | Attention):
         return kernel.stores
     return ()
 
 
-def _room(page: Page, kernel: Kernel) -> None:
+def _room(page: FileWriter, kernel: Kernel) -> None:
     """Allocates what a kernel writes, unless an earlier one already wrote a part of it."""
     for item in stores_of(kernel):
         name = item.view.buffer

@@ -1,0 +1,316 @@
+"""The builder as a teacher: techniques are switched on one after the other, and each that changes the source is a step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bottega.compiler.backend import Backend
+from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
+from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.cuda_graph import REPLAY, replayed
+from bottega.compiler.kernel import FunctionCall
+from bottega.compiler.layers.passes import CAPTURED, LAYERS
+from bottega.compiler.layers.steps import layer_steps
+from bottega.compiler.library.index import FOR_KERNELS
+from bottega.compiler.link import linked
+from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
+from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.module_frame import Frame, frame_of
+from bottega.compiler.plan import Cuts, KernelPlan
+from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
+from bottega.compiler.product_rule import products_pay
+from bottega.compiler.sharing import shared
+from bottega.compiler.source.check import check
+from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
+from bottega.compiler.trace import Graph, Ref, trace
+from bottega.core.candidate import Candidate
+from bottega.core.plugins import resolve
+from bottega.core.task import Task
+from bottega.languages import Language, every_language, language_named
+
+VERSION = "2"
+LONGEST_UNROLLED = 9_000
+"""Characters from which on a network is taught by its layers alone."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A language and its backend."""
+
+    language: Language
+    backend: Backend
+
+    @property
+    def techniques(self) -> tuple[CompilerPass, ...]:
+        return self.backend.techniques
+
+
+def target_languages() -> tuple[str, ...]:
+    """Those that have a backend here."""
+    return tuple(language.name for language in every_language() if language.compiler)
+
+
+def target_of(language: str) -> Target:
+    """Raises `Refusal` where the language has no backend."""
+    known = language_named(language)
+    if not known.compiler:
+        raise Refusal(f"the builder writes {', '.join(target_languages())}, not {language}")
+    return Target(known, resolve(known.compiler))
+
+
+def passes_of(language: str) -> tuple[CompilerPass, ...]:
+    """Every technique of a course in this language, in the order in which it takes them up."""
+    writer = target_of(language)
+    own = [technique for technique in PASSES if technique.name in OWN_PASSES]
+    light = [technique for technique in PASSES if technique.name not in OWN_PASSES]
+    network = (CAPTURED, *LAYERS, LIBRARY_FUNCTIONS) if writer.language.kernel_library else ()
+    found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if writer.language.on_gpu else ()))
+    return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
+
+
+@dataclass(frozen=True)
+class LoweredTask:
+    """A task that was traced and lowered: what every language starts from."""
+
+    task: Task
+    frame: Frame
+    lowered: Lowered
+    cuts: Cuts = ()
+
+    def plan(self, techniques: frozenset[str]) -> KernelPlan:
+        return make_plan(self.lowered, techniques, self.cuts)
+
+
+def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
+    """With the sketch's calls too, for a language of the kernel library."""
+    frame, graph = frame_of(task), trace(task, KNOWN)
+    callgraph = recorded(task.source)
+    named = _named(graph, frame, result_names(graph, callgraph))
+    calls = calls_by_result(callgraph) if with_library else None
+    return LoweredTask(task, frame, lower(named, task.label, calls), cuts(callgraph))
+
+
+RESERVED = (
+    "torch",
+    "nn",
+    "F",
+    "tl",
+    "triton",
+    "self",
+    "max",
+    "min",
+    "abs",
+    "sum",
+    "range",
+    "float",
+    "int",
+    "math",
+    *LIBRARY_OPERATORS,
+    *FOR_KERNELS,
+)
+RESULT = "result"
+WORDS = {
+    "conv": "conv",
+    "linear": "hidden",
+    "matmul": "product",
+    "mm": "product",
+    "bmm": "product",
+    "norm": "normed",
+    "pool": "pooled",
+    "softmax": "probs",
+    "attention": "attended",
+    "embedding": "embedded",
+    "relu": "activated",
+    "gelu": "activated",
+    "silu": "activated",
+    "sigmoid": "gate",
+    "sum": "total",
+    "mean": "mean",
+    "add": "added",
+    "mul": "scaled",
+    "view": "flat",
+    "copy": "copied",
+}
+"""By a piece of an operator's name, what its result is called where the sketch has no name for it."""
+
+
+def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
+    """Results under the sketch's names (`words`), and the rest under what people call them, instead of the tracer's."""
+    taken = set(frame.argument_names) | set(words.values()) | {*RESERVED, *target_languages()}
+    names: dict[str, str] = {}
+    last = graph.returned.name if isinstance(graph.returned, Ref) else ""
+    for node in graph.nodes:
+        if node.name in words:
+            names[node.name] = words[node.name]
+            continue
+        piece = next((piece for piece in WORDS if piece in node.operator), "")
+        word = RESULT if node.name == last else WORDS[piece] if piece else node.operator.strip("_")
+        number = 2
+        fresh = word
+        while fresh in taken:
+            fresh, number = f"{word}{number}", number + 1
+        taken.add(fresh)
+        names[node.name] = fresh
+
+    def new(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(names.get(value.name, value.name))
+        if isinstance(value, tuple | list):
+            return type(value)(new(item) for item in value)
+        return {key: new(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    nodes = tuple(replace(node, name=names[node.name], arguments=new(node.arguments)) for node in graph.nodes)
+    return replace(graph, nodes=nodes, returned=new(graph.returned))
+
+
+class Compiler:
+    """`build` for one task as a whole; `teach` is the same for whoever awaits a teacher.
+
+    `every_product` writes also those products in Triton that lose to the library's: for whoever checks or measures them.
+    """
+
+    def __init__(self, every_product: bool = False) -> None:
+        self.every_product = every_product
+        self.name = f"builder {VERSION}"
+
+    async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
+        return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
+
+    def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
+        """The course for a task, never using the techniques in `without`, the same for every seed. Raises `Refusal`."""
+        writer, barred = target_of(language), frozenset(without)
+        layered = layer_steps(task, barred) if writer.language.kernel_library else []
+        try:
+            own = any(step.technique != CAPTURED.name for step in layered)
+            steps = self._unrolled(task, writer, barred, LONGEST_UNROLLED if own else None)
+        except Refusal:
+            if not layered:
+                raise
+            steps = ()
+        return BuildSteps(task.id, language, self.name, (*steps, *layered))
+
+    def _unrolled(self, task: Task, writer: Target, barred: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
+        """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
+        bench = StepBuilder(lower_task(task, writer.language.kernel_library), writer, barred)
+        fused = bench.take(None, [technique for technique in PASSES if technique.name not in OWN_PASSES])
+        if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
+            return ()
+        # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
+        tuned = bench.take(fused, writer.techniques)
+        bench.take(tuned, bench.whole)
+        if writer.language.kernel_library:
+            bench.take(tuned, (LIBRARY_FUNCTIONS,))
+        own = bench.take(fused, bench.own(fused, self.every_product))
+        if own is not fused:
+            bench.take(bench.take(own, writer.techniques), bench.whole)
+        if not bench.steps:
+            raise Refusal(f"{task.label}: no kernel of ours is left to write in {writer.language.name}")
+        own_text = [step for step in bench.steps if step.technique != LIBRARY_FUNCTIONS.name]  # of that most is the shelf's
+        if longest and max((len(step.candidate.source) for step in own_text), default=0) > longest:
+            return ()
+        return tuple(bench.steps)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point of a course: the techniques that are on, and the last step that they gave."""
+
+    on: frozenset[str] = frozenset()
+    step: BuildStep | None = None
+
+
+@dataclass
+class StepBuilder:
+    """A course as it is written: one task, one language, and the steps so far."""
+
+    understood: LoweredTask
+    writer: Target
+    barred: frozenset[str]
+    steps: list[BuildStep] = field(default_factory=list)
+
+    @property
+    def whole(self) -> tuple[CompilerPass, ...]:
+        """What is done to the module as a whole, last."""
+        return (REPLAY,) if self.writer.language.on_gpu else ()
+
+    def own(self, place: _Place, every_product: bool) -> list[CompilerPass]:
+        """What writes the library's work ourselves; without products that would lose to it, where something else of ours is written."""
+        found = [technique for technique in PASSES if technique.name in OWN_PASSES and technique.name not in self.barred]
+        if every_product or not self.writer.language.kernel_library or not self.steps:
+            return found
+        pays = products_pay(self.understood.plan(place.on | {technique.name for technique in found}))
+        return [technique for technique in found if pays or technique.name != OWN_PRODUCT]
+
+    def take(self, place: _Place | None, techniques: Iterable[CompilerPass]) -> _Place:
+        """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
+        if place is None:
+            place = self._tried(_Place(), None) or _Place()
+        for technique in techniques:
+            if technique.name not in self.barred:
+                place = self._tried(place, technique) or place
+        return place
+
+    def at_once(self, techniques: Iterable[CompilerPass]) -> BuildStep | None:
+        """All of them switched on together, as one step under the last one's name."""
+        chosen = [technique for technique in techniques if technique.name not in self.barred]
+        on = frozenset(technique.name for technique in chosen)
+        plan = self.understood.plan(on)
+        source = self._write(plan, on)
+        if source is None or not chosen:
+            return None
+        candidate = Candidate(source, self.writer.language.name, self.understood.task.name, None)
+        last = chosen[-1]
+        return BuildStep(candidate, last.name, cards_of(last, self.writer.language.name), _summary(last, plan))
+
+    def _tried(self, place: _Place, technique: CompilerPass | None) -> _Place | None:
+        on = place.on | ({technique.name} if technique else set())
+        plan = self.understood.plan(on)
+        source = self._write(plan, on)
+        if source is None:
+            return None
+        if place.step is not None and source == place.step.candidate.source:
+            return _Place(on, place.step)
+        language, parent = self.writer.language.name, place.step.candidate.id if place.step else None
+        known = next((step for step in self.steps if step.candidate.source == source), None)
+        if known is not None:
+            return _Place(on, known)
+        name = technique.name if technique and place.step else FIRST_ATTEMPT
+        cards = cards_of(technique, language) if technique else ()
+        candidate = Candidate(source, language, self.understood.task.name, parent)
+        step = BuildStep(candidate, name, cards, _summary(technique, plan))
+        self.steps.append(step)
+        return _Place(on, step)
+
+    def _write(self, plan: KernelPlan, on: frozenset[str]) -> str | None:
+        """None where this set of techniques gives something that the language's writer does not take."""
+        if all(isinstance(kernel, FunctionCall) and not kernel.part for kernel in plan.kernels):
+            return None
+        frame: Frame | None = self.understood.frame
+        if REPLAY.name in on:
+            frame = replayed(self.understood.frame, plan)
+        try:
+            source = None if frame is None else shared(self.writer.backend.write(plan, frame, on), self.writer.language.name)
+        except Refusal:
+            return None
+        if source is None or LIBRARY_FUNCTIONS.name not in on:
+            return source
+        whole = linked(source, self.understood.task.source)
+        # A call in the sketch's words reads the sketch's names, which a decomposed operator's results need not have.
+        return None if check(whole, self.understood.task.source, self.writer.language.name) else whole
+
+
+def cards_of(technique: CompilerPass, language: str) -> tuple[str, ...]:
+    """Cards for this language: those of another carry its name in front."""
+    others = tuple(other.card_prefix for other in every_language() if other.card_prefix and other.name != language)
+    return tuple(card for card in technique.cards if not card.startswith(others))
+
+
+def _summary(technique: CompilerPass | None, plan: KernelPlan) -> str:
+    own = [kernel for kernel in plan.kernels if not isinstance(kernel, FunctionCall)]
+    origin = ", ".join(dict.fromkeys(name for kernel in own for name in kernel.origin))
+    if technique is None:
+        return f"One kernel for each operator: {origin}."
+    return technique.summary.format(origin=origin)
