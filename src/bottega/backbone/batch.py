@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.generation import ActiveGeneration
-from bottega.backbone.pages import PAGE, Held
+from bottega.backbone.pages import PAGE, HeldPages
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)
 TEMPERATURES, TOP_PS, CUTS = range(3)
@@ -56,7 +56,7 @@ class DecodeBatch:
             "cursor": self.cursor,
         }
 
-    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[Held]) -> None:
+    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[HeldPages]) -> None:
         """New generations, as they are before their first draw."""
         at = self.upload(np.array(rows))
         whole = [(generation.prompt[-1], len(generation.prompt) - 1, 1, generation.limit) for generation in generations]

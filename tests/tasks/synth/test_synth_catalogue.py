@@ -18,8 +18,8 @@ from bottega.tasks.synth.write import ModuleWriter
 
 
 def drafted(operator: Operator, seed: int, device: str = "cpu") -> OperatorGraph | None:
-    draft = OperatorGraph(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
-    return draft if draft.apply(operator, draft.begin(operator), alone=True) is not None else None
+    graph = OperatorGraph(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
+    return graph if graph.apply(operator, graph.begin(operator), alone=True) is not None else None
 
 
 def on_meta(source: str) -> torch.Tensor:
@@ -62,19 +62,19 @@ def test_every_operator_in_every_form(family: str) -> None:
     for operator in (entry for entry in CATALOGUE.values() if entry.family == family):
         drafts: list[OperatorGraph] = []
         for seed in range(24):
-            draft = drafted(operator, seed, ("cpu", "cuda")[seed % 2]) if len(drafts) < len(operator.forms) else None
-            drafts += [draft] if draft is not None else []
+            graph = drafted(operator, seed, ("cpu", "cuda")[seed % 2]) if len(drafts) < len(operator.forms) else None
+            drafts += [graph] if graph is not None else []
         assert drafts, f"{operator.name} never fits"
         for number in range(len(operator.forms)):
-            draft = drafts[number % len(drafts)]
-            writer = Fixed(draft, draw_style(Random(f"{operator.name}{number}")), Random(number))
+            graph = drafts[number % len(drafts)]
+            writer = Fixed(graph, draw_style(Random(f"{operator.name}{number}")), Random(number))
             writer.wanted = number
             source = writer.source()
             try:
                 out = on_meta(source)
             except Exception as error:
                 raise AssertionError(f"{operator.name}, form {number}: {error}\n{source}") from error
-            assert tuple(out.shape) == tuple(map(int, draft.nodes[-1].value.shape)), f"{operator.name}\n{source}"
+            assert tuple(out.shape) == tuple(map(int, graph.nodes[-1].value.shape)), f"{operator.name}\n{source}"
 
 
 def test_templates_name_only_what_there_is() -> None:
