@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bottega.agents.answers.context import AnswerContext
-from bottega.agents.answers.pipeline import AnswerPolicy, read
 from bottega.data.answers import UnreadableAnswer
 from bottega.data.coverage import report
 from bottega.data.diversity import diverse
@@ -28,10 +26,6 @@ from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.structure import Runs, clusters, runs_of, words_of
 from bottega.data.tokens import Count, sizes_of
 from bottega.data.unjudged import Endings, unjudged
-from bottega.languages import language_named
-
-UNJUDGED = AnswerPolicy(link=False, lint=("out_of_bounds", "incomplete_write", "incomplete_read", "block_shapes"))
-"""For examples that no judge has seen."""
 
 
 @dataclass
@@ -157,7 +151,7 @@ def _all_of(lesson: JudgedTask, room: ExampleJob, made: _Made) -> Iterator[Examp
     makers: tuple[Iterator[Example], ...]
     if unjudged(lesson):
         shown = room.endings.chosen(lesson) if desk.stage.unjudged else None
-        makers = (_within_reach(unjudged_examples(lesson, desk, shown), lesson, desk, made),) if shown is not None else ()
+        makers = (unjudged_examples(lesson, desk, shown),) if shown is not None else ()
     else:
         makers = (
             writing_examples(lesson, desk),
@@ -170,17 +164,6 @@ def _all_of(lesson: JudgedTask, room: ExampleJob, made: _Made) -> Iterator[Examp
             yield from maker
         except UnreadableAnswer as error:
             made.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
-
-
-def _within_reach(examples: Iterator[Example], lesson: JudgedTask, desk: ExampleContext, made: _Made) -> Iterator[Example]:
-    """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
-    callgraph = desk.callgraphs.get(lesson.task.id) if language_named(lesson.language).kernel_library else None
-    for example in examples:
-        context = AnswerContext(lesson.task.source, lesson.language, "terse", callgraph)
-        if callgraph and read(example.messages[-1].content, context, UNJUDGED).findings:
-            made.entries.append("reaches beyond its tensors")
-        else:
-            yield example
 
 
 def _renamed(room: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:

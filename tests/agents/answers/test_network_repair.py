@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from agents.reading import repaired
 
-from bottega.agents.answers.repairs.networks import complete_network
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.network_repair import complete_network
 from bottega.compiler.networks import graph_methods
 
 TASK = """import torch
@@ -68,7 +68,7 @@ WHOLE = answer("modules()", ["Conv2d", "Linear", "BatchNorm2d"], ["x", "context"
 
 
 def completed(source: str, task_source: str) -> str:
-    return repaired(complete_network, source, task_source=task_source)
+    return complete_network(source, AnswerContext(task_source, "triton", "terse"))
 
 
 @pytest.mark.parametrize(
