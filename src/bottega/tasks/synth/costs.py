@@ -19,7 +19,7 @@ class OperatorCost:
 
 
 @dataclass(frozen=True)
-class Target:
+class TimeTarget:
     """A device to write tasks for, with the window of eager times that can be judged there."""
 
     name: str
@@ -43,7 +43,7 @@ class Target:
 
 
 TARGETS = {
-    "cpu": Target(
+    "cpu": TimeTarget(
         name="cpu",
         shortest_ms=0.3,
         longest_ms=30.0,
@@ -54,7 +54,7 @@ TARGETS = {
         largest_bytes=4e8,
         sizes=1.0,
     ),
-    "cuda": Target(
+    "cuda": TimeTarget(
         name="cuda",
         shortest_ms=0.05,
         longest_ms=20.0,
@@ -68,7 +68,7 @@ TARGETS = {
 }
 
 
-def target_of(device: str) -> Target:
+def target_of(device: str) -> TimeTarget:
     kind = device.partition(":")[0]
     if kind not in TARGETS:
         raise UsageError(f"unknown device {device!r}; tasks are written for {' or '.join(TARGETS)}")
