@@ -36,7 +36,7 @@ lint: install
 # The site, into site/: pages of the commands from their own help, then everything; a broken link is an error.
 docs: install .venv/installed-docs
 	$(BIN)/python docs/tools/command_pages.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .venv/installed-docs: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[docs]"
