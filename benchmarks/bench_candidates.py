@@ -31,10 +31,10 @@ from bottega.bench.run_directory import read_run
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.learn.cold_start.classroom import Appointment, Classrooms
+from bottega.data.pool import Appointment, Classrooms
 from bottega.tasks.load import load_tasks
 
-BUILDER = "bottega.learn.teachers.builder.course:Builder"
+BUILDER = "bottega.compiler.builder:Builder"
 BOTTEGA = [sys.executable, "-m", "bottega.app.cli"]
 
 

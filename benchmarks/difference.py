@@ -21,7 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bottega.backbone.levels import Levels, packed, rounded, unpacked
+from bottega.backbone.codec import Levels, packed, rounded, unpacked
 
 LZMA = [{"id": lzma.FILTER_LZMA2, "preset": 1, "lc": 0, "pb": 0}]
 
@@ -84,7 +84,7 @@ def _starts(file: Path) -> None:
     import torch
     import transformers  # noqa: F401  (its own seconds are not ours)
 
-    from bottega.backbone.difference import apply_difference
+    from bottega.backbone.delta import apply_difference
     from bottega.backbone.embedded import read_embedded
     from bottega.backbone.merged import read_merged
 

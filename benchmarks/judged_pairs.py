@@ -23,19 +23,19 @@ import typer
 from figure import Device, launch, percentile, show, where
 
 from bottega.app.data_display import trusted_words
+from bottega.data.build import judge_stage
+from bottega.data.judge_stage import Progress
+from bottega.data.material import best_of
+from bottega.data.pool import Appointment, Classrooms
+from bottega.data.settings import JudgeStage
+from bottega.data.store import Store
+from bottega.data.stored_verdicts import bench_of
+from bottega.data.task_columns import load_subjects
+from bottega.data.trusted.bench import LIMIT_SECONDS
+from bottega.data.trusted.trust import trusted_bench_of
 from bottega.judge.baselines import parse_baselines
-from bottega.learn.cold_start.build import judge_stage
-from bottega.learn.cold_start.classroom import Appointment, Classrooms
-from bottega.learn.cold_start.judge_stage import Progress
-from bottega.learn.cold_start.keeping_judge import bench_of
-from bottega.learn.cold_start.material import best_of
-from bottega.learn.cold_start.settings import JudgeStage
-from bottega.learn.cold_start.store import Store
-from bottega.learn.cold_start.subjects import load_subjects
-from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
-from bottega.learn.cold_start.trusted.trust import trusted_bench_of
 
-BUILDER = "bottega.learn.teachers.builder.course:Builder"
+BUILDER = "bottega.compiler.builder:Builder"
 
 
 def main(

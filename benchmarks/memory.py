@@ -32,9 +32,9 @@ from pairs import twin
 
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
-from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.judge import Judge
 from bottega.judge.nvml import gpu_memory, gpu_processes
+from bottega.sandbox.fork_server import Cell, ForkServer
 
 MB, GB, GIB = 10**6, 10**9, 2**30
 LADDER_GB = (0.016, 0.128, 1.0, 4.0, 12.8, 25.6, 51.2)

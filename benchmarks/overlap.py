@@ -33,20 +33,20 @@ from pairs import KERNEL_TASKS, LANGUAGES, builtin, kernel
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Message, Usage
+from bottega.backbone.client import Answer
 from bottega.backbone.loading import load
 from bottega.backbone.local import LocalBackbone
 from bottega.backbone.sampling import Sampling
-from bottega.backbone.speaker import Answer
 from bottega.backbone.tokens import TokenRequest
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
+from bottega.episodes.context import Workshop
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
-from bottega.episodes.workshop import Workshop
-from bottega.judge.facts import device_facts
+from bottega.judge.device_facts import device_facts
 from bottega.judge.judge import Judge
 
 

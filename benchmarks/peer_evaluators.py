@@ -29,9 +29,9 @@ from known_ratios import CONTRACT, CPP, CUDA, RATIOS, STEPS, filled
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.task import Task
-from bottega.judge.facts import is_here
-from bottega.judge.forkserver import ForkServer, Limits
+from bottega.judge.device_facts import is_here
 from bottega.judge.judge import Judge
+from bottega.sandbox.fork_server import ForkServer, Limits
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "tests"))

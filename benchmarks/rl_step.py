@@ -22,8 +22,8 @@ from figure import Device, launch, show, where
 
 from bottega.core.event import Measured
 from bottega.episodes.journal import read_events
-from bottega.learn.config import read_config
-from bottega.learn.rl import train
+from bottega.train.config import read_config
+from bottega.train.rl import train
 
 QUICK = [
     "rollout.tasks=1", "rollout.schemes=1", "rollout.samples=2", "rollout.turns=1", "rollout.summaries=0", "rollout.max_tokens=64",

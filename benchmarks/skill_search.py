@@ -136,7 +136,7 @@ def fill(folder: str, count: int) -> dict[str, Any]:
 
 def _is_let_in(card: Any) -> bool:
     from bottega.core.errors import CardError
-    from bottega.skills.door import admit_data
+    from bottega.skills.validation import admit_data
 
     try:
         admit_data(card.to_json(), card.name)

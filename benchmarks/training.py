@@ -30,12 +30,12 @@ from figure import Device, launch, show, where
 from generation import drawn
 
 from bottega.backbone.loading import Loaded, load
-from bottega.learn.optimiser import Optimiser
-from bottega.learn.packing import plan
-from bottega.learn.policy import Policy
-from bottega.learn.rows import Row, imitation_row
-from bottega.learn.settings import LossSettings, OptimiserSettings
-from bottega.learn.update import update
+from bottega.train.optimiser import Optimiser
+from bottega.train.packing import plan
+from bottega.train.policy import Policy
+from bottega.train.rows import Row, imitation_row
+from bottega.train.settings import LossSettings, OptimiserSettings
+from bottega.train.update import update
 
 LOSS, OPTIMISER = LossSettings(normalise="tokens"), OptimiserSettings(lr=1e-5, schedule="constant")
 

@@ -1,36 +1,31 @@
-"""The rooms of the house and who may import whom: an arrow never runs back."""
+"""Packages and who may import whom: an arrow never runs back, and no files import each other in a circle."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-import pytest
-
 import bottega
 
-ROOMS = {
-    "core": set(),
-    "runtime": set(),
-    "tasks": {"core", "runtime"},
-    "judge": {"core", "runtime"},
-    "skills": {"core", "runtime"},
-    "backbone": {"core", "runtime"},
-}
-ROOMS["agents"] = {*ROOMS, "core", "runtime"}
-ROOMS["episodes"] = {*ROOMS}
-for room in ("learn", "lineage", "bench"):
-    ROOMS[room] = {*ROOMS["episodes"], "episodes"}
-ROOMS["cluster"] = {*ROOMS["learn"], "learn", "lineage", "bench"}
-ROOMS["app"] = {*ROOMS["cluster"], "cluster"}
+TIERS = (
+    {"core", "runtime"},
+    {"languages", "sandbox"},
+    {"tasks", "judge", "compiler", "skills", "backbone"},
+    {"agents"},
+    {"episodes"},
+    {"data", "train", "lineage", "bench"},
+    {"cluster", "service"},
+    {"app"},
+)
+BELOW = {package: set().union(*TIERS[:tier]) for tier, packages in enumerate(TIERS) for package in packages}
 
 SOURCE = Path(bottega.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """Rooms that a file imports, anywhere in it. A relative import stays in its own room."""
-    rooms: set[str] = set()
+def imported_packages(path: Path) -> set[str]:
+    """Packages that a file imports, anywhere in it. A relative import stays in its own package."""
+    packages: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -41,23 +36,56 @@ def imported_rooms(path: Path) -> set[str]:
                 if node.module == "bottega"
                 else [node.module]
             )
-        rooms |= {name.split(".")[1] for name in names if name.startswith("bottega.") and not name.endswith(".__version__")}
-    return rooms
+        packages |= {name.split(".")[1] for name in names if name.startswith("bottega.") and not name.endswith(".__version__")}
+    return packages
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_an_arrow_never_runs_back(path: Path) -> None:
-    relative = path.relative_to(SOURCE)
-    if len(relative.parts) == 1 or relative.parts[:2] == ("app", "demo"):
-        return
-    room = relative.parts[0]
-    assert room in ROOMS, f"{room} is no room of the house"
-    assert imported_rooms(path) <= ROOMS[room] | {room}
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_every_room_that_exists_is_looked_at() -> None:
+def imported_modules(path: Path) -> set[str]:
+    """Files that a file imports, anywhere in it; a package stands for itself, not for what lies in it."""
+    own, modules = module_name(path), {module_name(file) for file in FILES}
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = (
+                own.split(".")[: -node.level or None]
+                if path.name != "__init__.py"
+                else own.split(".")[: 1 - node.level or None]
+            )
+            base = ".".join([*above, *filter(None, [node.module])]) if node.level else node.module or ""
+            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base for alias in node.names}
+    return (found & modules) - {own, "bottega"}
+
+
+def test_an_arrow_never_runs_back() -> None:
+    wrong = []
+    for path in FILES:
+        relative = path.relative_to(SOURCE)
+        if len(relative.parts) == 1 or relative.parts[:2] == ("app", "demo"):
+            continue
+        package = relative.parts[0]
+        if against := imported_packages(path) - BELOW[package] - {package}:
+            wrong.append(f"{relative} imports {sorted(against)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    needs = {module_name(path): imported_modules(path) for path in FILES}
+    settled: set[str] = set()
+    while ready := [name for name, others in needs.items() if name not in settled and not (others & needs.keys()) - settled]:
+        settled |= set(ready)
+    assert not needs.keys() - settled, f"in or above a circle: {sorted(needs.keys() - settled)}"
+
+
+def test_every_package_has_its_place() -> None:
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
-    assert {"core", "runtime", "tasks", "judge", "app"} <= folders <= set(ROOMS)
+    assert {"core", "runtime", "tasks", "judge", "app"} <= folders <= set(BELOW)
 
 
 def test_the_judges_own_process_needs_no_torch() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bottega.agents.past import Past
+from bottega.agents.history import Past
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Conditions, Skill
 from bottega.core.task import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.agents.answer import AnswerError, answer_text, one_line
+from bottega.agents.answers.answer import AnswerError, answer_text, one_line
 from bottega.agents.feedback import UNUSABLE, feedback, outcome_line, past_of_error, past_of_verdict
 from bottega.agents.writer import Written, parse
 from bottega.core.verdict import Outcome, Speedup, Verdict

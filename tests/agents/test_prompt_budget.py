@@ -12,7 +12,7 @@ import pytest
 
 from bottega.agents import selector, summariser, writer
 from bottega.agents.budget import Budget, fitting, shortened
-from bottega.agents.past import Past
+from bottega.agents.history import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput
 from bottega.agents.summariser import SummariserInput

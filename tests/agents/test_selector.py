@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from bottega.agents.answer import AnswerError
+from bottega.agents.answers.answer import AnswerError
 from bottega.agents.prompts import Prompts
 from bottega.agents.selector import SelectorInput, messages, parse
 from bottega.core.skill import Skill

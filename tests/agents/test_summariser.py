@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bottega.agents.answer import AnswerError
-from bottega.agents.past import Past
+from bottega.agents.answers.answer import AnswerError
+from bottega.agents.history import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.summariser import Proposals, SummariserInput, messages, parse
 from bottega.core.device import DeviceFacts

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bottega.agents.answer import AnswerError
-from bottega.agents.fences import fenced
-from bottega.agents.past import Past
+from bottega.agents.answers.answer import AnswerError
+from bottega.agents.answers.fences import fenced
+from bottega.agents.history import Past
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages, parse
 from bottega.core.candidate import Candidate

@@ -17,11 +17,11 @@ sys.path.append(str(Path(__file__).parents[1] / "backbone"))
 from tiny_gguf import write_tiny  # noqa: E402
 
 from bottega.app.cli import app  # noqa: E402
-from bottega.backbone.difference import state_of  # noqa: E402
+from bottega.backbone.delta import state_of  # noqa: E402
 from bottega.backbone.embedded import read_embedded  # noqa: E402
 from bottega.backbone.loading import load, trained_style  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
-from bottega.learn.export import export_model  # noqa: E402
+from bottega.train.export import export_model  # noqa: E402
 
 
 @pytest.fixture

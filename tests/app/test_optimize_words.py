@@ -13,7 +13,7 @@ from bottega.app.optimize_display import Progress
 from bottega.core.event import Judged
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import Caps
-from bottega.episodes.deliver.result import Interval
+from bottega.episodes.delivery.result import Interval
 
 ONLY_EAGER = Verdict(
     Outcome.SLOWER,

@@ -26,8 +26,8 @@ from bottega.app.train_display import Training
 from bottega.core.errors import UsageError
 from bottega.core.event import Measured, RunStarted
 from bottega.episodes.journal import Journal
-from bottega.learn.rl import Begun, Learning
-from bottega.learn.settings import Config
+from bottega.train.rl import Begun, Learning
+from bottega.train.settings import Config
 
 SETTINGS = [
     "data.tasks=[\"builtin:star_relu\"]", "data.steps=1", "data.longest=4096", "data.pack_tokens=8192",

@@ -12,9 +12,9 @@ from misbehaving import misbehaving
 
 from bottega.backbone.chat import Message
 from bottega.backbone.choose import open_backbone
+from bottega.backbone.client import Answer, ChatSpeaker, Speaker
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.server import ServerBackbone
-from bottega.backbone.speaker import Answer, ChatSpeaker, Speaker
 from bottega.core.errors import BackboneError, UsageError
 
 DEFAULT = Sampling()

@@ -16,7 +16,7 @@ from tiny_gguf import write_tiny  # noqa: E402
 
 from bottega.backbone import loading, merged  # noqa: E402
 from bottega.backbone.choose import open_backbone  # noqa: E402
-from bottega.backbone.difference import state_of, write_difference  # noqa: E402
+from bottega.backbone.delta import state_of, write_difference  # noqa: E402
 from bottega.backbone.embedded import read_embedded, require_embedded_file  # noqa: E402
 from bottega.core.errors import BackboneError, UsageError  # noqa: E402
 

@@ -21,7 +21,7 @@ INTERPRETED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.draft import draft
+from bottega.backbone.generation import draft
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged import PagedRunner
 from bottega.backbone.plain import PlainRunner
@@ -50,7 +50,7 @@ HANDED_BACK = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.draft import draft
+from bottega.backbone.generation import draft
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged import PagedRunner
 from bottega.backbone.weights import Weights

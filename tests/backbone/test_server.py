@@ -38,8 +38,8 @@ from bottega.backbone.chat import ChatCompletion, Message, Usage
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.failures import ContextError, GarbageError, RefusedError, UnreachableError
 from bottega.backbone.ledger import Ledger
-from bottega.backbone.patience import Patience, asked_pause
 from bottega.backbone.pricing import Prices
+from bottega.backbone.retry import Patience, asked_pause
 from bottega.backbone.sampling import Sampling
 from bottega.backbone.server import ServerBackbone
 from bottega.core.errors import BackboneError, UsageError

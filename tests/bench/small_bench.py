@@ -12,14 +12,14 @@ from typing import Any
 
 from episodes.decay import answer, kernel, verdict_of
 
+from bottega.backbone.client import ChatSpeaker, Speaker
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.backbone.speaker import ChatSpeaker, Speaker
-from bottega.bench import sitting
+from bottega.bench import session
 from bottega.bench.attempt import Attempt
 from bottega.bench.known import Known
+from bottega.bench.session import Finished, Wish, sit
 from bottega.bench.settings import BenchSettings, Judging, Writing
 from bottega.bench.shard import PROBE, Shard
-from bottega.bench.sitting import Finished, Wish, sit
 from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
@@ -122,7 +122,7 @@ def judged_by(monkeypatch: Any, *judges: FakeJudge) -> None:
         made.judge = waiting.pop(0)  # type: ignore[assignment]
         return made
 
-    monkeypatch.setattr(sitting, "Shard", shard)
+    monkeypatch.setattr(session, "Shard", shard)
 
 
 def writing(**options: Any) -> Writing:

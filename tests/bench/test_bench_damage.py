@@ -19,11 +19,11 @@ from episodes.decay import kernel
 
 from bottega.app.report_bench import bench_page
 from bottega.app.report_page import html, markdown
-from bottega.bench import sitting
+from bottega.bench import session
 from bottega.bench import verify as verifying
 from bottega.bench.leaderboard import disagreements, read_record, write_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, TASKS, begin, read_run
-from bottega.bench.sitting import Finished
+from bottega.bench.session import Finished
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import BottegaError, UsageError
 
@@ -42,7 +42,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in THEIRS.items():
         (tmp_path / "theirs" / name).write_text(text)
     judged_by(monkeypatch, *(FakeJudge() for _ in range(64)))
-    monkeypatch.setattr(verifying, "Shard", sitting.Shard)
+    monkeypatch.setattr(verifying, "Shard", session.Shard)
     return tmp_path
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from bench.small_bench import CPP, cpp_text, run, task_folder
 
-from bottega.bench import sitting
+from bottega.bench import session
 from bottega.bench import verify as verifying
 from bottega.bench.known import Known
 from bottega.bench.run_directory import ATTEMPTS, BENCH, LEADERBOARD
 from bottega.bench.running import Kept
+from bottega.bench.session import Finished
 from bottega.bench.settings import Judging
 from bottega.bench.shard import Shard
-from bottega.bench.sitting import Finished
 from bottega.bench.verify import Verification, verify
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome
@@ -44,7 +44,7 @@ def borrowed(judge: Judge) -> Any:
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sitting, "Shard", shard)
+        patch.setattr(session, "Shard", shard)
         patch.setattr(verifying, "Shard", shard)
         yield
 
@@ -129,7 +129,7 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
         if isinstance(event, Kept) and event.task.name == "1_Relu":
             made[0].judge.close()
 
-    monkeypatch.setattr(sitting, "Shard", shard)
+    monkeypatch.setattr(session, "Shard", shard)
     theirs.mkdir()
     for number, text in enumerate((CPP["1_Relu"], "x[i]", "0")):
         (theirs / f"1_Relu.{number}.py").write_text(cpp_text(text))

@@ -14,7 +14,7 @@ from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
 from bottega.core.verdict import Speedup
-from bottega.episodes.deliver.files import json_text
+from bottega.episodes.delivery.files import json_text
 
 FOUR = {
     "a": [["incorrect", 2.0], [None, 1.1]],

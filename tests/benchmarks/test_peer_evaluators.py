@@ -12,7 +12,7 @@ from plain_loop import evaluate
 
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
-from bottega.judge.forkserver import ForkServer
+from bottega.sandbox.fork_server import ForkServer
 
 TASK = task_text("torch.relu(x)", size=4096)
 RIGHT = TASK.replace("class Model(", "class ModelNew(")

@@ -125,4 +125,4 @@ def test_names_are_found_in_strings_and_blocks_and_not_in_prose(source: str, nam
 
 def test_an_import_over_several_lines_names_its_language() -> None:
     assert detect_language("from bottega.runtime import (\n    CompileError,\n    cpp,\n)\n") == "cpp"
-    assert detect_language("from bottega.agents.shelf.triton import lines\n") == "torch"
+    assert detect_language("from bottega.compiler.library.triton import lines\n") == "torch"

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
+from bottega.backbone.client import ChatSpeaker
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.backbone.speaker import ChatSpeaker
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.budget import Budget, Caps
+from bottega.episodes.context import Workshop
 from bottega.episodes.journal import Journal
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.workshop import Workshop
 from bottega.episodes.writing import Bench
 
 MODULE = '''"""A decaying sum over time, as people write it first."""

@@ -18,15 +18,15 @@ from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
-from bottega.episodes.deliver import files
-from bottega.episodes.deliver.check import compared, open_result
-from bottega.episodes.deliver.final import Finding, Retrial, Settled, again_in_words, missed, promising
-from bottega.episodes.deliver.hand_over import hand_over
-from bottega.episodes.deliver.html import html
-from bottega.episodes.deliver.optimized_file import Delivered
-from bottega.episodes.deliver.report import markdown
-from bottega.episodes.deliver.result import Result, read_result
-from bottega.episodes.deliver.story import MOST_LINES, Story, story_of
+from bottega.episodes.delivery import files
+from bottega.episodes.delivery.check import compared, open_result
+from bottega.episodes.delivery.final import Finding, Retrial, Settled, again_in_words, missed, promising
+from bottega.episodes.delivery.hand_over import hand_over
+from bottega.episodes.delivery.html import html
+from bottega.episodes.delivery.optimized_file import Delivered
+from bottega.episodes.delivery.report import markdown
+from bottega.episodes.delivery.result import Result, read_result
+from bottega.episodes.delivery.story import MOST_LINES, Story, story_of
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Subject, Wanted, subject_of
 

@@ -1,7 +1,7 @@
 """Drafts in an episode: judged first, counted, told apart from the model's kernels, shown from the second turn on, and never drawn twice.
 
 The judge is the fake that reads speeds off the text, and so is who draws (see `decay.py`); the builder itself is used in
-tests/learn/test_drafts.py and tests/app/test_optimize_drafts.py.
+tests/data/test_drafts.py and tests/app/test_optimize_drafts.py.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from bottega.core.event import Drafted, Wrote
 from bottega.core.task import Task
 from bottega.episodes.attempts import attempts_of, by_author, totals_of
 from bottega.episodes.budget import Caps
+from bottega.episodes.context import Workshop
 from bottega.episodes.episode import run_episode
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
-from bottega.episodes.workshop import Workshop
 
 
 class Rule:
@@ -40,7 +40,7 @@ class Rule:
 
 def run(folder: Path, answers: Any, rule: Rule, caps: Caps | None = None, **settings: Any) -> tuple[Workshop, Episode]:
     shop = workshop(folder, answers, caps)
-    shop.draughtsman = rule
+    shop.draft_source = rule
     wanted = EpisodeSettings(**{"samples": 1, "turns": 2, "schemes": 0, "select": "none", "drafts": 2, **settings})
     with shop.journal:
         return shop, asyncio.run(run_episode(shop, TASK, wanted))

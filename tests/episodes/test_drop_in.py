@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from bottega.core.candidate import Candidate
-from bottega.episodes.deliver.inside import describe, try_out
-from bottega.episodes.deliver.optimized_file import delivered, facts_of
+from bottega.episodes.delivery.inside import describe, try_out
+from bottega.episodes.delivery.optimized_file import delivered, facts_of
 
 MARK = 1e-4
 """What the kernel adds to the right answer, so that a test can tell who answered."""

@@ -16,20 +16,19 @@ from typing import Any
 import pytest
 from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
 
+from bottega.backbone.client import ChatSpeaker, Speaker
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.backbone.speaker import ChatSpeaker, Speaker
 from bottega.core.candidate import Candidate, Language
-from bottega.core.draft import Draft, Drafts
+from bottega.core.draft import Draft, Drafts, DraftSource
 from bottega.core.errors import BackboneError, BottegaError, JudgeError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunEnded, RunStarted
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes import optimise as optimising
 from bottega.episodes.budget import Caps
-from bottega.episodes.commission import Commission, differences, next_folder, opened_run
-from bottega.episodes.drafting import Draughtsman
 from bottega.episodes.journal import FILE, read_events
 from bottega.episodes.optimise import Finished, Stop, optimise
+from bottega.episodes.request import Commission, differences, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.tasks.module import Wanted, subject_of
 
@@ -118,7 +117,7 @@ def run(
     speaker: Callable[[], Speaker] | None = None,
     listener: Callable[[Event], None] | None = None,
     bells: list[Stop] | None = None,
-    draughtsman: Draughtsman | None = None,
+    draft_source: DraftSource | None = None,
 ) -> Finished | None:
     """`bells` gets what a signal would ring."""
     wanted = wanted or commission()
@@ -128,7 +127,7 @@ def run(
         bells.append(bell) if bells is not None else None
         with opened_run(folder, wanted, resume) as journal:
             return await optimise(
-                wanted, journal, speaker or (lambda: ChatSpeaker(ScriptedChat(answers))), None, bell, listener, draughtsman
+                wanted, journal, speaker or (lambda: ChatSpeaker(ScriptedChat(answers))), None, bell, listener, draft_source
             )
 
     return asyncio.run(work())
@@ -159,7 +158,7 @@ class Rule:
     (1.5, "draft1", "rule 1", "rule 1, by rule and not by a model"), (4.0, "s0r0t0", "the model", "the model (scripted:x)"),
 ])  # fmt: skip
 def test_the_fastest_is_handed_over_whoever_wrote_it(tmp_path: Path, speed: float, node: str, author: str, words: str) -> None:
-    finished = run(tmp_path / "run", [answer(kernel(speed))], commission(turns=1, drafts=1), draughtsman=Rule())
+    finished = run(tmp_path / "run", [answer(kernel(speed))], commission(turns=1, drafts=1), draft_source=Rule())
     assert finished is not None and (finished.result.node, finished.result.author) == (node, author)
     assert finished.result.writers == {"rule 1": {"faster": 1}, "the model": {"faster": 1}}
     assert f"- written by {words}" in (tmp_path / "run" / "report.md").read_text()
@@ -167,7 +166,7 @@ def test_the_fastest_is_handed_over_whoever_wrote_it(tmp_path: Path, speed: floa
 
 
 def test_a_draft_is_handed_over_where_the_model_never_answers(tmp_path: Path) -> None:
-    finished = run(tmp_path / "run", [BackboneError("never")], commission(drafts=1), draughtsman=Rule())
+    finished = run(tmp_path / "run", [BackboneError("never")], commission(drafts=1), draft_source=Rule())
     assert finished is not None and finished.result.author == "rule 1" and finished.error == "never"
 
 

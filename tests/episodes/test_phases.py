@@ -357,8 +357,8 @@ def test_a_real_model_answers_alike_before_and_after_a_phase_of_judging() -> Non
     """Drawn on the CPU by transformers' weights in our own decoder, and in transformers' own for a make that it does not know."""
     from backbone.small_models import loaded, small_model, unequal
 
+    from bottega.backbone.client import TokenSpeaker
     from bottega.backbone.local import LocalBackbone
-    from bottega.backbone.speaker import TokenSpeaker
 
     for kind in ("llama", "gpt2"):
         backbone = LocalBackbone(loaded(small_model(kind)), slots=3)

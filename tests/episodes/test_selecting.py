@@ -22,10 +22,10 @@ from bottega.core.event import EpisodeEnded, Selected, Summarised, Wrote
 from bottega.core.skill import Conditions, Skill, State
 from bottega.episodes.attempts import attempts_of, by_outcome, seconds_of, totals_of
 from bottega.episodes.budget import Caps
+from bottega.episodes.context import Workshop
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import Journal, read_events
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.workshop import Workshop
 from bottega.skills.library import Library
 
 

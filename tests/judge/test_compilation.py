@@ -13,7 +13,7 @@ import pytest
 
 from bottega.judge.compilation import Compilation, told
 from bottega.judge.lease import Lease, open_lease
-from bottega.judge.side import SideFailed
+from bottega.judge.runner import SideFailed
 
 
 class FakeSide:

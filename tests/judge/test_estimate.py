@@ -10,8 +10,8 @@ import pytest
 
 from bottega.judge.estimate import LIBRARY_BYTES, UNSEEN_FACTOR, estimate, warm
 from bottega.judge.estimator import Estimator
-from bottega.judge.forkserver import ForkServer, Limits
 from bottega.judge.memory_need import GUESS
+from bottega.sandbox.fork_server import ForkServer, Limits
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -43,7 +43,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_made_up_failure_is_a_failure(judge: Judge, name: str) -> None:
-    forged = f"import bottega.judge.player as player\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
+    forged = f"import bottega.judge.worker as player\nplayer.describe = lambda *a: {FAILURES[name]!r}\nraise ValueError\n"
     verdict = judged(judge, forged)
     assert not verdict.outcome.accepted, verdict
     assert not verdict.correct
@@ -62,7 +62,7 @@ SKELETONS = {
 @pytest.mark.parametrize("name", SKELETONS)
 def test_a_made_up_structure_is_wrong(judge: Judge, name: str) -> None:
     forged = f"""
-import bottega.judge.player as player
+import bottega.judge.worker as player
 
 def nest():
     deep = {{'tensor': 0}}

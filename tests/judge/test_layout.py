@@ -24,7 +24,7 @@ from bottega.judge.layout import (
     same_shape,
     unflatten,
 )
-from bottega.judge.side import Side, SideFailed
+from bottega.judge.runner import Side, SideFailed
 from bottega.judge.trials import plain_equal, sketch
 
 TENSORS = {

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from bottega.judge.arguments import Arguments
+from bottega.core.arguments import Arguments
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.loading import autocast, bytes_of, load_state, read_initial, set_precision, state_of
 

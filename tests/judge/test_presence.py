@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from bottega.judge.keeper import Keeper
 from bottega.judge.presence import Presence, scattered
+from bottega.sandbox.control import Keeper
 
 
 class HereAndNow:

@@ -12,7 +12,7 @@ from bottega.judge import examination
 from bottega.judge.clocks import Pair
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.rounds import Rounds, left_behind, take_turn
-from bottega.judge.side import SideFailed
+from bottega.judge.runner import SideFailed
 
 MILLISECOND = 1_000_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.glance import Glance
+from bottega.judge.canary import Glance
 from bottega.judge.layout import lay_out
+from bottega.judge.poison import Spoil
 from bottega.judge.secret import places
-from bottega.judge.spoil import Spoil
 
 
 def test_places_lie_within_bounds() -> None:

@@ -11,9 +11,9 @@ from skill_cards import PLAIN, card, trial
 
 from bottega.core.errors import LibraryError
 from bottega.skills.agent_skills import export_folders, markdown, skill_markdown
-from bottega.skills.door import admit_data
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
+from bottega.skills.validation import admit_data
 
 yaml = pytest.importorskip("yaml")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bottega.skills.betting import GRID, STAKES, Bounds, _peak, bounds
+from bottega.skills.confidence_sequence import GRID, STAKES, Bounds, _peak, bounds
 
 STEP = 2 / (GRID - 1)
 """Of the grid, for values within [-1, 1]."""

@@ -10,7 +10,7 @@ from skill_cards import PLAIN, data
 
 from bottega.core.errors import CardError
 from bottega.core.skill import CARD_SCHEMA, State
-from bottega.skills.door import FAULTS, admit_data, made_readable
+from bottega.skills.validation import FAULTS, admit_data, made_readable
 
 LIMITS = {
     "intent": (10, 160),

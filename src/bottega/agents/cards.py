@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any
 
-from bottega.agents.fences import blocks
+from bottega.agents.answers.fences import blocks
 from bottega.core.candidate import Language
 from bottega.core.skill import State
 from bottega.core.task import Task

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bottega.agents.answer import AnswerError
+from bottega.agents.answers.answer import AnswerError
 from bottega.agents.budget import shortened
-from bottega.agents.past import Past
+from bottega.agents.history import Past
 from bottega.agents.writer import Written
 from bottega.core.verdict import Verdict
 

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.agents.answer import AnswerError, answer_text, one_line
+from bottega.agents.answers.answer import AnswerError, answer_text, one_line
+from bottega.agents.answers.fences import fenced
+from bottega.agents.answers.loose_json import json_values, looks_like_json
 from bottega.agents.budget import Budget, fitting
-from bottega.agents.fences import fenced
-from bottega.agents.loose_json import json_values, looks_like_json
 from bottega.agents.module_text import task_text
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import header_values, language_name

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bottega.agents.answer import AnswerError, answer_text, one_line
+from bottega.agents.answers.answer import AnswerError, answer_text, one_line
+from bottega.agents.answers.fences import fenced
+from bottega.agents.answers.loose_json import json_values, looks_like_json
 from bottega.agents.budget import LENGTHS, Budget, fitting
 from bottega.agents.cards import card_data, keyed_cards, listed_cards
-from bottega.agents.fences import fenced
-from bottega.agents.loose_json import json_values, looks_like_json
-from bottega.agents.past import Past, turn_values
+from bottega.agents.history import Past, turn_values
 from bottega.agents.prompts import Prompts
 from bottega.agents.wording import device_text, header_values, language_name
 from bottega.backbone.chat import Message
@@ -23,7 +23,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import CardError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
-from bottega.skills.door import admit_data
+from bottega.skills.validation import admit_data
 
 LONGEST_REFUSAL = 400
 MOST_LOOKED_AT = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bottega.agents.fences import fenced
+from bottega.agents.answers.fences import fenced
 from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import NOTHING_MORE, Skill

@@ -10,18 +10,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bottega.agents.answer import answer_text, one_line
+from bottega.agents.answers.answer import answer_text, one_line
+from bottega.agents.answers.fences import fenced, outside
+from bottega.agents.answers.parse import candidate_source
 from bottega.agents.budget import LENGTHS, Budget, fitting
-from bottega.agents.code import candidate_source, parsed
-from bottega.agents.fences import fenced, outside
+from bottega.agents.history import Past, turn_values
 from bottega.agents.module_text import task_text
-from bottega.agents.networks import is_read_as_text
-from bottega.agents.past import Past, turn_values
 from bottega.agents.prompts import Prompts
-from bottega.agents.shelf.shelf import shelf_of
-from bottega.agents.shortening import shortened
 from bottega.agents.wording import device_text, goal, language_name, precision_rule, skill_values
 from bottega.backbone.chat import Message
+from bottega.compiler.library.index import shelf_of
+from bottega.compiler.networks import is_read_as_text
+from bottega.compiler.source.text import parsed
+from bottega.compiler.strip import shortened
 from bottega.core.candidate import Language
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill

@@ -1,4 +1,4 @@
-"""`bottega bench`: options in, exit code out. The work is done in `bottega.bench.sitting` and `bottega.bench.verify`."""
+"""`bottega bench`: options in, exit code out. The work is done in `bottega.bench.session` and `bottega.bench.verify`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bottega.app.bench_display import BenchProgress, checked_line, show, show_ve
 from bottega.app.learning_display import Quiet, display_for
 from bottega.app.optimize_command import chosen_language, chosen_prices
 from bottega.app.terminal import json_line, say
-from bottega.backbone.speaker import Speaker
+from bottega.backbone.client import Speaker
 from bottega.bench.attempt import Attempt
+from bottega.bench.session import STARTER, Finished, Wish, next_folder, sit
 from bottega.bench.settings import BenchSettings, Judging, Selection, Writing
 from bottega.bench.shard import devices_named, kind_of
-from bottega.bench.sitting import STARTER, Finished, Wish, next_folder, sit
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.budget import Caps
-from bottega.episodes.deliver.files import strict
+from bottega.episodes.delivery.files import strict
 from bottega.episodes.settings import StrategyName
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count

@@ -18,7 +18,7 @@ from bottega.app.terminal import Terminal
 from bottega.bench.attempt import Attempt, BenchRun
 from bottega.bench.metrics import Group, Summary, baselines_of, summary
 from bottega.bench.running import Begun, Kept, Noted
-from bottega.bench.sitting import Finished
+from bottega.bench.session import Finished
 from bottega.bench.task_set import NO_CANDIDATE
 from bottega.bench.verify import Checked, Verification
 from bottega.episodes.phases import Now

@@ -13,7 +13,7 @@ from bottega.app.judging import show, strict
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.core.foreign_text import printable
 from bottega.core.verdict import Outcome
-from bottega.episodes.deliver.check import compared, open_result
+from bottega.episodes.delivery.check import compared, open_result
 from bottega.judge.judge import Judge
 
 HOLDS, DOES_NOT, UNUSABLE = 0, 1, 2

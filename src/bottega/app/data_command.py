@@ -23,17 +23,17 @@ from bottega.app.judging import strict
 from bottega.app.terminal import Terminal, say
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
+from bottega.data.build import Judged, examples_stage, judge_stage, teach_stage
+from bottega.data.callgraphs import Tell
+from bottega.data.data_card import changed_files, read_card, text_of
+from bottega.data.data_files import read_rows
+from bottega.data.judge_stage import Progress
+from bottega.data.settings import Caps, ExampleStage, JudgeStage
+from bottega.data.task_columns import load_subjects
+from bottega.data.trusted.bench import LIMIT_SECONDS
+from bottega.data.trusted.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
-from bottega.learn.cold_start.build import Judged, examples_stage, judge_stage, teach_stage
-from bottega.learn.cold_start.data_card import changed_files, read_card, text_of
-from bottega.learn.cold_start.data_files import read_rows
-from bottega.learn.cold_start.judge_stage import Progress
-from bottega.learn.cold_start.settings import Caps, ExampleStage, JudgeStage
-from bottega.learn.cold_start.sketches import Tell
-from bottega.learn.cold_start.subjects import load_subjects
-from bottega.learn.cold_start.trusted.bench import LIMIT_SECONDS
-from bottega.learn.cold_start.trusted.trust import must_be_trusted
 
 SKETCHES_EVERY_S = 10.0
 STAGES = ("teach", "judge", "examples", "all")
@@ -319,7 +319,7 @@ def techniques_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
     """List what the builder can do to a kernel, in the order in which a course does it, and when each is sound."""
-    from bottega.learn.teachers.builder.course import LANGUAGES, techniques_of
+    from bottega.compiler.builder import LANGUAGES, techniques_of
 
     chosen = [language] if language else list(LANGUAGES)
     if any(name not in LANGUAGES for name in chosen):

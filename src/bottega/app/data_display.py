@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from bottega.app.terminal import Terminal
-from bottega.learn.cold_start.judge_stage import Progress
-from bottega.learn.cold_start.trusted.audit import Audit
+from bottega.data.judge_stage import Progress
+from bottega.data.trusted.audit import Audit
 
 OFTEN_S = 0.2
 

@@ -21,9 +21,9 @@ from bottega.core.candidate import Language
 from bottega.core.draft import Drafts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.episodes.deliver.files import write
-from bottega.learn.cold_start.classroom import Appointment, Classrooms
-from bottega.learn.drafts import BUILDER, drafts_of
+from bottega.data.drafts import BUILDER, drafts_of
+from bottega.data.pool import Appointment, Classrooms
+from bottega.episodes.delivery.files import write
 from bottega.tasks.load import load_tasks
 
 _SAFE = re.compile(r"[\w-]+")

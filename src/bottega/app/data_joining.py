@@ -11,8 +11,8 @@ import typer
 
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-from bottega.learn.cold_start.example import KINDS
-from bottega.learn.cold_start.joining import joined, write_joined
+from bottega.data.example import KINDS
+from bottega.data.join import joined, write_joined
 from bottega.tasks.load import load_tasks
 
 ROLES = ("select", "write", "summarise")

@@ -7,14 +7,14 @@ from pathlib import Path
 from bottega.app.asking import prompt_style
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
+from bottega.data.pool import Appointment, Classroom, Classrooms, OwnClassroom
+from bottega.data.settings import JudgeStage
+from bottega.data.stored_verdicts import KeepingJudge
 from bottega.episodes.settings import EpisodeSettings
-from bottega.judge.facts import device_facts
-from bottega.learn.cold_start.classroom import Appointment, Classroom, Classrooms, OwnClassroom
-from bottega.learn.cold_start.keeping_judge import KeepingJudge
-from bottega.learn.cold_start.settings import JudgeStage
+from bottega.judge.device_facts import device_facts
 
-BUILDER = "bottega.learn.teachers.builder.course:Builder"
-PARTS_BUILDER = "bottega.learn.teachers.builder.parts_course:PartsBuilder"
+BUILDER = "bottega.compiler.builder:Builder"
+PARTS_BUILDER = "bottega.compiler.library_builder:PartsBuilder"
 BUILDERS = {
     "builder": Appointment(BUILDER),
     "plain": Appointment(BUILDER, {"plain": True}),
@@ -40,7 +40,7 @@ def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: Keeping
         return builder_for(teacher, stage)
     if not backbone:
         raise UsageError("the llm teacher needs --backbone SPEC: local:PATH, server:MODEL@URL, or embedded")
-    from bottega.learn.teachers.llm import LlmTeacher, Model
+    from bottega.data.teachers.llm import LlmTeacher, Model
 
     settings = EpisodeSettings(
         device=stage.device,

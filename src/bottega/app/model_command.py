@@ -49,9 +49,9 @@ def pack_command(
         raise UsageError("--step and --max-mb say the same thing twice: leave one out")
     if out.suffix != ".difference":
         raise UsageError(f"{out}: a difference is called FILE.difference, so that embedded:FILE.difference opens it")
-    from bottega.episodes.deliver.files import write
-    from bottega.learn.model_card import card_for, card_text
-    from bottega.learn.shipping import MEGABYTE, agreement, pack
+    from bottega.episodes.delivery.files import write
+    from bottega.train.model_card import card_for, card_text
+    from bottega.train.shipping import MEGABYTE, agreement, pack
 
     most = None if max_mb is None else int(max_mb * MEGABYTE)
     written = pack(place, out, card_for(place, name, note), step=step, most=most, hear=lambda line: say(f"  {line}", err=True))
@@ -77,11 +77,11 @@ def show_command(
     as_json: Annotated[bool, typer.Option("--json", help="The header as JSON on standard output.")] = False,
 ) -> None:
     """Show a difference's card, hashes and sizes, once its content has been checked."""
-    from bottega.backbone.difference import read_header
+    from bottega.backbone.delta import read_header
     from bottega.backbone.embedded import NAME, embedded_file
     from bottega.backbone.merged import file_sha256
     from bottega.backbone.shipped import shipped_difference
-    from bottega.learn.model_card import card_text
+    from bottega.train.model_card import card_text
 
     path = file or shipped_difference()
     if path is None:
@@ -109,7 +109,7 @@ def unpack_command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that does not exist yet.")],
 ) -> None:
     """Write the whole model as a plain folder in transformers' format, which local:DIR opens."""
-    from bottega.learn.shipping import unpack
+    from bottega.train.shipping import unpack
 
     unpack(file, out)
     say(f"{out}: the model in fp32; open it as local:{out}")

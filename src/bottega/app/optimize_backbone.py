@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from bottega.backbone.choose import open_backbone
-from bottega.backbone.speaker import Speaker
+from bottega.backbone.client import Speaker
 from bottega.core.errors import UsageError
 from bottega.core.event import Event
 from bottega.episodes.attempts import totals_of
-from bottega.episodes.commission import Commission
+from bottega.episodes.request import Commission
 
 SMALLEST_CONTEXT = 512
 

@@ -29,8 +29,8 @@ from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
 from bottega.core.verdict import BEST
 from bottega.episodes.budget import Caps
-from bottega.episodes.commission import Commission, next_folder, opened_run
-from bottega.episodes.deliver.result import Interval
+from bottega.episodes.delivery.result import Interval
+from bottega.episodes.request import Commission, next_folder, opened_run
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.stopping import Stopping
 from bottega.judge.baselines import parse_baselines
@@ -233,8 +233,8 @@ async def _run(
     as_json: bool,
 ) -> int:
     from bottega.app.optimize_backbone import speaker_for
+    from bottega.data.drafts import CompilerDrafts
     from bottega.episodes.optimise import Stop, optimise
-    from bottega.learn.drafts import BuilderDraughtsman
     from bottega.skills.home import open_library
 
     # In Triton always: the shelf's parts, which measure best, are that style's.
@@ -264,7 +264,7 @@ async def _run(
             cards,
             stop,
             display.hear,
-            BuilderDraughtsman(plain, drafting_seconds(commission.caps.seconds)),
+            CompilerDrafts(plain, drafting_seconds(commission.caps.seconds)),
         )
         kept = bool(journal.events)
     if finished is None:

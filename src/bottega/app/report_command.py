@@ -14,8 +14,8 @@ from bottega.app.report_training import training_page
 from bottega.app.terminal import say
 from bottega.bench.run_directory import BENCH
 from bottega.core.errors import UsageError
-from bottega.episodes.deliver.files import write
-from bottega.learn.run_directory import kind_of
+from bottega.episodes.delivery.files import write
+from bottega.train.run_directory import kind_of
 
 KINDS: dict[str, Callable[[Path], Page]] = {
     "rl": lambda folder: training_page(folder, "rl"),

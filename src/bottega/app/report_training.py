@@ -13,9 +13,9 @@ from bottega.app.report_page import Page, Rows
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.attempts import seconds_of
 from bottega.episodes.journal import read_events
-from bottega.learn.config import changed, checked
-from bottega.learn.run_directory import data_of
-from bottega.learn.settings import Config
+from bottega.train.config import changed, checked
+from bottega.train.run_directory import data_of
+from bottega.train.settings import Config
 
 MOST_NOTES = 40
 WINDOW = 5

@@ -1,4 +1,4 @@
-"""`bottega sft`: options in, exit code out. The work is done in `bottega.learn.sft`."""
+"""`bottega sft`: options in, exit code out. The work is done in `bottega.train.sft`."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def sft_command(
     """
     from bottega.app.learning_display import display_for
     from bottega.app.sft_display import Lesson
-    from bottega.learn.config import read_config
-    from bottega.learn.sft import resumed_config, sft
+    from bottega.train.config import read_config
+    from bottega.train.sft import resumed_config, sft
 
     changes = [*(overrides or ()), *(more or ())]
     if resume:

@@ -13,7 +13,7 @@ from rich.text import Text
 from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
 from bottega.core.event import Checkpointed, Event, Measured
-from bottega.learn.sft import Begun
+from bottega.train.sft import Begun
 
 
 class Lesson:

@@ -15,7 +15,6 @@ from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, State
 from bottega.skills.agent_skills import export_folders
-from bottega.skills.door import admit_data
 from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.home import default_folder, open_library
 from bottega.skills.library import Library
@@ -23,6 +22,7 @@ from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped
 from bottega.skills.starter import read_card, starter_cards
 from bottega.skills.upkeep import Twins, duplicates, merge, restore, retire, retire_tired, tired, twins_of
+from bottega.skills.validation import admit_data
 
 Place = Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]

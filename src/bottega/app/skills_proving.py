@@ -25,8 +25,8 @@ from bottega.core.errors import BackboneError, LibraryError, UsageError
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.episodes.apprentice import Apprentice
-from bottega.judge.facts import device_facts
+from bottega.episodes.admission_sampler import Apprentice
+from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.judge import Judge
 from bottega.judge.machine import worker_count

@@ -1,4 +1,4 @@
-"""`bottega train`: options in, exit code out. The work is done in `bottega.learn.rl`."""
+"""`bottega train`: options in, exit code out. The work is done in `bottega.train.rl`."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def train_command(
     from bottega.app.learning_display import display_for
     from bottega.app.sft_command import asked_to_stop
     from bottega.app.train_display import Training
-    from bottega.learn.config import read_config
-    from bottega.learn.rl import train
-    from bottega.learn.run_directory import resumed_config
+    from bottega.train.config import read_config
+    from bottega.train.rl import train
+    from bottega.train.run_directory import resumed_config
 
     if resume:
         if preset or config:

@@ -15,7 +15,7 @@ from bottega.app.learning_display import spark
 from bottega.app.optimize_display import clock
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
 from bottega.episodes.phases import Now
-from bottega.learn.rl import Begun, Learning, Told
+from bottega.train.rl import Begun, Learning, Told
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bottega.backbone.draft import Draft
+from bottega.backbone.generation import Draft
 from bottega.backbone.pages import PAGE, Held
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)

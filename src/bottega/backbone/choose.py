@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+from bottega.backbone.client import ChatSpeaker, Speaker, TokenSpeaker
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
-from bottega.backbone.patience import Patience
+from bottega.backbone.retry import Patience
 from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
 from bottega.backbone.server import LimitField, ServerBackbone
-from bottega.backbone.speaker import ChatSpeaker, Speaker, TokenSpeaker
 from bottega.core.errors import BackboneError, UsageError
 
 FORMS = """\

@@ -14,7 +14,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from bottega.backbone.draft import Decode, Draft
+from bottega.backbone.generation import Decode, Draft
 from bottega.backbone.runner import Drawn, Runner, Window
 from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError

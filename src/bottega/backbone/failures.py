@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.backbone.patience import asked_pause
+from bottega.backbone.retry import asked_pause
 from bottega.core.errors import BackboneError
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.backbone.draft import Draft
+from bottega.backbone.generation import Draft
 from bottega.backbone.loading import release_unused
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.sampler import draw

@@ -86,7 +86,7 @@ def trained_style(spec: str) -> str | None:
     difference = difference_of(name) if is_embedded(name) else None
     if difference is None:
         return None
-    from bottega.backbone.difference import read_header
+    from bottega.backbone.delta import read_header
 
     style = read_header(difference)[0].card.get("style")
     return style if isinstance(style, str) and style else None

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.backbone.draft import draft
 from bottega.backbone.engine import DeviceLock, Engine
 from bottega.backbone.foreign import ForeignRunner
+from bottega.backbone.generation import draft
 from bottega.backbone.loading import EMBEDDED, Loaded, free_memory, load
 from bottega.backbone.paged import PagedRunner
 from bottega.backbone.plain import PlainRunner

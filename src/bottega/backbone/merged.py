@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from bottega.backbone.difference import Header, apply_difference, read_header, state_of
+from bottega.backbone.delta import Header, apply_difference, read_header, state_of
 from bottega.backbone.embedded import read_embedded, require_embedded_file
 
 KEPT = 2

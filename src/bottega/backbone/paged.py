@@ -13,7 +13,7 @@ import torch
 
 from bottega.backbone.batch import Batch
 from bottega.backbone.decoder import PagedDecoder
-from bottega.backbone.draft import Draft
+from bottega.backbone.generation import Draft
 from bottega.backbone.loading import free_memory, release_unused
 from bottega.backbone.pack import SIZES, Piece, packs
 from bottega.backbone.pages import PAGE, Held, Pages

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.backbone.draft import Draft
+from bottega.backbone.generation import Draft
 from bottega.backbone.loading import release_unused
-from bottega.backbone.rectangle import Rectangle
+from bottega.backbone.padded_cache import Rectangle
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.sampler import draw
 from bottega.backbone.weights import Layer, Weights

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from bottega.backbone.draft import Draft
+from bottega.backbone.generation import Draft
 
 
 @dataclass(frozen=True)

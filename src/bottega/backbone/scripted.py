@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bottega.backbone.chat import ChatCompletion, Message, Usage
+from bottega.backbone.client import before_stop
 from bottega.backbone.pricing import size
 from bottega.backbone.sampling import Sampling, StopReason
-from bottega.backbone.speaker import before_stop
 from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 from bottega.core.errors import BackboneError
 

@@ -19,9 +19,9 @@ from bottega.backbone.chat import ChatCompletion, Message
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.failures import Failure, GarbageError, UnreachableError, excerpt, from_status
 from bottega.backbone.ledger import Ledger
-from bottega.backbone.patience import Patience
 from bottega.backbone.pricing import MESSAGE_TOKENS, TEMPLATE_TOKENS, likely_tokens, most_tokens
 from bottega.backbone.reply import Reply, read_reply
+from bottega.backbone.retry import Patience
 from bottega.backbone.sampling import Sampling
 from bottega.core.errors import BackboneError, UsageError
 

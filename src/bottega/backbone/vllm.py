@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bottega.backbone.draft import Draft, draft
 from bottega.backbone.engine import DeviceLock, Engine
+from bottega.backbone.generation import Draft, draft
 from bottega.backbone.loading import end_ids, place_of
 from bottega.backbone.runner import Drawn, Ready
 from bottega.backbone.teacher import Row

@@ -19,8 +19,8 @@ from bottega.bench.settings import Judging
 from bottega.bench.task_set import CANNOT
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Verdict
-from bottega.episodes.commission import differences
-from bottega.judge.same_text import SameText
+from bottega.episodes.request import differences
+from bottega.judge.known_verdicts import SameText
 
 FROM_OUTSIDE = ("work_after_return", "baseline_disturbed")
 """Violations that a busy device looks like."""

@@ -19,7 +19,7 @@ from bottega.bench.run_directory import ATTEMPTS, KERNELS, LEADERBOARD, read_hea
 from bottega.core.errors import BottegaError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome
-from bottega.episodes.deliver.files import encoded, json_text, write
+from bottega.episodes.delivery.files import encoded, json_text, write
 
 SCHEMA = 1
 TOO_LONG = ("grid", "by_turn", "best_by_turn", "best_of_n")

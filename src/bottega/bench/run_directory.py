@@ -26,7 +26,7 @@ from typing import Any
 from bottega.bench.attempt import Attempt, BenchRun, BenchTask, Key
 from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
 from bottega.core.errors import BottegaError, UsageError
-from bottega.episodes.deliver.files import encoded, json_text, strict
+from bottega.episodes.delivery.files import encoded, json_text, strict
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from bottega.agents.prompts import Style
 from bottega.core.candidate import Language
 from bottega.core.errors import UsageError
-from bottega.episodes.deliver.files import encoded, json_text
+from bottega.episodes.delivery.files import encoded, json_text
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bottega.agents.prompts import Prompts
+from bottega.backbone.client import Speaker
 from bottega.backbone.failures import ContextError, RefusedError
-from bottega.backbone.speaker import Speaker
 from bottega.bench.attempt import Attempt
 from bottega.bench.run_directory import SAMPLES
 from bottega.bench.settings import Judging, Writing
@@ -23,10 +23,10 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.episodes.attempts import Totals, totals_of
 from bottega.episodes.budget import Budget
+from bottega.episodes.context import Workshop
 from bottega.episodes.episode import run_episode
 from bottega.episodes.journal import FILE, Journal, read_events
 from bottega.episodes.phases import Phases
-from bottega.episodes.workshop import Workshop
 from bottega.skills.library import Library
 
 Sample = list[tuple[Attempt, str]]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
+
+from bottega.core.candidate import Language
+from bottega.core.task import Task
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,9 @@ class Drafts:
     """The most promising first."""
     refused: str = ""
     """Why there are none, in a line."""
+
+
+class DraftSource(Protocol):
+    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
+        """At most `count` kernels, or why there are none. A task that cannot be understood is no error."""
+        ...

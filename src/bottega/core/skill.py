@@ -122,7 +122,7 @@ class Skill:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Skill:
-        """Data that has passed the door already. Foreign data goes through `bottega.skills.door`."""
+        """Data that has passed the door already. Foreign data goes through `bottega.skills.validation`."""
         return cls(
             name=data["name"],
             intent=data["intent"],

@@ -6,20 +6,11 @@ Who draws them is handed in. What was drawn stands in the log: a run that is res
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
-from bottega.core.candidate import Language
-from bottega.core.draft import Drafts
+from bottega.core.draft import Drafts, DraftSource
 from bottega.core.errors import BudgetError
 from bottega.core.event import Drafted
-from bottega.core.task import Task
 from bottega.episodes.writing import Bench
-
-
-class Draughtsman(Protocol):
-    async def drafts(self, task: Task, language: Language, count: int) -> Drafts:
-        """At most `count` kernels, or why there are none. A task that cannot be understood is no error."""
-        ...
 
 
 async def draw(bench: Bench) -> None:
@@ -27,10 +18,10 @@ async def draw(bench: Bench) -> None:
     key = f"{bench.episode}/drafts"
     drafted = bench.workshop.journal.done(key, Drafted)
     if drafted is None:
-        draughtsman = bench.workshop.draughtsman
-        if draughtsman is None or not bench.settings.drafts or bench.finished():
+        draft_source = bench.workshop.draft_source
+        if draft_source is None or not bench.settings.drafts or bench.finished():
             return
-        drafted = await bench.workshop.journal.once(key, Drafted, lambda: _drawn(bench, draughtsman, key))
+        drafted = await bench.workshop.journal.once(key, Drafted, lambda: _drawn(bench, draft_source, key))
     for number, draft in enumerate(drafted.drafts, 1):
         if bench.finished():
             return
@@ -41,11 +32,11 @@ async def draw(bench: Bench) -> None:
             return
 
 
-async def _drawn(bench: Bench, draughtsman: Draughtsman, key: str) -> Drafted:
-    """Whatever happens to the draughtsman is told in a line, and the model writes all the same."""
+async def _drawn(bench: Bench, draft_source: DraftSource, key: str) -> Drafted:
+    """Whatever happens to the draft_source is told in a line, and the model writes all the same."""
     settings, begun = bench.settings, time.monotonic()
     try:
-        drawn = await draughtsman.drafts(bench.task, settings.language, settings.drafts)
+        drawn = await draft_source.drafts(bench.task, settings.language, settings.drafts)
     except Exception as error:  # it runs the module's code, which raises what it likes
         drawn = Drafts("", refused=f"{type(error).__name__}: {error}")
     refused = " ".join(drawn.refused.split())

@@ -10,13 +10,13 @@ from bottega.core.event import EpisodeEnded, EpisodeStarted
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
+from bottega.episodes.context import Workshop
 from bottega.episodes.drafting import draw
 from bottega.episodes.node import Node, faster
 from bottega.episodes.selecting import retrieve, select
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.strategies import STRATEGIES
 from bottega.episodes.summarising import lines_of, summarise
-from bottega.episodes.workshop import Workshop
 from bottega.episodes.writing import Bench
 from bottega.skills.gate import Rules, worth
 from bottega.skills.uses import Scheme, Use

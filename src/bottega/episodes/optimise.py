@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from bottega.agents.prompts import Prompts
-from bottega.backbone.speaker import Speaker
+from bottega.backbone.client import Speaker
+from bottega.core.draft import DraftSource
 from bottega.core.episode import Episode
 from bottega.core.errors import BottegaError, BudgetError, LibraryError, TaskError
 from bottega.core.event import RunEnded, RunStarted
 from bottega.episodes.attempts import NOT_JUDGED, attempts_of, seconds_of
 from bottega.episodes.budget import Budget
-from bottega.episodes.commission import Commission
-from bottega.episodes.deliver.final import settle
-from bottega.episodes.deliver.final_judge import FinalJudge, RunJudge
-from bottega.episodes.deliver.hand_over import hand_over
-from bottega.episodes.deliver.result import Result
-from bottega.episodes.deliver.story import story_of
-from bottega.episodes.drafting import Draughtsman
+from bottega.episodes.context import Workshop
+from bottega.episodes.delivery.final import settle
+from bottega.episodes.delivery.final_judge import FinalJudge, RunJudge
+from bottega.episodes.delivery.hand_over import hand_over
+from bottega.episodes.delivery.result import Result
+from bottega.episodes.delivery.story import story_of
 from bottega.episodes.episode import run_episode, use_of
 from bottega.episodes.journal import Journal, Listener
+from bottega.episodes.request import Commission
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.workshop import Workshop
 from bottega.judge.baselines import with_eager
-from bottega.judge.facts import device_facts
+from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
 from bottega.skills.gate import Rules
@@ -69,7 +69,7 @@ async def optimise(
     library: Library | None,
     stop: Stop,
     listener: Listener | None = None,
-    draughtsman: Draughtsman | None = None,
+    draft_source: DraftSource | None = None,
 ) -> Finished | None:
     """None when it was stopped before there was anything to report. Errors before the first kernel are raised, the rest is reported."""
     settings, subject = commission.settings, commission.subject
@@ -89,7 +89,7 @@ async def optimise(
                     listener(event)
                 journal.listeners.append(listener)
             journal.write(started)
-            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget, draughtsman)
+            workshop = Workshop(speaker, judge, library, prompts, device_facts(settings.device), journal, budget, draft_source)
             ended, error, trace = await _search(workshop, subject, settings, stop)
     except _Stopped:
         return None

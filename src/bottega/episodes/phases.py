@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-from bottega.backbone.speaker import Speaker
+from bottega.backbone.client import Speaker
 from bottega.judge.lease import Lease, open_lease
 from bottega.judge.memory_ledger import claim
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from bottega.agents import selector
-from bottega.agents.answer import AnswerError
+from bottega.agents.answers.answer import AnswerError
 from bottega.core.event import Selected
 from bottega.core.skill import Skill, State
 from bottega.core.task import Task
 from bottega.core.trace import Trace
+from bottega.episodes.context import Workshop
 from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.workshop import Workshop
 from bottega.skills.query import query_for
 from bottega.skills.rerank import selection
 from bottega.skills.retrieve import Filter

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.agents import summariser
-from bottega.agents.answer import AnswerError
+from bottega.agents.answers.answer import AnswerError
 from bottega.core.event import Summarised
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
+from bottega.episodes.context import Workshop
 from bottega.episodes.node import Node, ranked
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import past_of
-from bottega.episodes.workshop import Workshop
 from bottega.skills.query import query_for
 from bottega.skills.retrieve import EVERY_STATE, Filter
 

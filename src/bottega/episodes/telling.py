@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bottega.agents.feedback import UNUSABLE, past_of_verdict
-from bottega.agents.past import Past
+from bottega.agents.history import Past
 from bottega.agents.writer import Written
 from bottega.core.turn import Turn
 

@@ -19,11 +19,11 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
+from bottega.episodes.context import Workshop
 from bottega.episodes.node import Node, best_of
-from bottega.episodes.redrawing import drawn
+from bottega.episodes.resampling import drawn
 from bottega.episodes.settings import EpisodeSettings
 from bottega.episodes.telling import past_of
-from bottega.episodes.workshop import Workshop
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""

@@ -15,7 +15,7 @@ from functools import partial
 
 from bottega.judge.failure import bounded
 from bottega.judge.lease import Lease
-from bottega.judge.side import Side, SideFailed
+from bottega.judge.runner import Side, SideFailed
 
 LOOK_SECONDS = 0.01
 """How soon it is seen that a timer waits."""

@@ -25,10 +25,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bottega.judge.arguments import read_arguments
+from bottega.core.arguments import read_arguments
 from bottega.judge.loading import import_source
 from bottega.judge.memory_need import GUESS, Estimate
-from bottega.judge.wire import Channel, Departed, read_payload
+from bottega.sandbox.wire import Channel, Departed, read_payload
 
 PATIENCE_SECONDS = 20.0
 """For fake tensors a network of a thousand layers takes a few seconds."""

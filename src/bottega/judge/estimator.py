@@ -13,10 +13,10 @@ import time
 from contextlib import suppress
 
 from bottega.core.errors import JudgeError, SandboxError
-from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.memory_need import GUESS, Estimate
-from bottega.judge.sandbox.limits import Limits
-from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
+from bottega.sandbox.fork_server import Cell, ForkServer
+from bottega.sandbox.limits import Limits
+from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 PATIENCE_SECONDS = 40.0
 """More than an estimate takes, which has a limit of its own, and the process to come up."""

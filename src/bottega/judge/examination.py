@@ -18,7 +18,6 @@ import torch
 
 from bottega.core.errors import JudgeError
 from bottega.core.foreign_text import printable, words_of
-from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.arena import Arena
 from bottega.judge.budget import Budget, Stages
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
@@ -30,8 +29,9 @@ from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
 from bottega.judge.rounds import Rounds, left_behind, run_rounds, take_turn
+from bottega.judge.runner import Side, SideFailed, on_all_cores
 from bottega.judge.settings import Settings
-from bottega.judge.side import Side, SideFailed, on_all_cores
+from bottega.judge.task_profile import Acquaintance
 from bottega.judge.terms import Terms, nothing
 from bottega.judge.trials import CROWDED, roundings, run_trial
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from bottega.judge.arguments import read_arguments
+from bottega.core.arguments import read_arguments
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.layout import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
 

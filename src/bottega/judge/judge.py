@@ -22,7 +22,7 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.admission import Admission, Admitted, ShortOfMemory
 from bottega.judge.decide import decide
-from bottega.judge.facts import is_here
+from bottega.judge.device_facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid import out_of_memory
 from bottega.judge.machine import Machine, Workers, start_machine, worker_count

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import torch
 
-from bottega.judge.arguments import Arguments
+from bottega.core.arguments import Arguments
 from bottega.judge.invalid import InvalidTask
 
 TASK_MODULE = "task"

@@ -12,12 +12,12 @@ from typing import Literal
 
 from bottega.core.errors import UsageError
 from bottega.judge.estimator import Estimator
-from bottega.judge.forkserver import Cell, ForkServer
 from bottega.judge.lease import Lease, open_lease
-from bottega.judge.sandbox.compilers import COMPILES
-from bottega.judge.sandbox.free_cores import KEPT
-from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
+from bottega.sandbox.compilers import COMPILES
+from bottega.sandbox.fork_server import Cell, ForkServer
+from bottega.sandbox.free_cores import KEPT
+from bottega.sandbox.limits import Limits
 
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 QUICK_CONNECTIONS = "1"

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from bottega.judge.keeper import Keeper
 from bottega.judge.secret import places
+from bottega.sandbox.control import Keeper
 
 ELEMENTS = 32
 """Read of each output anywhere, and as many where it says something: most of a mask is zero, and so is memory that was never written."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from bottega.judge.arguments import read_arguments
+from bottega.core.arguments import read_arguments
 from bottega.judge.inputs import Drawn, InputSource
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.loading import TASK_MODULE, import_source, set_precision, state_of

@@ -10,16 +10,16 @@ from statistics import median
 
 import torch
 
-from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.clocks import Pair, combine, floor_width
 from bottega.judge.compare import index_text
 from bottega.judge.inputs import Drawn, flat
 from bottega.judge.invalid import InvalidTask
 from bottega.judge.oracle import Oracle
+from bottega.judge.runner import Side, SideFailed, Turn
 from bottega.judge.secret import places
 from bottega.judge.settings import Settings
-from bottega.judge.side import Side, SideFailed, Turn
 from bottega.judge.statistics import decided, narrow
+from bottega.judge.task_profile import Acquaintance
 from bottega.judge.terms import Terms
 from bottega.judge.trials import NOT_ITS_OWN, REUSED, Held, conduct, hold, matched_outputs, may_keep, may_overwrite
 

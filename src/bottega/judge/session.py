@@ -18,14 +18,14 @@ from bottega.core.errors import JudgeError, SandboxError, TaskError
 from bottega.core.task import Task
 from bottega.judge.admission import Admission, Admitted, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
-from bottega.judge.forkserver import Cell, CellExit
 from bottega.judge.invalid import out_of_memory
 from bottega.judge.lease import open_lease
 from bottega.judge.machine import Machine, end_cells, using
 from bottega.judge.memory_need import Estimate
-from bottega.judge.sandbox.limits import Limits
 from bottega.judge.settings import Settings
-from bottega.judge.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
+from bottega.sandbox.fork_server import Cell, CellExit
+from bottega.sandbox.limits import Limits
+from bottega.sandbox.wire import Channel, DeadlinePassed, Departed, ProtocolBroken, channel_pair, payload_descriptor
 
 ENDING_SECONDS = 0.2
 """From a process's last word to its end, when it ends by itself."""
@@ -64,7 +64,7 @@ class Player:
         ours, theirs = channel_pair()
         try:
             cell = machine.server.spawn(
-                "bottega.judge.player:main",
+                "bottega.judge.worker:main",
                 fds=[theirs.fileno()],
                 arguments={"device": machine.device},
                 limits=machine.limits,
@@ -175,12 +175,12 @@ class Session:
         try:
             self.channel = Channel(ours)
             shared = [self.machine.cache] if self.machine.cache else []
-            self.cells.append(self._spawn("bottega.judge.referee:main", [theirs.fileno(), *leases], shared, trusted=True))
+            self.cells.append(self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True))
             passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
             for _ in names:
                 referee_end, player_end = channel_pair()
                 ends += [referee_end, player_end]
-                cell = self._spawn("bottega.judge.player:main", [player_end.fileno()], [])
+                cell = self._spawn("bottega.judge.worker:main", [player_end.fileno()], [])
                 self.cells.append(cell)
                 passed += [referee_end.fileno(), cell.reins.fileno()]
             self.channel.send({"do": "open", "baselines": names}, passed)

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from bottega.core.foreign_text import shown, words_of
-from bottega.judge.acquaintance import Acquaintance
 from bottega.judge.compare import Comparison, index_text, pattern, root_mean_square
 from bottega.judge.inputs import Drawn
 from bottega.judge.invalid import InvalidTask, out_of_memory
 from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is_dense, items_of, plain_values, same_shape
 from bottega.judge.oracle import Oracle
-from bottega.judge.side import Side, SideFailed, Turn
+from bottega.judge.runner import Side, SideFailed, Turn
+from bottega.judge.task_profile import Acquaintance
 from bottega.judge.terms import Terms
 from bottega.judge.widening import widest
 

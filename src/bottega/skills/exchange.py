@@ -22,8 +22,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from bottega.core.errors import CardError, LibraryError, UsageError
 from bottega.core.skill import Skill, State
 from bottega.core.trial import Trial
-from bottega.skills.door import admit_data, made_readable
 from bottega.skills.library import Added, Library, OnConflict
+from bottega.skills.validation import admit_data, made_readable
 
 DAVINCI_FIELDS = frozenset(("name", "description", "content"))
 _FENCE = re.compile(r"```[^\n]{0,200}\n(.*?)```", re.DOTALL)

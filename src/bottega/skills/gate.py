@@ -15,7 +15,7 @@ from typing import Literal
 
 from bottega.core.trial import Interval
 from bottega.core.verdict import Verdict
-from bottega.skills.betting import Bounds, bounds
+from bottega.skills.confidence_sequence import Bounds, bounds
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from typing import Literal
 
 from bottega.core.errors import LibraryError
 from bottega.core.skill import Skill, State
-from bottega.skills.door import admit_data, made_readable
 from bottega.skills.evidence import Evidence
 from bottega.skills.index import SearchIndex
 from bottega.skills.likeness import signature
@@ -24,6 +23,7 @@ from bottega.skills.query import Query
 from bottega.skills.retrieve import Filter, Hit, best
 from bottega.skills.store import Change, Store, to_do
 from bottega.skills.uses import Uses
+from bottega.skills.validation import admit_data, made_readable
 
 OnConflict = Literal["error", "rename", "skip"]
 BATCH = 1000

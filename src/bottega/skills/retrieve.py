@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
 from bottega.core.skill import DEVICES, LANGUAGES, Skill, State
-from bottega.skills.door import SCOPE
 from bottega.skills.index import Found, SearchIndex, bits_of, scope_number
 from bottega.skills.query import Query
 from bottega.skills.store import Store
+from bottega.skills.validation import SCOPE
 
 OVERSAMPLE = 8
 

@@ -11,7 +11,7 @@ import time
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
 
 

@@ -9,7 +9,7 @@ import sys
 
 from torch import nn
 
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 
 
 def finish_later(self, result):

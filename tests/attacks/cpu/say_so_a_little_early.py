@@ -12,7 +12,7 @@ import time
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 
 
 def play(self, nonce):

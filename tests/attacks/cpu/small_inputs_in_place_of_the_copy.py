@@ -11,7 +11,7 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
 
 calls, HONEST_CALLS = [], 4

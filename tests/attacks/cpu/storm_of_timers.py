@@ -77,7 +77,7 @@ frame = sys._getframe()
 while "handlers" not in frame.f_locals:
     frame = frame.f_back
 handlers = frame.f_locals["handlers"]
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 prepare, play = handlers["prepare"], player.play
 
 

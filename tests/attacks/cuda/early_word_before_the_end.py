@@ -10,7 +10,7 @@ import sys
 import torch
 from torch import nn
 
-player = sys.modules["bottega.judge.player"].Player
+player = sys.modules["bottega.judge.worker"].Player
 by_the_rules = player.play
 HONEST_CALLS = 7
 """As many as there are trials and warm-ups."""

@@ -11,9 +11,9 @@ import random
 import re
 from dataclasses import dataclass, field
 
+from bottega.episodes.context import seed_of
 from bottega.episodes.node import Node, ranked
 from bottega.episodes.strategies.lanes import schemes_in_use, side_by_side
-from bottega.episodes.workshop import seed_of
 from bottega.episodes.writing import Bench
 
 MIGRATION = 3

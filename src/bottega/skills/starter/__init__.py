@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bottega.core.errors import CardError
 from bottega.core.skill import Provenance, Skill
-from bottega.skills.door import admit_data
+from bottega.skills.validation import admit_data
 
 FOLDER = Path(__file__).parent
 

@@ -22,8 +22,8 @@ protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the f
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
 from bottega.tasks.synth.plan import Plan, Series, parse_shard
 from bottega.tasks.synth.run import Examiner, Finding, run
+from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise
 from bottega.tasks.synth.similarity import Benchmark, similarity
-from bottega.tasks.synth.sketch import LEVELS, Synthesised, synthesise
 from bottega.tasks.synth.summary import Summary, Tally
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from bottega.core.errors import UsageError
 from bottega.tasks.synth.journal import Record
-from bottega.tasks.synth.sketch import Synthesised
+from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.summary import Summary
 
 TABLES = ("jsonl", "parquet")

@@ -13,7 +13,7 @@ from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.synth.costs import target_of
 from bottega.tasks.synth.keys import tree_key
-from bottega.tasks.synth.sketch import LEVELS, Synthesised, synthesise, variant
+from bottega.tasks.synth.sample import LEVELS, Synthesised, synthesise, variant
 
 VERSION = 1
 """Of the catalogue, the composer and the writer together: another version makes other tasks of the same seed."""

@@ -19,8 +19,8 @@ from bottega.core.task import Task
 from bottega.tasks.synth.journal import Journal, Record
 from bottega.tasks.synth.output import Output, open_output
 from bottega.tasks.synth.plan import Plan, Series
+from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.similarity import Benchmark
-from bottega.tasks.synth.sketch import Synthesised
 from bottega.tasks.synth.summary import Summary, Tally
 
 LOG = "examined.log"

@@ -9,7 +9,7 @@ from typing import Any
 from bottega.tasks.synth.catalogue import CATALOGUE
 from bottega.tasks.synth.journal import Record
 from bottega.tasks.synth.plan import Plan
-from bottega.tasks.synth.sketch import Synthesised
+from bottega.tasks.synth.sample import Synthesised
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Static checks of an answer against the call graph of its task."""

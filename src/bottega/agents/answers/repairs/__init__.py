@@ -1,0 +1,1 @@
+"""Rewrites of an answer that are certain to be right."""

@@ -1,0 +1,174 @@
+"""Rows that lie across memory: tiles of neighbouring columns are reduced side by side, one vector lane for each.
+
+The plain loop would jump a whole row for each element and use four bytes of every cache line it fetches.
+"""
+
+from __future__ import annotations
+
+from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.map import block, collapse, fixed, grain, head, indent, stores
+from bottega.compiler.backends.cpp.row_space import ONCE, SPLIT, RowSpace, result_kind, spelled
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.expression import Apply, Expression, Name, children, walk
+from bottega.compiler.kernel import Reduction
+
+COLUMN_TILES = "column_tiles"
+TILE = 256
+DEEP = 2048
+
+
+def lies_across(space: RowSpace) -> Axis | None:
+    """The kept axis along which memory runs, where the row does not."""
+    bodies = [reduction.body for reduction in space.reductions]
+    views = [view for view in loads(bodies) if any(axis.step(view) for axis in space.reduced)]
+    if not views or any(axis.step(view) == 1 for view in views for axis in space.reduced):
+        return None
+    found = [axis for axis in space.kept if all(axis.step(view) in (0, 1) for view in views)]
+    found = [axis for axis in found if any(axis.step(view) == 1 for view in views)]
+    return found[0] if found and found[0].length >= 8 else None
+
+
+def write_across(space: RowSpace, column: Axis) -> list[str]:
+    function = space.function
+    outer = [axis for axis in space.kept if axis is not column]
+    tiles = -(-column.length // TILE)
+    rows = 1
+    for axis in outer:
+        rows *= axis.length
+    sums = all(reduction.operation == "sum" for reduction in space.reductions)
+    private = SPLIT in function.techniques and rows * tiles < 8 and sums and space.length >= 1024
+    start, end = function.fresh("start", "first"), function.fresh("end", "stop")
+    inner = Axis(column.loop, column.index, end)
+    lane = f"{column.index} - {start}"
+    loop = f"for (int64_t {column.index} = {start}; {column.index} < {end}; ++{column.index})"
+    writer = _Tile(space, [*outer, column], inner, lane, loop, private)
+    lines = [f"const int64_t {end} = std::min<int64_t>({start} + {TILE}, {column.size});"]
+    for reduction in space.reductions:
+        lines += writer.reduce(reduction)
+    lines += writer.rows_out()
+    lines += writer.elements_out()
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(outer)]
+    heads.append(indent(f"for (int64_t {start} = 0; {start} < {column.size}; {start} += {TILE}) {{", len(outer)))
+    threads = f"#pragma omp parallel for{collapse(len(heads))} schedule(static){grain(function, space.axes)}"
+    depth = len(heads)
+    return [*([] if private else [threads]), *heads, *(indent(line, depth) for line in lines), indent("}", depth - 1)]
+
+
+class _Tile:
+    def __init__(self, space: RowSpace, kept: list[Axis], inner: Axis, lane: str, loop: str, private: bool) -> None:
+        self.space, self.function = space, space.function
+        self.inner, self.lane, self.loop, self.private = inner, lane, loop, private
+        self.axes = [*kept, *space.reduced]
+        self.place = Space(self.function, self.axes)
+        indices = index_names(self.axes, space.rank)
+        self.speller = Speller(self.function, self.place.place, space.names, indices)
+        once = ONCE in self.function.techniques and not private
+        self.keeper = Keeper(space, self.speller, scratch=False) if once else None
+
+    def reduce(self, reduction: Reduction) -> list[str]:
+        function, body, operation = self.function, reduction.body, reduction.operation
+        lines = self.derived([body])
+        kind = self.speller.kind(body)
+        result = result_kind(operation, kind)
+        name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_tile")
+        wide = "double" if result == "float" and operation in ("sum", "prod") and self.space.length > DEEP else result
+        best = function.fresh("best", "best_tile") if operation.startswith("arg") else name
+        sign = ">" if "max" in operation else "<"
+        local = Speller(function, self.place.place, self.space.names, self.speller.indices, self.speller.known)
+        if self.keeper:
+            self.keeper.enter(local, self.place, body)
+        statements, (text,) = local.statements([body], [kind])
+        if self.keeper:
+            text, statements = self.keeper.leave(local, self.place, body, text, statements)
+        for line in statements:
+            function.taken.discard(line.split(" = ")[0].split()[-1])
+        at = f"{name}[{self.lane}]"
+        if operation == "sum":
+            lines.append(f"{wide} {name}[{TILE}] = {{}};")
+            update = [*statements, f"{at} += {text};"]
+        else:
+            floats = kind in ("float", "double")
+            starts = {"prod": "1", "any": "false", "all": "true"}
+            start = starts.get(
+                operation,
+                ("-INFINITY" if sign == ">" else "INFINITY") if floats else f"INT64_{'MIN' if sign == '>' else 'MAX'}",
+            )
+            kept = kind if operation.startswith("arg") else wide
+            lines += [f"{kept} {best}[{TILE}];", f"std::fill({best}, {best} + {TILE}, {start});"]
+            if operation == "prod":
+                update = [*statements, f"{at} *= {text};"]
+            elif operation in ("any", "all"):
+                update = [*statements, f"{at} = {text} {'||' if operation == 'any' else '&&'} {at};"]
+            elif operation in ("max", "min"):
+                function.prelude.use(f"{operation}imum", kind)
+                update = [*statements, f"{at} = {operation}imum({at}, {text});"]
+            else:
+                lines.append(f"int64_t {name}[{TILE}] = {{}};")
+                held, one, better = f"{best}[{self.lane}]", function.fresh("candidate"), function.fresh("better")
+                update = [
+                    *statements,
+                    f"const {kind} {one} = {text};",
+                    f"const bool {better} = {one} {sign} {held} || ({one} != {one} && {held} == {held});",
+                    f"{at} = {better} ? {self.place.place(self.space.position)} : {at};",
+                    f"{held} = {better} ? {one} : {held};",
+                ]
+                function.taken -= {one, better}
+        lines += self.sweep(update, f" reduction(+ : {name}[:{TILE}])" if self.private else "")
+        self.space.names[reduction.name] = (at, result)
+        return lines
+
+    def sweep(self, update: list[str], clause: str = "") -> list[str]:
+        reduced = self.space.reduced
+        heads = [indent(head(axis), depth) for depth, axis in enumerate(reduced)]
+        heads[-1] += " {"
+        if self.private:
+            heads.insert(0, f"#pragma omp parallel for{collapse(len(reduced))} schedule(static){clause}")
+        depth = len(reduced)
+        inside = ["#pragma omp simd", self.loop, *block(update)]
+        return [*heads, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
+
+    def derived(self, bodies: list[Expression]) -> list[str]:
+        """What follows from the reductions alone is computed once for each column of the tile."""
+        lines: list[str] = []
+
+        def visit(node: Expression) -> None:
+            if node in self.speller.known:
+                return
+            named = any(isinstance(part, Name) and part.name in reductions for part in walk(node))
+            if isinstance(node, Apply) and named and fixed(node, self.space.reduced):
+                kind, text = self.speller.kind(node), self.speller.text(node)
+                wish = {"rsqrt": "scale", "reciprocal": "inverse", "div": "mean"}.get(node.function, "derived")
+                name = self.function.fresh(wish, f"{wish}_tile")
+                lines.extend([f"{kind} {name}[{TILE}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"])
+                self.speller.known[node] = (f"{name}[{self.lane}]", kind)
+                return
+            for child in children(node):
+                visit(child)
+
+        reductions = {reduction.name for reduction in self.space.reductions}
+        for body in bodies:
+            visit(body)
+        return lines
+
+    def rows_out(self) -> list[str]:
+        if not self.space.row_stores:
+            return []
+        lines = stores(self.speller, self.place, self.space.row_stores)
+        return ["#pragma omp simd", self.loop, *block(lines)]
+
+    def elements_out(self) -> list[str]:
+        if not self.space.element_stores:
+            return []
+        bodies = [store.body for store in self.space.element_stores]
+        if self.keeper:
+            for body in bodies:
+                self.keeper.enter(self.speller, self.place, body)
+        lines = self.derived(bodies)
+        return [*lines, *self.sweep(stores(self.speller, self.place, self.space.element_stores))]
+
+
+def write_columns(space: RowSpace) -> list[str] | None:
+    """The tiled layout, where the technique is on and memory runs across the rows."""
+    column = lies_across(space) if COLUMN_TILES in space.function.techniques else None
+    return None if column is None else write_across(space, column)

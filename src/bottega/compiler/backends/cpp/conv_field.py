@@ -1,0 +1,194 @@
+"""A convolution's loops once they have names, and the plain way to write it: one output at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.map import collapse, indent, pointers, stores
+from bottega.compiler.backends.cpp.pool import LETTERS, SIZES
+from bottega.compiler.backends.cpp.scalar import compute_type
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.kernel import ACCUMULATOR, Convolution
+from bottega.compiler.loops import Loop
+from bottega.compiler.steps import Refusal
+from bottega.compiler.view import View
+
+
+class Field:
+    """Names of a convolution's loops, and where its operands lie in terms of them."""
+
+    def __init__(self, function: Function, kernel: Convolution) -> None:
+        self.function, self.kernel = function, kernel
+        self.count = len(kernel.stride)
+        if self.count not in LETTERS:
+            raise Refusal("a convolution over more than three dimensions")
+        bodies = [store.body for store in kernel.stores]
+        function.pointer(kernel.source.buffer)
+        function.pointer(kernel.weight.buffer)
+        pointers(function, bodies, kernel.stores)
+        outputs = [*(store.view for store in kernel.stores), *loads(bodies)]
+        source, weight = kernel.source, kernel.weight
+
+        def axis(size: int, at: int, index: str, wishes: tuple[str, ...], views: list[View]) -> Axis:
+            loop = Loop(size, (at,))
+            return Axis(
+                loop,
+                function.fresh(index, f"{index}_at"),
+                function.size(function.size_of(size, (at,), views), *wishes) if size > 1 else "1",
+            )
+
+        names = function.style.pick("conv names", (("n", "o", "c"), ("b", "oc", "ic"), ("n", "oc", "ic")))
+        self.batch = axis(kernel.shape[0], 0, names[0], ("batch", "images"), [source])
+        self.out_channel = axis(kernel.shape[1], 1, names[1], ("out_channels", "outputs"), outputs)
+        self.per_group = kernel.shape[1] // kernel.groups
+        depth = source.shape[1] // kernel.groups
+        if kernel.groups > 1 and depth > 1:
+            text = function.size_of(source.shape[1], (1,), [source])
+            size = function.size(f"{text} // {kernel.groups}", "channels", "inputs")
+            self.channel = Axis(Loop(depth, (1,)), function.fresh(names[2], f"{names[2]}_at"), size)
+        else:
+            self.channel = axis(depth, 1, names[2], ("channels", "inputs"), [source])
+        letters = LETTERS[self.count]
+        self.out, self.source, self.tap = [], [], []
+        for at, (letter, size) in enumerate(zip(letters, SIZES[self.count])):
+            self.source.append(axis(source.shape[2 + at], 2 + at, f"i{letter}", (size, f"in_{size}"), [source]))
+            self.out.append(axis(kernel.shape[2 + at], 2 + at, f"o{letter}", (f"out_{size}", f"o{size}"), outputs))
+            self.tap.append(axis(weight.shape[2 + at], 2 + at, f"k{letter}", (f"kernel_{size}", f"k{size}"), [weight]))
+        self.kind = compute_type(kernel.dtype)
+        self.depthwise = depth == 1 and self.per_group == 1
+
+    def element(self, channel: str = "", **places: str) -> str:
+        """One input element, its channel given within the group."""
+        axes = [
+            self.batch,
+            replace(
+                self.channel,
+                loop=Loop(self.kernel.source.shape[1], (1,)),
+                index=channel or self.source_channel(),
+                size=self.all_channels(),
+            ),
+            *self.source,
+        ]
+        axes = [replace(axis, index=places.get(axis.index, axis.index)) for axis in axes]
+        text = f"{self.function.pointer(self.kernel.source.buffer)}[{Space(self.function, axes).place(self.kernel.source)}]"
+        return self.converted(text)
+
+    def converted(self, text: str) -> str:
+        return Speller(self.function, Space(self.function, []).place, {}).converted(text, self.kernel.dtype)
+
+    def all_channels(self) -> str:
+        if self.kernel.groups == 1:
+            return self.channel.size
+        size = self.kernel.source.shape[1]
+        return self.function.size(self.function.size_of(size, (1,), [self.kernel.source]), "in_channels", "all_channels")
+
+    def source_channel(self) -> str:
+        """The input channel for the output channel's group."""
+        if self.kernel.groups == 1:
+            return self.channel.index
+        group = self.out_channel.index if self.per_group == 1 else f"{self.out_channel.index} / {self.out_per_group()}"
+        if self.channel.length == 1:
+            return f"({group})" if " " in group else group
+        return f"({group} * {self.channel.size} + {self.channel.index})"
+
+    def out_per_group(self) -> str:
+        return f"({self.out_channel.size} / {self.kernel.groups})"
+
+    def weight_axes(self, out_channel: str = "") -> list[Axis]:
+        kernel = self.kernel
+        out = replace(self.out_channel, index=out_channel or self.out_channel.index)
+        if not kernel.transposed:
+            return [replace(out, loop=Loop(out.length, (0,))), self.channel, *self.tap]
+        inside = out.index if kernel.groups == 1 else f"({out.index} % {self.out_per_group()})"
+        size = out.size if kernel.groups == 1 else self.out_per_group()
+        first = replace(
+            self.channel, loop=Loop(kernel.source.shape[1], (0,)), index=self.source_channel(), size=self.all_channels()
+        )
+        return [first, Axis(Loop(self.per_group, (1,)), inside if self.per_group > 1 else "0", size), *self.tap]
+
+    def weight(self, out_channel: str = "") -> str:
+        axes = self.weight_axes(out_channel)
+        text = f"{self.function.pointer(self.kernel.weight.buffer)}[{Space(self.function, axes).place(self.kernel.weight)}]"
+        return self.converted(text)
+
+    def results(self, accumulator: str) -> list[str]:
+        axes = [self.batch, self.out_channel, *self.out]
+        space = Space(self.function, axes)
+        names = {ACCUMULATOR: (accumulator, self.kind)}
+        speller = Speller(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
+        return stores(speller, space, self.kernel.stores)
+
+    def nest(self, axes: list[Axis], inside: list[str]) -> list[str]:
+        heads = [indent(head_of(axis), depth) for depth, axis in enumerate(axes)]
+        heads[-1] += " {"
+        return [*heads, *(indent(line, len(axes)) for line in inside), indent("}", len(axes) - 1)]
+
+
+def head_of(axis: Axis) -> str:
+    return f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})"
+
+
+def _position(field: Field, at: int, tap: str) -> str:
+    kernel = field.kernel
+    text = field.out[at].index + (f" * {kernel.stride[at]}" if kernel.stride[at] != 1 else "")
+    text += f" + {tap}" + (f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else "")
+    return text + (f" - {kernel.padding[at]}" if kernel.padding[at] else "")
+
+
+def plain(field: Field) -> list[str]:
+    total = field.function.fresh("sum", "total")
+    lines = [f"{field.kind} {total} = 0;"]
+    depth = 0
+    if field.channel.length > 1:
+        lines.append(head_of(field.channel))
+        depth = 1
+    closing: list[str] = []
+    for at in range(field.count):
+        tap, place = field.tap[at], field.source[at]
+        lines.append(indent(head_of(tap) + " {", depth))
+        lines.append(indent(f"const int64_t {place.index} = {_position(field, at, tap.index)};", depth + 1))
+        if field.kernel.padding[at]:
+            size = place.size
+            lines.append(indent(f"if ({place.index} < 0 || {place.index} >= {size}) continue;", depth + 1))
+        closing.insert(0, indent("}", depth))
+        depth += 1
+    lines.append(indent(f"{total} += {field.element()} * {field.weight()};", depth))
+    lines += [*closing, *field.results(total)]
+    axes = [field.batch, field.out_channel, *field.out]
+    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)", *field.nest(axes, lines)]
+
+
+def plain_transposed(field: Field) -> list[str]:
+    kernel = field.kernel
+    total = field.function.fresh("sum", "total")
+    lines = [f"{field.kind} {total} = 0;"]
+    depth = 0
+    if field.channel.length > 1:
+        lines.append(head_of(field.channel))
+        depth = 1
+    closing: list[str] = []
+    for at in range(field.count):
+        tap, place = field.tap[at], field.source[at]
+        far = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {tap.index}"
+        far += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
+        lines.append(indent(head_of(tap) + " {", depth))
+        if kernel.stride[at] == 1:
+            lines.append(indent(f"const int64_t {place.index} = {far};", depth + 1))
+            lines.append(indent(f"if ({place.index} < 0 || {place.index} >= {place.size}) continue;", depth + 1))
+        else:
+            name = field.function.fresh(f"far_{LETTERS[field.count][at]}", "far")
+            lines.append(indent(f"const int64_t {name} = {far}, {place.index} = {name} / {kernel.stride[at]};", depth + 1))
+            lines.append(
+                indent(
+                    f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {place.index} >= {place.size}) continue;",
+                    depth + 1,
+                )
+            )
+        closing.insert(0, indent("}", depth))
+        depth += 1
+    lines.append(indent(f"{total} += {field.element()} * {field.weight()};", depth))
+    lines += [*closing, *field.results(total)]
+    axes = [field.batch, field.out_channel, *field.out]
+    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)", *field.nest(axes, lines)]

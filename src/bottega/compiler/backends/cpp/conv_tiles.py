@@ -1,0 +1,325 @@
+"""Convolutions in tiles of registers over padded copies of the input, and transposed ones phase by phase."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bottega.compiler.backends.cpp.conv_field import Field, head_of, plain
+from bottega.compiler.backends.cpp.map import block, collapse, indent
+from bottega.compiler.backends.cpp.pool import LETTERS
+from bottega.compiler.backends.cpp.space import Axis, Space, factor, without
+from bottega.compiler.library.cpp.vectors import LOAD, VECTOR
+from bottega.compiler.loops import Loop
+
+BLOCK = 4
+
+
+class _Padded:
+    """A zero-padded copy of input planes, whose rows are split by the stride, so that neighbouring outputs read neighbours."""
+
+    def __init__(self, field: Field, planes: bool, vectors: int) -> None:
+        self.field, self.vectors = field, vectors
+        function, kernel = field.function, field.kernel
+        function.prelude.add("vector", VECTOR)
+        function.prelude.add("load", LOAD)
+        last = field.count - 1
+        self.stride, self.pad, self.dilation = kernel.stride[last], kernel.padding[last], kernel.dilation[last]
+        self.name, self.line, self.tiles = (
+            function.fresh("padded", "copy"),
+            function.fresh("line", "padded_width"),
+            function.fresh("tiles", "parts"),
+        )
+        self.wide = f"({vectors} * LANES)"
+        self.heights = []
+        for at in range(last):
+            pad = kernel.padding[at]
+            self.heights.append(f"({field.source[at].size} + {2 * pad})" if pad else field.source[at].size)
+        out, source, tap = field.out[last], field.source[last], field.tap[last]
+        reach = tap.size if self.dilation == 1 else f"{tap.size} * {self.dilation}"
+        width = f"{source.size} + {2 * self.pad}" if self.pad else source.size
+        if self.stride > 1:
+            reach, width = f"{reach} / {self.stride} + 1", f"({width}) / {self.stride} + 1"
+        self.declared = [
+            f"const int64_t {self.tiles} = ({out.size} + {vectors} * LANES - 1) / {self.wide};",
+            f"const int64_t {self.line} = std::max({self.tiles} * {vectors} * LANES + {reach}, {width});",
+        ]
+        self.row = self.line if self.stride == 1 else f"{self.stride} * {self.line}"
+        self.plane = " * ".join([*self.heights, self.row])
+
+    def row_start(self, rows: list[str], plane: str = "") -> str:
+        """The start of a padded row; `rows` are padded positions in the outer dimensions of space."""
+        text = plane
+        for height, row in zip(self.heights, rows):
+            text = f"{factor(text)} * {height} + {row}" if text else row
+        return f"{factor(text or '0')} * {self.row}"
+
+    def copy(self, plane: str, channel: str) -> list[str]:
+        """Lines that fill one plane."""
+        field = self.field
+        last = field.count - 1
+        rows = []
+        for at in range(last):
+            pad = field.kernel.padding[at]
+            rows.append(f"{field.source[at].index} + {pad}" if pad else field.source[at].index)
+        x = field.source[last].index
+        shifted = f"{x} + {self.pad}" if self.pad else x
+        start = self.row_start([f"({row})" if " " in row else row for row in rows], plane)
+        if self.stride == 1:
+            target = f"{start} + {shifted}"
+        else:
+            wrapped = f"({shifted})" if " " in shifted else shifted
+            target = f"{start} + {wrapped} % {self.stride} * {self.line} + {wrapped} / {self.stride}"
+        lines = [indent(head_of(axis), depth) for depth, axis in enumerate(field.source)]
+        target = target.removeprefix("0 * " + self.row + " + ")
+        return [*lines, indent(f"{self.name}[{target}] = {field.element(channel)};", field.count)]
+
+    def tap_offset(self) -> str:
+        tap = self.field.tap[-1].index
+        at = tap if self.dilation == 1 else f"{tap} * {self.dilation}"
+        if self.stride == 1:
+            return at
+        wrapped = f"({at})" if " " in at else at
+        return f"{wrapped} % {self.stride} * {self.line} + {wrapped} / {self.stride}"
+
+    def in_rows(self) -> list[str]:
+        """Padded positions in the outer dimensions, for an output and its taps."""
+        field, rows = self.field, []
+        for at in range(field.count - 1):
+            text = field.out[at].index + (f" * {field.kernel.stride[at]}" if field.kernel.stride[at] != 1 else "")
+            text += f" + {field.tap[at].index}" + (f" * {field.kernel.dilation[at]}" if field.kernel.dilation[at] != 1 else "")
+            rows.append(f"({text})")
+        return rows
+
+
+def tiled(field: Field) -> list[str]:
+    function = field.function
+    padded = _Padded(field, True, 2)
+    o, c = field.out_channel, field.channel
+    first, u, tile, sums, values = (
+        function.fresh(*w)
+        for w in (("first", "block"), ("u", "unit"), ("t", "tile"), ("sum", "sums"), ("values", "tile_values"))
+    )
+    line, taps, left, right = (
+        function.fresh(*w) for w in (("in", "input"), ("taps", "weights"), ("left", "low"), ("right", "high"))
+    )
+    kernel = field.kernel
+    channels = field.all_channels() if kernel.groups > 1 else c.size
+    planes = f"{field.batch.size} * {channels}"
+    n = field.batch.index
+    copy_axis = Axis(
+        Loop(kernel.source.shape[1], (1,)), function.fresh("all", "each_channel") if kernel.groups > 1 else c.index, channels
+    )
+    copying = padded.copy(f"({n} * {channels} + {copy_axis.index})", copy_axis.index)
+    lines = [*padded.declared, f"std::vector<float> {padded.name}({planes} * {padded.plane});"]
+    if kernel.source.shape[1] == 1:
+        planes = field.batch.size
+        lines[-1] = f"std::vector<float> {padded.name}({planes} * {padded.plane});"
+        copying = [indent(text, 1) for text in padded.copy(n, "0")]
+        lines += ["#pragma omp parallel for schedule(static)", head_of(field.batch), *copying]
+    else:
+        lines += ["#pragma omp parallel for collapse(2) schedule(static)", head_of(field.batch), indent(head_of(copy_axis), 1)]
+        lines += [indent(text, 2) for text in copying]
+    last = field.out[-1]
+    inner = field.tap[-1]
+    group = "" if kernel.groups == 1 else f"{first} / {field.out_per_group()} * {c.size} + "
+    source = n if kernel.source.shape[1] == 1 else f"({n} * {channels} + {group}{c.index})"
+    clamp = (
+        f"std::min({first} + {u}, {o.size} - 1)"
+        if kernel.groups == 1
+        else f"std::min({first} + {u}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()} - 1)"
+    )
+    weight_axes = [replace(axis, index="@") if axis is inner else axis for axis in field.weight_axes(clamp)]
+    place = without(Space(function, weight_axes).place(kernel.weight))
+    memory = "const float" if kernel.dtype == "float32" else f"const {'uint16_t' if kernel.dtype == 'bfloat16' else '_Float16'}"
+    value = field.converted(f"{taps}[{u}][{inner.index if inner.length > 1 else '0'}]")
+    body = [
+        f"vec {sums}[{BLOCK}][2] = {{}};",
+        head_of(c) + " {" if c.length > 1 else "{",
+    ]
+    depth = 1
+    for axis in field.tap[:-1]:
+        body.append(indent(head_of(axis) + " {", depth))
+        depth += 1
+    body += [
+        indent(text, depth)
+        for text in [
+            f"const float* {line} = &{padded.name}[{padded.row_start(padded.in_rows(), source)} + {tile} * {padded.wide}];",
+            f"{memory}* {taps}[{BLOCK}];",
+            f"for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {taps}[{u}] = {function.pointer(kernel.weight.buffer)} + {place};",
+            head_of(inner) + " {",
+            f"  const vec {left} = load({line} + {padded.tap_offset()}), {right} = load({line} + {padded.tap_offset()} + LANES);",
+            f"  #pragma GCC unroll {BLOCK}",
+            f"  for (int64_t {u} = 0; {u} < {BLOCK}; ++{u}) {{",
+            f"    {sums}[{u}][0] += {value} * {left};",
+            f"    {sums}[{u}][1] += {value} * {right};",
+            "  }",
+            "}",
+        ]
+    ]
+    for level in range(depth - 1, -1, -1):
+        body.append(indent("}", level))
+    end = (
+        f"std::min<int64_t>({first} + {BLOCK}, {o.size})"
+        if kernel.groups == 1
+        else f"std::min<int64_t>({first} + {BLOCK}, ({first} / {field.out_per_group()} + 1) * {field.out_per_group()})"
+    )
+    body += [
+        f"float {values}[{BLOCK}][2 * LANES];",
+        f"std::memcpy({values}, {sums}, sizeof {values});",
+        f"for (int64_t {o.index} = {first}; {o.index} < {end}; ++{o.index}) {{",
+        "  #pragma omp simd",
+        f"  for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
+        *(
+            indent(text, 1)
+            for text in block(field.results(f"{values}[{o.index} - {first}][{last.index} - {tile} * {padded.wide}]"))
+        ),
+        "}",
+    ]
+    step = BLOCK if field.per_group % BLOCK == 0 or kernel.groups == 1 else 0
+    if step == 0:
+        return plain(field)
+    outer = [field.batch]
+    heads = [indent(head_of(axis), depth) for depth, axis in enumerate(outer)]
+    heads.append(indent(f"for (int64_t {first} = 0; {first} < {o.size}; {first} += {BLOCK})", len(heads)))
+    for axis in field.out[:-1]:
+        heads.append(indent(head_of(axis), len(heads)))
+    count = len(heads)
+    heads.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile}) {{", count))
+    lines += [
+        f"#pragma omp parallel for{collapse(count)} schedule(static)",
+        *heads,
+        *(indent(text, count + 1) for text in body),
+        indent("}", count),
+    ]
+    return lines
+
+
+def plane_by_plane(field: Field) -> list[str]:
+    """Depthwise: each thread pads one plane at a time into scratch of its own."""
+    function = field.function
+    padded = _Padded(field, False, 4)
+    o, last, inner = field.out_channel, field.out[-1], field.tap[-1]
+    tile, sums, values, line = (
+        function.fresh(*w) for w in (("t", "tile"), ("sum", "sums"), ("values", "tile_values"), ("in", "input"))
+    )
+    body = padded.copy("", o.index)
+    work = [f"vec {sums}[4] = {{}};"]
+    depth = 0
+    for axis in field.tap[:-1]:
+        work.append(indent(head_of(axis) + " {", depth))
+        depth += 1
+    start = padded.row_start(padded.in_rows())
+    start = f"{start} + {tile} * {padded.wide}".removeprefix("0 * " + padded.row + " + ")
+    work += [
+        indent(text, depth)
+        for text in [
+            f"const float* {line} = &{padded.name}[{start}];",
+            head_of(inner) + " {",
+            "  #pragma GCC unroll 4",
+            f"  for (int64_t u = 0; u < 4; ++u) {sums}[u] += {field.weight()} * load({line} + {padded.tap_offset()} + u * LANES);",
+            "}",
+        ]
+    ]
+    for level in range(depth - 1, -1, -1):
+        work.append(indent("}", level))
+    work += [
+        f"float {values}[4 * LANES];",
+        f"std::memcpy({values}, {sums}, sizeof {values});",
+        "#pragma omp simd",
+        f"for (int64_t {last.index} = {tile} * {padded.wide}; {last.index} < std::min(({tile} + 1) * {padded.wide}, {last.size}); ++{last.index})",
+        *block(field.results(f"{values}[{last.index} - {tile} * {padded.wide}]")),
+    ]
+    loops = [indent(head_of(axis), depth) for depth, axis in enumerate(field.out[:-1])]
+    loops.append(indent(f"for (int64_t {tile} = 0; {tile} < {padded.tiles}; ++{tile}) {{", len(loops)))
+    body += [*loops, *(indent(text, len(loops)) for text in work), indent("}", len(loops) - 1)]
+    inside = [
+        f"std::vector<float> {padded.name}({padded.plane});",
+        "#pragma omp for collapse(2) schedule(static)",
+        *field.nest([field.batch, o], body),
+    ]
+    return [*padded.declared, "#pragma omp parallel", "{", *(indent(text, 1) for text in inside), "}"]
+
+
+def phases(field: Field) -> list[str]:
+    """Transposed: the outputs of one phase are a dense sum along the row; the phases are interleaved on the way out."""
+    function, kernel = field.function, field.kernel
+    last = field.count - 1
+    stride, pad, dilation = kernel.stride[last], kernel.padding[last], kernel.dilation[last]
+    out, place, tap = field.out[last], field.source[last], field.tap[last]
+    phase, count, j, shift, w, sums, memory = (
+        function.fresh(*wish)
+        for wish in (
+            ("r", "phase"),
+            ("count", "many"),
+            ("j", "at"),
+            ("shift", "move"),
+            ("w", "factor"),
+            ("sum", "sums"),
+            ("memory", "scratch"),
+        )
+    )
+    far = f"{phase} + {pad}" if pad else phase
+    reach = tap.index if dilation == 1 else f"{tap.index} * {dilation}"
+    lines = [
+        f"const int64_t {count} = ({out.size} - {phase} + {stride} - 1) / {stride};"
+        if stride > 1
+        else f"const int64_t {count} = {out.size};",
+        f"std::fill({sums}, {sums} + {count}, 0.f);",
+    ]
+    depth = 0
+    closing: list[str] = []
+    if field.channel.length > 1:
+        lines.append(head_of(field.channel) + " {")
+        closing.insert(0, "}")
+        depth = 1
+    for at in range(last):
+        t, i = field.tap[at], field.source[at]
+        text = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {t.index}"
+        text += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
+        lines.append(indent(head_of(t) + " {", depth))
+        if kernel.stride[at] == 1:
+            lines.append(indent(f"const int64_t {i.index} = {text};", depth + 1))
+            lines.append(indent(f"if ({i.index} < 0 || {i.index} >= {i.size}) continue;", depth + 1))
+        else:
+            name = function.fresh(f"far_{LETTERS[field.count][at]}", "far")
+            lines.append(indent(f"const int64_t {name} = {text}, {i.index} = {name} / {kernel.stride[at]};", depth + 1))
+            lines.append(
+                indent(f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {i.index} >= {i.size}) continue;", depth + 1)
+            )
+        closing.insert(0, indent("}", depth))
+        depth += 1
+    lines.append(indent(head_of(tap) + " {", depth))
+    closing.insert(0, indent("}", depth))
+    if stride > 1:
+        lines.append(indent(f"if (({far} - {reach}) % {stride} != 0) continue;", depth + 1))
+    shifted = f"({far} - {reach}) / {stride}" if stride > 1 else f"{pad} - {reach}" if pad else f"-{reach}"
+    lines += [
+        indent(text, depth + 1)
+        for text in [
+            f"const int64_t {shift} = {shifted};",
+            f"const float {w} = {field.weight()};",
+            "#pragma omp simd",
+            f"for (int64_t {j} = std::max<int64_t>(0, -{shift}); {j} < std::min({count}, {place.size} - {shift}); ++{j})",
+            f"  {sums}[{j}] += {w} * {field.element(**{place.index: f'({j} + {shift})'})};",
+        ]
+    ]
+    lines += closing
+    final = [
+        *([f"const int64_t {out.index} = {j} * {stride} + {phase};"] if stride > 1 else [f"const int64_t {out.index} = {j};"]),
+        *field.results(f"{sums}[{j}]"),
+    ]
+    lines += [f"for (int64_t {j} = 0; {j} < {count}; ++{j})", *block(final)]
+    axes = [field.batch, field.out_channel, *field.out[:-1]]
+    if stride > 1:
+        lines = [
+            f"for (int64_t {phase} = 0; {phase} < std::min<int64_t>({stride}, {out.size}); ++{phase}) {{",
+            *(indent(text, 1) for text in lines),
+            "}",
+        ]
+    inside = [
+        f"std::vector<float> {memory}({out.size});",
+        f"float* {sums} = {memory}.data();",
+        f"#pragma omp for{collapse(len(axes))} schedule(static)",
+        *field.nest(axes, lines),
+    ]
+    return ["#pragma omp parallel", "{", *(indent(text, 1) for text in inside), "}"]

@@ -1,0 +1,74 @@
+"""Convolutions of one to three dimensions. Plain: every output for itself. Tiled: four channels by two vectors of outputs in
+registers, over a padded copy of the input. Depthwise: a padded plane for each thread. Transposed: a gather, phase by phase."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from bottega.compiler.backends.cpp.conv_field import Field, plain, plain_transposed
+from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane, tiled
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.product import PACKED, write_product
+from bottega.compiler.backends.cpp.space import loads
+from bottega.compiler.expression import Expression, Gather, Index, Load, walk
+from bottega.compiler.expression import replace as swapped
+from bottega.compiler.kernel import Convolution, Product, Store
+from bottega.compiler.view import View
+
+TILED, PLANE, PHASES = "conv_register_tile", "depthwise_plane", "transposed_phases"
+
+
+def write_convolution(function: Function, kernel: Convolution) -> list[str]:
+    if PACKED in function.techniques and _pointwise(kernel):
+        return write_product(function, _as_product(kernel))
+    field = Field(function, kernel)
+    single = field.kind == "float"
+    if kernel.transposed:
+        if PHASES in function.techniques and single:
+            return phases(field)
+        return plain_transposed(field)
+    if PLANE in function.techniques and field.depthwise and single and kernel.shape[-1] >= 8:
+        return plane_by_plane(field)
+    if TILED in function.techniques and single and kernel.shape[-1] >= 8 and field.per_group >= 2:
+        return tiled(field)
+    return plain(field)
+
+
+def _pointwise(kernel: Convolution) -> bool:
+    ones = all(size == 1 for size in (*kernel.weight.shape[2:], *kernel.stride)) and not any(kernel.padding)
+    used = any(isinstance(node, Index) for store in kernel.stores for node in walk(store.body))
+    views = [store.view for store in kernel.stores] + loads([store.body for store in kernel.stores])
+    flat = all(_flat(view.strides[2:], view.shape[2:]) for view in [kernel.source, *views])
+    return ones and kernel.groups == 1 and not kernel.transposed and flat and not used and kernel.dtype != "float64"
+
+
+def _flat(strides: tuple[int, ...], sizes: tuple[int, ...]) -> bool:
+    real = [(stride, size) for stride, size in zip(strides, sizes) if size > 1]
+    return all(real[at][0] == real[at + 1][0] * real[at + 1][1] for at in range(len(real) - 1))
+
+
+def _as_product(kernel: Convolution) -> Product:
+    """Weight times image matrix, a product for each image."""
+    batch, channels = kernel.shape[:2]
+    pixels = math.prod(kernel.shape[2:])
+
+    def flat(view: View) -> View:
+        steps = [stride for stride, size in zip(view.strides[2:], view.shape[2:]) if size > 1]
+        return View(
+            view.buffer, (batch, channels, pixels), (*view.strides[:2], steps[-1] if steps else 0), view.offset, view.text
+        )
+
+    def reflated(store: Store) -> Store:
+        swap: dict[Expression, Expression] = {
+            node: replace(node, view=flat(node.view)) for node in walk(store.body) if isinstance(node, Load | Gather)
+        }
+        return replace(store, view=flat(store.view), body=swapped(store.body, swap))
+
+    source, weight = kernel.source, kernel.weight
+    depth = source.shape[1]
+    left = View(weight.buffer, (batch, channels, depth), (0, weight.strides[0], weight.strides[1]), weight.offset, weight.text)
+    right = View(source.buffer, (batch, depth, pixels), flat(source).strides, source.offset, source.text)
+    return Product(
+        (batch,), channels, pixels, depth, left, right, kernel.dtype, tuple(reflated(s) for s in kernel.stores), kernel.origin
+    )

@@ -1,0 +1,43 @@
+"""The functions that a file needs so far. Their texts are those of the shelf, which gives them to answers that forget one."""
+
+from __future__ import annotations
+
+from bottega.compiler.library.cpp.functions import FUNCTIONS, spaced
+
+VECTORS = {
+    "exp": "exp_simd", "expm1": "expm1_simd", "tanh": "tanh_simd", "sigmoid": "sigmoid_simd", "erf": "erf_simd",
+    "log": "log_simd", "log1p": "log1p_simd", "sin": "sin_simd", "cos": "cos_simd",
+}  # fmt: skip
+"""Functions of fp32 that have a form which vectorises."""
+
+
+class Prelude:
+    """The functions that a file needs so far, in an order in which each is defined before it is used."""
+
+    def __init__(self, dialect: str = "cpp") -> None:
+        self._texts: dict[str, str] = {}
+        self._dialect = dialect
+
+    def use(self, name: str, kind: str = "float") -> None:
+        """Have a function of the table defined, at a type where it has a choice (overloads where two are asked for)."""
+        text, needs = FUNCTIONS[name]
+        for need in needs:
+            self.use(need)
+        self._texts.setdefault(f"{name} {kind}" if "TYPE" in text else name, text.replace("TYPE", kind))
+
+    def add(self, name: str, text: str) -> None:
+        self._texts.setdefault(name, text)
+
+    def text(self) -> str:
+        texts = list(self._texts.values())
+        if self._dialect == "cuda":
+            texts = [_on_device(text) for text in texts]
+        return "\n\n".join(spaced(texts))
+
+
+def _on_device(text: str) -> str:
+    """CUDA's functions are not in namespace std and are called from kernels."""
+    if text.startswith("static inline float widen"):
+        return "__device__ __forceinline__ float widen(uint16_t bits) { return __uint_as_float(uint32_t(bits) << 16); }"
+    text = text.replace("static inline", "__device__ __forceinline__").replace("std::nearbyint", "rint").replace("std::", "")
+    return text.replace("uint32_t bits;\n  memcpy(&bits, &value, 4);", "const uint32_t bits = __float_as_uint(value);")

@@ -1,0 +1,115 @@
+"""What is costly and needed by several sweeps of a row is computed once and kept: in the result, or in a row of scratch."""
+
+from __future__ import annotations
+
+from bottega.compiler.backends.cpp.map import fixed
+from bottega.compiler.backends.cpp.row_space import (
+    COSTLY,
+    COUNT,
+    COUNT_LESS_ONE,
+    SCRATCH_LIMIT,
+    RowSpace,
+)
+from bottega.compiler.backends.cpp.space import Space
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.expression import (
+    Apply,
+    Expression,
+    Gather,
+    Load,
+    Name,
+    walk,
+)
+from bottega.compiler.view import View
+
+
+class Keeper:
+    """What is costly and needed by several sweeps is computed in the first of them and kept: in the result, or in a row of scratch."""
+
+    def __init__(self, space: RowSpace, speller: Speller, scratch: bool = True) -> None:
+        self.space = space
+        self.node = self._choice(speller)
+        self.kept = False
+        self.pointer = ""
+        store = space.element_stores[0] if len(space.element_stores) == 1 else None
+        self.view: View | None = None
+        self.scratch = False
+        if self.node is None:
+            return
+        read = {
+            node.view.buffer
+            for reduction in space.reductions
+            for node in walk(reduction.body)
+            if isinstance(node, Load | Gather)
+        }
+        if store is not None and store.dtype == "float32" and store.view.buffer not in read:
+            self.view, self.pointer = store.view, space.function.pointer(store.view.buffer, written=True)
+        elif space.length <= SCRATCH_LIMIT and space.kept:
+            self.view, self.pointer, self.scratch = space.position, space.function.fresh("kept", "row_values"), True
+        else:
+            self.node = None
+        if self.scratch and not scratch:
+            self.node = None
+
+    def _choice(self, speller: Speller) -> Expression | None:
+        bodies = [reduction.body for reduction in self.space.reductions]
+        last = [store.body for store in self.space.element_stores]
+        passes = [set(walk(body)) for body in bodies] + ([{n for b in last for n in walk(b)}] if last else [])
+        found: list[tuple[bool, int, Expression]] = []
+        for at, nodes in enumerate(passes):
+            for node in nodes:
+                if (
+                    not isinstance(node, Apply)
+                    or fixed(node, self.space.reduced)
+                    or not any(node in other for other in passes[at + 1 :])
+                ):
+                    continue
+                parts = list(walk(node))
+                if not any(isinstance(part, Load | Gather) for part in parts) or not self._knowable(node, at):
+                    continue
+                costly = any(isinstance(part, Apply) and part.function in COSTLY for part in parts)
+                moving = [part for part in parts if isinstance(part, Load | Gather) and not fixed(part, self.space.reduced)]
+                if (costly or len(moving) > 1) and self._kind(node, speller) == "float":
+                    found.append((costly, len(parts), node))
+        return max(found, key=lambda item: item[:2])[2] if found else None
+
+    def _kind(self, node: Expression, speller: Speller) -> str:
+        names = {reduction.name: ("", "float") for reduction in self.space.reductions}
+        return Speller(self.space.function, speller.place, {**self.space.names, **names}).kind(node)
+
+    def _knowable(self, node: Expression, at: int) -> bool:
+        earlier = {reduction.name for reduction in self.space.reductions[:at]} | {COUNT, COUNT_LESS_ONE}
+        return all(part.name in earlier for part in walk(node) if isinstance(part, Name))
+
+    def views_in(self, body: Expression) -> list[View]:
+        return [self.view] if self.node is not None and self.view is not None and self.node in set(walk(body)) else []
+
+    def enter(self, speller: Speller, inside: Space, body: Expression) -> None:
+        if self.kept and self.node is not None and self.view is not None:
+            speller.known[self.node] = (f"{self.pointer}[{inside.place(self.view)}]", "float")
+
+    def leave(
+        self, speller: Speller, inside: Space, body: Expression, text: str, statements: list[str]
+    ) -> tuple[str, list[str]]:
+        """In the first sweep that computes it, it is also stored."""
+        if self.kept or self.node is None or self.view is None or self.node not in set(walk(body)):
+            return text, statements
+        self.kept = True
+        target = f"{self.pointer}[{inside.place(self.view)}]"
+        if self.node in speller.known:
+            return text, [*statements, f"{target} = {speller.known[self.node][0]};"]
+        if body == self.node:
+            return f"{target} = {text}", statements
+        name = self.space.function.fresh("element", "each")
+        statement = f"const float {name} = {target} = {speller.text(self.node)};"
+        speller.known[self.node] = (name, "float")
+        self.space.function.taken.discard(name)
+        more, (again,) = speller.statements([body], [speller.kind(body)])
+        return again, [*statements, statement, *more]
+
+    def declaration(self) -> list[str]:
+        if not self.scratch or not self.kept:
+            return []
+        size = self.space.names[COUNT][0].strip("()")
+        memory = self.space.function.fresh("scratch", "memory")
+        return [f"std::vector<float> {memory}({size});", f"float* {self.pointer} = {memory}.data();"]

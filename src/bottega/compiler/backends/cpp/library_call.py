@@ -1,0 +1,40 @@
+"""What is left to torch, as a line of `forward`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bottega.compiler.kernel import Call, Written
+from bottega.compiler.lowering.calls import RECURRENT
+from bottega.compiler.view import View
+
+_OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "rot90", *RECURRENT))
+"""Operators whose results need not be contiguous, which kernels after them rely on."""
+
+
+def call_line(call: Call) -> str:
+    arguments = [argument_text(value) for value in call.arguments]
+    arguments += [f"{name}={argument_text(value)}" for name, value in call.keywords]
+    text = f"{call.targets} = {call.function}({', '.join(arguments)})"
+    if not _OTHER_LAYOUT.intersection(call.origin):
+        return text
+    if len(call.results) == 1:
+        return f"{text}.contiguous()"
+    return "\n".join([text, *(f"{name} = {name}.contiguous()" for name in call.results if name)])
+
+
+def call_imports(call: Call) -> set[str]:
+    return {"import torch.nn.functional as F"} if call.function.startswith("F.") else set()
+
+
+def argument_text(value: Any) -> str:
+    if isinstance(value, View):
+        return value.text or value.buffer
+    if isinstance(value, Written):
+        return value.text
+    if isinstance(value, tuple):
+        inside = ", ".join(argument_text(part) for part in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if isinstance(value, list):
+        return f"[{', '.join(argument_text(part) for part in value)}]"
+    return repr(value)

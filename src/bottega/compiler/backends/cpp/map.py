@@ -1,0 +1,152 @@
+"""Every element for itself: one pass over memory, threads over the outer loops, vectors along the innermost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.scalar import compute_type
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, named, ordered_loops
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.expression import (
+    Apply,
+    Cast,
+    Constant,
+    Expression,
+    Gather,
+    Index,
+    Load,
+    Name,
+    children,
+    walk,
+)
+from bottega.compiler.kernel import Map, Store
+from bottega.compiler.view import View
+
+GRAIN = "grain_threshold"
+SMALL = 65536
+
+
+def write_map(function: Function, kernel: Map) -> list[str]:
+    bodies = [store.body for store in kernel.stores]
+    operands = loads(bodies) + [store.view for store in kernel.stores]
+    loops = ordered_loops(kernel.shape, operands, bodies, kernel.stores[0].view)
+    pointers(function, bodies, kernel.stores)
+    axes = named(function, loops, operands)
+    space = Space(function, axes)
+    speller = Speller(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    threshold = grain(function, axes)
+    if len(axes) == 1:
+        lines = [f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
+        return lines + block(stores(speller, space, kernel.stores))
+    lines = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}"]
+    lines += [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
+    inside = invariants(speller, bodies, axes[-1:])
+    inside += ["#pragma omp simd", head(axes[-1]), *block(stores(speller, space, kernel.stores))]
+    lines[-1] += " {"
+    depth = len(axes) - 1
+    return [*lines, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
+
+
+def pointers(function: Function, bodies: Sequence[Expression], outputs: Sequence[Store]) -> None:
+    """Parameters in the order in which they are read, results last."""
+    for view in loads(bodies):
+        function.pointer(view.buffer)
+    for store in outputs:
+        function.pointer(store.view.buffer, written=True)
+
+
+def stores(speller: Speller, space: Space, outputs: Sequence[Store]) -> list[str]:
+    """The statements that compute and store one element of each result."""
+    wanted = [compute_type(store.dtype) for store in outputs]
+    before = set(speller.known)
+    taken = set(speller.function.taken)
+    lines, texts = speller.statements([store.body for store in outputs], wanted)
+    for store, text in zip(outputs, texts):
+        target = f"{speller.function.pointer(store.view.buffer, written=True)}[{space.place(store.view)}]"
+        lines.append(f"{target} = {speller.stored(text, store.dtype)};")
+    for node in set(speller.known) - before:
+        name = speller.known.pop(node)[0]
+        if name not in taken:
+            speller.function.taken.discard(name)
+    return lines
+
+
+def invariants(speller: Speller, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
+    """Locals for what does not change along the inner axes: it is computed before that loop."""
+    lines: list[str] = []
+
+    def visit(node: Expression) -> None:
+        if node in speller.known or isinstance(node, Constant | Name | Index):
+            return
+        if fixed(node, inner) and not isinstance(node, Cast):
+            kind, text = speller.kind(node), speller.text(node)
+            name = speller.function.fresh(*_wishes(speller, node))
+            lines.append(f"const {kind} {name} = {text};")
+            speller.known[node] = (name, kind)
+            return
+        for child in children(node):
+            visit(child)
+
+    for body in bodies:
+        visit(body)
+    return lines
+
+
+def fixed(node: Expression, inner: Sequence[Axis]) -> bool:
+    """Whether a node is the same for all indices of the inner axes. A plain number is not worth a variable."""
+    own = {at for axis in inner for at in axis.loop.axes}
+    parts = list(walk(node))
+    if not any(isinstance(part, Load | Gather | Name) for part in parts):
+        return False
+    for part in parts:
+        if isinstance(part, Load | Gather) and any(_moves(part.view, axis) for axis in inner):
+            return False
+        if isinstance(part, Index) and part.axis in own:
+            return False
+    return True
+
+
+def _moves(view: View, axis: Axis) -> bool:
+    return any(view.strides[at] != 0 for at in axis.loop.axes if at < len(view.strides))
+
+
+def _wishes(speller: Speller, node: Expression) -> tuple[str, ...]:
+    if isinstance(node, Load | Gather):
+        name = speller.function.pointer(node.view.buffer)
+        return (f"{name}_here", f"{name}_value") if len(name) == 1 else (name[0], f"{name}_here", f"{name}_value")
+    if isinstance(node, Apply):
+        if node.function == "div" and any(isinstance(part, Name) and part.name == "row length" for part in node.arguments):
+            return ("mean", "mean_here")
+        wish = {"rsqrt": "scale", "reciprocal": "inverse", "div": "ratio", "sqrt": "root"}.get(node.function, "fixed")
+        return (wish, f"{wish}_here")
+    return ("fixed",)
+
+
+def head(axis: Axis) -> str:
+    return f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})"
+
+
+def collapse(count: int) -> str:
+    return f" collapse({count})" if count > 1 else ""
+
+
+def grain(function: Function, axes: Sequence[Axis]) -> str:
+    """Small kernels stay on one thread: waking a team costs more than they do."""
+    count = 1
+    for axis in axes:
+        count *= axis.length
+    if GRAIN not in function.techniques or count > SMALL:
+        return ""
+    return f" if ({' * '.join(axis.size for axis in axes)} > 32768)"
+
+
+def indent(line: str, depth: int) -> str:
+    return "  " * depth + line
+
+
+def block(lines: list[str]) -> list[str]:
+    """The body of the loop whose head is the line before: indented, or in braces where it has several statements."""
+    if len(lines) == 1:
+        return [indent(lines[0], 1)]
+    return ["{", *(indent(line, 1) for line in lines), "}"]

@@ -1,0 +1,252 @@
+"""Matrix products with their tail. Plain: a dot product for each element. Packed: panels of one operand, a tile in registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.map import block, collapse, head, indent, pointers, stores
+from bottega.compiler.backends.cpp.scalar import compute_type, memory_type
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, loads, without
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.expression import Index, walk
+from bottega.compiler.kernel import ACCUMULATOR, Product
+from bottega.compiler.library.cpp.vectors import VECTOR
+from bottega.compiler.loops import Loop, merge
+from bottega.compiler.view import View
+
+STREAM, PACKED = "stream_weights", "packed_panels"
+FEW_ROWS = 16
+MANY_BATCHES = 8
+
+
+@dataclass
+class Operands:
+    """The product's loops once they have names. Left and right are seen over batch + (rows, columns, depth)."""
+
+    function: Function
+    kernel: Product
+    batch: list[Axis]
+    row: Axis
+    column: Axis
+    depth: Axis
+    left: View
+    right: View
+
+    def place(self, view: View, row: str = "", column: str = "", depth: str = "") -> str:
+        axes = [
+            *self.batch,
+            replace(self.row, index=row or self.row.index),
+            replace(self.column, index=column or self.column.index),
+            replace(self.depth, index=depth or self.depth.index),
+        ]
+        axes = [replace(axis, index="@") if axis.index == "0" else axis for axis in axes]
+        return without(Space(self.function, axes).place(view))
+
+    def element(self, view: View, **indices: str) -> str:
+        text = f"{self.function.pointer(view.buffer)}[{self.place(view, **indices)}]"
+        return self.speller("").converted(text, self.kernel.dtype)
+
+    def speller(self, accumulator: str) -> Speller:
+        axes = [*self.batch, self.row, self.column]
+        space = Space(self.function, axes)
+        names = {ACCUMULATOR: (accumulator, compute_type(self.kernel.dtype))}
+        return Speller(self.function, space.place, names, index_names(axes, len(self.kernel.batch) + 3))
+
+    def results(self, accumulator: str) -> list[str]:
+        space = Space(self.function, [*self.batch, self.row, self.column])
+        return stores(self.speller(accumulator), space, self.kernel.stores)
+
+
+def write_product(function: Function, kernel: Product) -> list[str]:
+    operands = _operands(function, kernel)
+    single = kernel.dtype in ("float32", "bfloat16", "float16")
+    dense = operands.depth.step(operands.left) == 1 and operands.depth.step(operands.right) == 1
+    few = operands.row.length <= FEW_ROWS and not operands.batch
+    if STREAM in function.techniques and few and dense and operands.column.length > 1:
+        return _stream(operands)
+    if PACKED in function.techniques and single and operands.row.length >= 4 and operands.column.length >= 8:
+        return _packed(operands)
+    return _plain(operands)
+
+
+def _operands(function: Function, kernel: Product) -> Operands:
+    count = len(kernel.batch)
+    shape = (*kernel.batch, kernel.rows, kernel.columns)
+    left = replace(
+        kernel.left, shape=(*shape, kernel.depth), strides=(*kernel.left.strides[:-1], 0, kernel.left.strides[-1]), axes=()
+    )
+    right = replace(
+        kernel.right,
+        shape=(*shape, kernel.depth),
+        strides=(*kernel.right.strides[:-2], 0, kernel.right.strides[-1], kernel.right.strides[-2]),
+        axes=(),
+    )
+    bodies = [store.body for store in kernel.stores]
+    function.pointer(left.buffer)
+    function.pointer(right.buffer)
+    pointers(function, bodies, kernel.stores)
+    views = [left, right, *loads(bodies), *(store.view for store in kernel.stores)]
+    alone = {node.axis for body in bodies for node in walk(body) if isinstance(node, Index)}
+    barriers = [count + 1, *(axis + shift for axis in alone for shift in (0, 1))]
+    loops = [loop for loop in merge(shape, views, barriers) if loop.axes]
+    column = next((loop for loop in loops if loop.axes[-1] == count + 1), Loop(1, ()))
+    row = next((loop for loop in loops if loop.axes[-1] == count), Loop(1, ()))
+    batch = [loop for loop in loops if loop is not column and loop is not row]
+    style = function.style
+    names = style.pick("product sizes", (("rows", "columns", "depth"), ("m", "n", "k"), ("rows", "cols", "inner")))
+    indices = style.pick("product indices", (("r", "c", "k"), ("i", "j", "k"), ("row", "col", "k")))
+    if names[2] == "k":
+        indices = (indices[0], indices[1], "p")
+
+    def named(loop: Loop, size: str, index: str, operands: Sequence[View]) -> Axis:
+        if not loop.axes:
+            return Axis(loop, "0", "1")
+        return Axis(
+            loop,
+            function.fresh(index, f"{index}_at"),
+            function.size(function.size_of(loop.size, loop.axes, operands), size, f"{size}_size"),
+        )
+
+    batch_names = [
+        named(loop, "batch" if at == 0 else "heads", "b" if at == 0 else "h", views) for at, loop in enumerate(batch)
+    ]
+    row_axis = named(row, names[0], indices[0], [left, *views])
+    column_axis = named(column, names[1], indices[1], views)
+    seen = [replace(view, shape=view.shape[:-1], strides=view.strides) for view in (left, right)]
+    depth_axis = named(Loop(kernel.depth, (count + 2,)), names[2], indices[2], seen)
+    return Operands(function, kernel, batch_names, row_axis, column_axis, depth_axis, left, right)
+
+
+def _plain(o: Operands) -> list[str]:
+    function = o.function
+    kind = compute_type(o.kernel.dtype)
+    total = function.fresh("sum", "total")
+    dense = o.depth.step(o.left) == 1 and o.depth.step(o.right) == 1
+    inside = [f"{kind} {total} = 0;"]
+    if dense:
+        inside.append(f"#pragma omp simd reduction(+ : {total})")
+    inside += [head(o.depth), indent(f"{total} += {o.element(o.left)} * {o.element(o.right)};", 1), *o.results(total)]
+    axes = [axis for axis in (*o.batch, o.row, o.column) if axis.index != "0"]
+    if not axes:
+        return inside
+    return [f"#pragma omp parallel for{collapse(len(axes))} schedule(static)", *_nest(axes, inside)]
+
+
+def _nest(axes: Sequence[Axis], inside: list[str]) -> list[str]:
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
+    heads[-1] += " {"
+    return [*heads, *(indent(line, len(axes)) for line in inside), indent("}", len(axes) - 1)]
+
+
+def _stream(o: Operands) -> list[str]:
+    """Few rows: every weight is read once, by one thread, and meets four rows while it is in a register."""
+    function, kind = o.function, compute_type(o.kernel.dtype)
+    convert = o.speller("").converted
+    count = min(4, o.row.length)
+    base = function.fresh("first", "from_row")
+    weights = function.fresh("w", "weights")
+    left, right = function.pointer(o.left.buffer), function.pointer(o.right.buffer)
+    memory = f"const {_memory(o)}*"
+    rows = [function.fresh(f"x{at}", f"row{at}") for at in range(count)]
+    sums = [function.fresh(f"s{at}", f"sum{at}") for at in range(count)]
+    inside = []
+    for at, name in enumerate(rows):
+        index = base if at == 0 else f"std::min({base} + {at}, {o.row.size} - 1)"
+        if o.row.index == "0":
+            index = "0"
+        inside.append(f"{memory} {name} = {left} + {o.place(o.left, row=index, depth='0')};".replace(" + 0;", ";"))
+    inside.append(f"{kind} {', '.join(f'{name} = 0' for name in sums)};")
+    k = o.depth.index
+    inside += [f"#pragma omp simd reduction(+ : {', '.join(sums)})", head(o.depth) + " {"]
+    inside += [
+        f"  {total} += {convert(f'{name}[{k}]', o.kernel.dtype)} * {convert(f'{weights}[{k}]', o.kernel.dtype)};"
+        for name, total in zip(rows, sums)
+    ]
+    inside.append("}")
+    if o.row.index == "0":
+        body = [f"{memory} {weights} = {right} + {o.place(o.right, depth='0')};", *inside, *o.results(sums[0])]
+    else:
+        array = function.fresh("sums", "totals")
+        r = o.row.index
+        inside.append(f"const {kind} {array}[{count}] = {{{', '.join(sums)}}};")
+        inside.append(f"for (int64_t {r} = {base}; {r} < std::min<int64_t>({base} + {count}, {o.row.size}); ++{r})")
+        inside += block(o.results(f"{array}[{r} - {base}]"))
+        body = [f"{memory} {weights} = {right} + {o.place(o.right, depth='0')};"]
+        body += [
+            f"for (int64_t {base} = 0; {base} < {o.row.size}; {base} += {count}) {{",
+            *(indent(line, 1) for line in inside),
+            "}",
+        ]
+    return ["#pragma omp parallel for schedule(static)", *_nest([o.column], body)]
+
+
+def _memory(o: Operands) -> str:
+    return memory_type(o.kernel.dtype)
+
+
+def _packed(o: Operands) -> list[str]:
+    """The right operand in panels of two vectors, six rows of the left against each, the tail applied to the tile."""
+    function = o.function
+    function.prelude.add("vector", VECTOR)
+    wishes = ("panels", "packed", "pack", "first", "start", "panel", "sum", "tile", "lines")
+    n = {name: function.fresh(name, f"{name}_") for name in wishes}
+    n |= {"p": function.fresh("t", "at"), "j": function.fresh("l", "lane"), "m": function.fresh("u", "high")}
+    row, column, depth = o.row, o.column, o.depth
+    at = f"{n['start']} + {n['j']}"
+    packing = [
+        head(depth),
+        indent(f"for (int64_t {n['j']} = 0; {n['j']} < WIDE; ++{n['j']})", 1),
+        indent(f"{n['pack']}[({n['p']} * {depth.size} + {depth.index}) * WIDE + {n['j']}] =", 2),
+        indent(f"    {at} < {column.size} ? {o.element(o.right, column=f'({at})')} : 0.f;", 2),
+    ]
+    start = f"const int64_t {n['start']} = {n['p']} * WIDE;"
+    left = function.pointer(o.left.buffer)
+    clamped = f"std::min({n['first']} + {n['m']}, {row.size} - 1)"
+    step = o.depth.step(o.left)
+    stepped = (
+        depth.index if step == 1 else f"{depth.index} * {Space(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
+    )
+    value = o.speller("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
+    tile = [
+        start,
+        f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];",
+        f"const {_memory(o)}* {n['lines']}[HIGH];",
+        f"for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {n['lines']}[{n['m']}] = {left} + {o.place(o.left, row=clamped, depth='0')};",
+        f"vec {n['sum']}[HIGH][2] = {{}};",
+        head(depth) + " {",
+        "  #pragma GCC unroll 6",
+        f"  for (int64_t {n['m']} = 0; {n['m']} < HIGH; ++{n['m']}) {{",
+        f"    {n['sum']}[{n['m']}][0] += {value} * {n['panel']}[2 * {depth.index}];",
+        f"    {n['sum']}[{n['m']}][1] += {value} * {n['panel']}[2 * {depth.index} + 1];",
+        "  }",
+        "}",
+        f"float {n['tile']}[HIGH][WIDE];",
+        f"std::memcpy({n['tile']}, {n['sum']}, sizeof {n['tile']});",
+        f"for (int64_t {row.index} = {n['first']}; {row.index} < std::min({n['first']} + HIGH, {row.size}); ++{row.index}) {{",
+        "  #pragma omp simd",
+        f"  for (int64_t {column.index} = {n['start']}; {column.index} < std::min({n['start']} + WIDE, {column.size}); ++{column.index})",
+        *(
+            indent(line, 1)
+            for line in block(o.results(f"{n['tile']}[{row.index} - {n['first']}][{column.index} - {n['start']}]"))
+        ),
+        "}",
+    ]
+    panels = f"for (int64_t {n['p']} = 0; {n['p']} < {n['panels']}; ++{n['p']})"
+    rows = f"for (int64_t {n['first']} = 0; {n['first']} < {row.size}; {n['first']} += HIGH) {{"
+    fill = [panels + " {", indent(start, 1), *(indent(line, 1) for line in packing), "}"]
+    work = [panels, indent(rows, 1), *(indent(line, 2) for line in tile), "  }"]
+    declared = [f"const int64_t {n['panels']} = ({column.size} + WIDE - 1) / WIDE;"]
+    memory = [
+        f"std::vector<vec> {n['packed']}({n['panels']} * {depth.size} * 2);",
+        f"float* {n['pack']} = reinterpret_cast<float*>({n['packed']}.data());",
+    ]
+    batches = math.prod(axis.length for axis in o.batch)
+    if batches >= MANY_BATCHES:
+        inside = [*memory, f"#pragma omp for{collapse(len(o.batch))} schedule(static)", *_nest(o.batch, [*fill, *work])]
+        return [*declared, "#pragma omp parallel", "{", *(indent(line, 1) for line in inside), "}"]
+    shared = ["#pragma omp for schedule(static)", *fill, "#pragma omp for collapse(2) schedule(static)", *work]
+    region = ["#pragma omp parallel", "{", *(indent(line, 1) for line in shared), "}"]
+    return [*declared, *memory, *(_nest(o.batch, region) if o.batch else region)]

@@ -1,0 +1,224 @@
+"""Rows: reductions over each row, then what is stored. A thread takes whole rows; where there are few, a row is shared.
+
+Which way the row lies in memory decides the layout: along it, a sweep over one row; across it, tiles of neighbouring columns
+(`columns.py`) that walk down together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.map import block, collapse, grain, head, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_space import (
+    FEW,
+    LONG,
+    ONCE,
+    SIMD_REDUCTIONS,
+    SPLIT,
+    RowSpace,
+    result_kind,
+    spelled,
+)
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, joined, loads
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cpp.sweeps import first_of, sweep
+from bottega.compiler.expression import (
+    Expression,
+    Gather,
+    Load,
+    children,
+)
+from bottega.compiler.kernel import Reduction
+from bottega.compiler.view import View
+
+
+def write_along(space: RowSpace) -> list[str]:
+    function = space.function
+    split = (
+        SPLIT in function.techniques and space.rows <= FEW and space.length >= LONG and SIMD_REDUCTIONS in function.techniques
+    )
+    speller = space.speller()
+    lines: list[str] = []
+    keeper = Keeper(space, speller) if ONCE in function.techniques and not split else None
+    for reduction in space.reductions:
+        lines += _reduction(space, speller, reduction, split, keeper)
+    lines += _row_results(space, speller)
+    lines += _elements(space, speller, split, keeper)
+    if not space.kept:
+        return lines
+    threads = (
+        "" if split else f"#pragma omp parallel for{collapse(len(space.kept))} schedule(static){grain(function, space.axes)}"
+    )
+    scratch = keeper.declaration() if keeper is not None else []
+    if scratch:
+        threads = threads.replace("parallel for", "for")
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(space.kept)]
+    heads[-1] += " {"
+    depth = len(space.kept)
+    whole = [*([threads] if threads else []), *heads, *(indent(line, depth) for line in lines), indent("}", depth - 1)]
+    if scratch:
+        guard = grain(function, space.axes)
+        whole[0] = whole[0].replace(guard, "")
+        return [f"#pragma omp parallel{guard}", "{", *(indent(line, 1) for line in [*scratch, *whole]), "}"]
+    return whole
+
+
+def _reduction(space: RowSpace, speller: Speller, reduction: Reduction, split: bool, keeper: Keeper | None) -> list[str]:
+    function = space.function
+    body = reduction.body
+    kind = speller.kind(body)
+    result = result_kind(reduction.operation, kind)
+    lines = invariants(speller, [body], space.reduced)
+    kept_here = keeper.views_in(body) if keeper else []
+    axes = joined(
+        function, space.reduced, loads([body]) + kept_here + ([space.position] if reduction.operation.startswith("arg") else [])
+    )
+    inside = Space(function, [*space.kept, *axes])
+    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
+    if keeper:
+        keeper.enter(local, inside, body)
+    statements, (text,) = local.statements([body], [kind])
+    if keeper:
+        text, statements = keeper.leave(local, inside, body, text, statements)
+    for line in statements:
+        function.taken.discard(line.split(" = ")[0].split()[-1])
+    position = reduction.operation.startswith("arg")
+    if SIMD_REDUCTIONS in function.techniques and not (position and len(axes) > 1):
+        lines += _swept(function, reduction, name, kind, result, axes, statements, text, split, _best(space, reduction))
+    else:
+        lines += _plain(function, reduction, name, kind, result, axes, statements, text, inside.place(space.position))
+    space.names[reduction.name] = (name, result)
+    return lines
+
+
+def _best(space: RowSpace, reduction: Reduction) -> str:
+    """The extreme itself, where an earlier reduction over the same elements found it."""
+    for other in space.reductions:
+        if other.name in space.names and f"arg{other.operation}" == reduction.operation and other.body == reduction.body:
+            return space.names[other.name][0]
+    return ""
+
+
+_START = {"sum": "0", "prod": "1", "any": "false", "all": "true"}
+
+
+def _plain(
+    function: Function, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
+    statements: list[str], text: str, position: str,
+) -> list[str]:  # fmt: skip
+    operation = reduction.operation
+    wide = "double" if result == "float" and operation in ("sum", "prod") else result
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
+    if operation in ("sum", "prod"):
+        update = [*statements, f"{name} {'+' if operation == 'sum' else '*'}= {text};"]
+        first = [f"{wide} {name} = {_START[operation]};"]
+    elif operation in ("any", "all"):
+        update = [*statements, f"{name} = {name} {'||' if operation == 'any' else '&&'} {text};"]
+        first = [f"bool {name} = {_START[operation]};"]
+    else:
+        sign = ">" if "max" in operation else "<"
+        start = (
+            ("-INFINITY" if sign == ">" else "INFINITY")
+            if kind in ("float", "double")
+            else ("INT64_MIN" if sign == ">" else "INT64_MAX")
+        )
+        best = function.fresh("best", "best_so_far") if operation.startswith("arg") else name
+        first = [f"{kind} {best} = {start};"]
+        one = function.fresh("candidate", "each")
+        statements = [*statements, f"const {kind} {one} = {text};"]
+        if operation.startswith("arg"):
+            first.append(f"int64_t {name} = 0;")
+            update = [
+                *statements,
+                f"if ({one} {sign} {best} || ({one} != {one} && {best} == {best})) {{",
+                f"  {best} = {one};",
+                f"  {name} = {position};",
+                "}",
+            ]
+        else:
+            update = [*statements, f"if ({one} {sign} {best} || {one} != {one}) {best} = {one};"]
+        function.taken.discard(one)
+    depth = len(axes) - 1
+    return [*first, *heads, *(indent(line, depth) for line in block(update))]
+
+
+def _swept(
+    function: Function, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
+    statements: list[str], text: str, split: bool, best: str,
+) -> list[str]:  # fmt: skip
+    operation = reduction.operation
+    here = split and len(axes) == 1
+    last = axes[-1]
+    called = f"{sweep(function, operation, kind, here) if not best else first_of(function, kind)}({last.size}"
+    called += f", {best}" if best else ""
+    inner = [*statements, f"return {text};"]
+    one_line = f"{called}, [=](int64_t {last.index}) {{ {' '.join(inner)} }})"
+    if len(axes) == 1:
+        first = f"const {result} {name} = {one_line};"
+        if len(first) <= 108:
+            return [first]
+        return [
+            f"const {result} {name} = {called}, [=](int64_t {last.index}) {{",
+            *(indent(line, 1) for line in inner),
+            "});",
+        ]
+    start = {"max": "-INFINITY", "min": "INFINITY"}.get(operation, _START.get(operation, "0"))
+    if operation in ("max", "min") and kind == "int64_t":
+        start = "INT64_MIN" if operation == "max" else "INT64_MAX"
+    wide = "double" if result == "float" and operation in ("sum", "prod") else result
+    if operation in ("max", "min"):
+        function.prelude.use(f"{operation}imum", kind)
+        update = f"{name} = {operation}imum({name}, {one_line});"
+    elif operation in ("any", "all"):
+        update = f"{name} = {one_line} {'||' if operation == 'any' else '&&'} {name};"
+    else:
+        update = f"{name} {'+' if operation == 'sum' else '*'}= {one_line};"
+    pragma = []
+    if split and operation == "sum":
+        pragma = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static) reduction(+ : {name})"]
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
+    return [f"{wide} {name} = {start};", *pragma, *heads, indent(update, len(axes) - 1)]
+
+
+def _row_results(space: RowSpace, speller: Speller) -> list[str]:
+    if not space.row_stores:
+        return []
+    place = Space(space.function, space.kept)
+    return stores(speller, place, space.row_stores)
+
+
+def _elements(space: RowSpace, speller: Speller, split: bool, keeper: Keeper | None) -> list[str]:
+    if not space.element_stores:
+        return []
+    function = space.function
+    bodies = [store.body for store in space.element_stores]
+    lines = invariants(speller, bodies, space.reduced)
+    kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
+    shown = [view for body in bodies for view in _shown(body, speller)]
+    axes = joined(function, space.reduced, shown + [store.view for store in space.element_stores] + kept_here)
+    inside = Space(function, [*space.kept, *axes])
+    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    if keeper:
+        for body in bodies:
+            keeper.enter(local, inside, body)
+    more = invariants(local, bodies, axes[-1:]) if len(axes) > 1 else []
+    inner = [head(axes[-1]), *block(stores(local, inside, space.element_stores))]
+    if len(axes) == 1:
+        return [*lines, f"#pragma omp {'parallel for ' if split else ''}simd", *inner]
+    heads = [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
+    heads[-1] += " {"
+    if split:
+        heads.insert(0, f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)")
+    depth = len(axes) - 1
+    return [*lines, *heads, *(indent(line, depth) for line in [*more, "#pragma omp simd", *inner]), indent("}", depth - 1)]
+
+
+def _shown(body: Expression, speller: Speller) -> list[View]:
+    """Views that are still loaded once what is known has become a name."""
+    if body in speller.known:
+        return []
+    own = [body.view] if isinstance(body, Load | Gather) else []
+    return own + [view for child in children(body) for view in _shown(child, speller)]

@@ -1,0 +1,92 @@
+"""What the C++ writer can switch on, in the order in which a course does."""
+
+from __future__ import annotations
+
+from bottega.compiler.technique import Technique
+
+TECHNIQUES: tuple[Technique, ...] = (
+    Technique(
+        "simd_functions",
+        "The kernel applies exp, expm1, log, log1p, tanh, sigmoid, erf, sin or cos in fp32.",
+        "Replace libm's scalar functions in {origin} by branch-free polynomials that the compiler vectorises.",
+        ("exp_polynomial_simd", "tanh_two_range_simd", "gelu_erf_simd"),
+    ),
+    Technique(
+        "simd_reductions",
+        "A row is reduced along memory.",
+        "Reduce rows of {origin} in float lanes over short blocks, and add the blocks up in double.",
+        ("sum_in_lanes_then_double", "argmax_value_then_index"),
+    ),
+    Technique(
+        "elements_once",
+        "Two sweeps over a row need the same costly value of each element, in fp32.",
+        "Compute each element of {origin} once, keep it in the result, and let the last sweep only scale it.",
+        ("softmax_one_exp_per_element",),
+    ),
+    Technique(
+        "column_tiles",
+        "Rows lie across memory, and a kept dimension of at least 8 along it.",
+        "Reduce {origin} for 256 neighbouring columns side by side, so that every cache line is used whole.",
+        ("outer_reduction_private_rows",),
+    ),
+    Technique(
+        "split_rows",
+        "At most 8 rows of at least 65536 elements, or fewer than 8 tiles of columns.",
+        "Share each long row of {origin} among the threads; there are too few rows for one each.",
+        ("reduction_split_over_threads",),
+    ),
+    Technique(
+        "pool_rows_then_columns",
+        "A window over two or three dimensions, wider than one, with rows of at least 8 outputs.",
+        "Pool {origin} over rows first, vectorised along memory, then over columns in the one row that is left.",
+        ("pool_columns_then_rows",),
+    ),
+    Technique(
+        "scan_chunks",
+        "At most 8 rows of at least 65536 elements are scanned forward.",
+        "Scan {origin} in two passes: sums of chunks in parallel, then every chunk from what came before it.",
+        ("scan_two_pass_threads",),
+    ),
+    Technique(
+        "stream_weights",
+        "A product with at most 16 rows, both operands dense along the depth.",
+        "Stream the weights of {origin} once, each against four rows at a time.",
+        ("linear_few_rows_stream_weights",),
+    ),
+    Technique(
+        "packed_panels",
+        "A product of at least 4 rows and 8 columns in fp32 or narrower.",
+        "Pack one operand of {origin} into panels and keep a tile of six rows by two vectors in registers.",
+        ("matmul_packed_panels",),
+    ),
+    Technique(
+        "conv_register_tile",
+        "A convolution in fp32 or narrower whose groups have several outputs, with rows of at least 8 outputs.",
+        "Pad the input once and keep four channels by two vectors of outputs of {origin} in registers.",
+        ("conv2d_direct_register_tile",),
+    ),
+    Technique(
+        "depthwise_plane",
+        "A depthwise convolution in fp32 or narrower with rows of at least 8 outputs.",
+        "Give each thread a padded plane of {origin}, so that no tap needs a test.",
+        ("depthwise_conv_padded_plane",),
+    ),
+    Technique(
+        "transposed_phases",
+        "A transposed convolution in fp32 or narrower.",
+        "Gather {origin} phase by phase: each residue of the output modulo the stride is a dense sum along the row.",
+        ("transposed_conv_by_phase",),
+    ),
+    Technique(
+        "query_tiles",
+        "Attention in fp32 or narrower.",
+        "Take six queries at a time against packed keys and values, so that the score matrix is never stored.",
+        ("attention_query_tiles",),
+    ),
+    Technique(
+        "grain_threshold",
+        "A kernel has at most 65536 elements.",
+        "Keep {origin} on one thread when it is small: waking a team costs more than the work.",
+        ("openmp_grain_threshold",),
+    ),
+)

@@ -1,0 +1,265 @@
+"""Rows on a GPU: a block for each row, or a warp where rows are short; across memory, a thread for each column."""
+
+from __future__ import annotations
+
+from bottega.compiler.backends.cpp.columns import lies_across
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.keeper import Keeper
+from bottega.compiler.backends.cpp.map import block, fixed, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_space import RowSpace, result_kind, row_space, spelled
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names, joined, loads
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
+from bottega.compiler.expression import Expression
+from bottega.compiler.kernel import Reduction, Rows
+from bottega.compiler.steps import Refusal
+
+WARP, SHARED = "warp_per_row", "row_in_shared"
+SHORT, MOST_SHARED = 1024, 12288
+
+_BLOCK = """__device__ TYPE block_NAME(TYPE v) {
+  __shared__ TYPE parts[32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (int offset = 16; offset > 0; offset >>= 1) v = JOIN(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  __syncthreads();
+  if (lane == 0) parts[warp] = v;
+  __syncthreads();
+  v = lane < warps ? parts[lane] : NEUTRAL;
+  for (int offset = 16; offset > 0; offset >>= 1) v = JOIN(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  return v;
+}"""
+_WARP = """__device__ TYPE warp_NAME(TYPE v) {
+  for (int offset = 16; offset > 0; offset >>= 1) v = JOIN(v, __shfl_xor_sync(0xffffffffu, v, offset));
+  return v;
+}"""
+_WORDS = {"sum": "sum", "prod": "product", "max": "max", "min": "min", "any": "any", "all": "all"}
+
+
+def write_rows(function: Function, kernel: Rows) -> Launch:
+    space = row_space(function, kernel)
+    column = lies_across(space)
+    if column is not None:
+        return _across(space)
+    return _along(space)
+
+
+def _join(function: Function, operation: str, kind: str) -> tuple[str, str]:
+    """How two partial results become one, as text with JOIN(a, b) filled in, and the neutral element."""
+    if operation in ("max", "min"):
+        function.prelude.use(f"{operation}imum", kind)
+        floats = kind in ("float", "double")
+        neutral = (
+            ("-INFINITY" if operation == "max" else "INFINITY")
+            if floats
+            else ("INT64_MIN" if operation == "max" else "INT64_MAX")
+        )
+        return f"{operation}imum(A, B)", neutral
+    return {"sum": ("A + B", "0"), "prod": ("A * B", "1"), "any": ("A || B", "false"), "all": ("A && B", "true")}[operation]
+
+
+def _reducer(function: Function, operation: str, kind: str, warp: bool) -> str:
+    join, neutral = _join(function, operation, kind)
+    text = (_WARP if warp else _BLOCK).replace("TYPE", kind).replace("NEUTRAL", neutral)
+    text = text.replace(
+        "JOIN(v, __shfl_xor_sync(0xffffffffu, v, offset))",
+        join.replace("A", "v").replace("B", "__shfl_xor_sync(0xffffffffu, v, offset)"),
+    )
+    name = f"{'warp' if warp else 'block'}_{_WORDS[operation]}"
+    wide = "" if kind == "float" else f"_{kind.removesuffix('_t')}"
+    function.prelude.add(name + wide, text.replace(f"{'warp' if warp else 'block'}_NAME", name + wide))
+    return name + wide
+
+
+def _update(function: Function, operation: str, kind: str, held: str, text: str) -> str:
+    join, _ = _join(function, operation, kind)
+    if operation in ("sum", "prod"):
+        return f"{held} {'+' if operation == 'sum' else '*'}= {text};"
+    return (
+        f"{held} = {join.replace('A', held, 1).replace('B', text)};"
+        if operation in ("max", "min")
+        else f"{held} = {held} {'||' if operation == 'any' else '&&'} {text};"
+    )
+
+
+def _loop(axis: Axis, first: str, step: str) -> str:
+    return f"for (int64_t {axis.index} = {first}; {axis.index} < {axis.size}; {axis.index} += {step})"
+
+
+def _heads(axes: list[Axis], first: str, step: str) -> list[str]:
+    lines = [
+        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
+        for depth, axis in enumerate(axes[:-1])
+    ]
+    return [*lines, indent(_loop(axes[-1], first, step), len(axes) - 1)]
+
+
+def _along(space: RowSpace) -> Launch:
+    function = space.function
+    warp = WARP in function.techniques and space.length <= SHORT and bool(space.kept)
+    if any(reduction.operation.startswith("arg") for reduction in space.reductions):
+        return _serial(space)
+    speller = space.speller()
+    keeper = Keeper(space, speller) if SHARED in function.techniques and space.length <= MOST_SHARED and not warp else None
+    if keeper is not None and keeper.node is not None:
+        keeper.view, keeper.scratch = space.position, True
+        keeper.pointer = function.fresh("row_values", "kept")
+    row, lane = function.fresh("row_at", "which"), "threadIdx.x"
+    first, step = ("lane", "32") if warp else (lane, "blockDim.x")
+    lines: list[str] = []
+    for reduction in space.reductions:
+        lines += _reduction(space, speller, reduction, warp, first, step, keeper)
+    if space.row_stores:
+        out = stores(speller, Space(function, space.kept), space.row_stores)
+        lines += [f"if ({'lane' if warp else 'threadIdx.x'} == 0)", *block(out)]
+    lines += _elements(space, speller, first, step, keeper)
+    rows = " * ".join(axis.size for axis in space.kept) or "1"
+    head: list[str] = []
+    used = " ".join(lines)
+    if warp:
+        head = [
+            f"const int64_t {row} = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;",
+            "const int lane = threadIdx.x % 32;",
+            f"if ({row} >= {rows}) return;",
+        ]
+    elif space.kept:
+        head = [f"const int64_t {row} = blockIdx.x;"]
+    if len(space.kept) == 1:
+        head = [line.replace(row, space.kept[0].index) for line in head]
+    else:
+        head += unravelled(space.kept, row, used)
+    shared = ""
+    if keeper is not None and keeper.node is not None and keeper.kept:
+        head.insert(0, f"extern __shared__ float {keeper.pointer}[];")
+        shared = f"{python(function, ' * '.join(axis.size for axis in space.reduced))} * 4"
+    if warp:
+        return Launch([*head, *lines], blocks_of(python(function, rows), 8))
+    threads = 256 if space.length >= 256 else 128 if space.length > 64 else 64
+    if not space.kept:
+        threads = 1024
+    return Launch([*head, *lines], python(function, rows) if space.kept else "1", str(threads), shared)
+
+
+def _reduction(
+    space: RowSpace, speller: Speller, reduction: Reduction, warp: bool, first: str, step: str, keeper: Keeper | None
+) -> list[str]:
+    function, body = space.function, reduction.body
+    kind = speller.kind(body)
+    result = result_kind(reduction.operation, kind)
+    lines = invariants(speller, [body], space.reduced)
+    kept_here = keeper.views_in(body) if keeper else []
+    axes = joined(function, space.reduced, loads([body]) + kept_here)
+    inside = Space(function, [*space.kept, *axes])
+    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
+    if keeper:
+        keeper.enter(local, inside, body)
+    statements, (text,) = local.statements([body], [kind])
+    if keeper:
+        text, statements = keeper.leave(local, inside, body, text, statements)
+    for line in statements:
+        function.taken.discard(line.split(" = ")[0].split()[-1])
+    _, neutral = _join(function, reduction.operation, result)
+    lines += [f"{result} {name} = {neutral};", *_heads(axes, first, step)]
+    lines += [
+        indent(line, len(axes) - 1) for line in block([*statements, _update(function, reduction.operation, result, name, text)])
+    ]
+    lines.append(f"{name} = {_reducer(function, reduction.operation, result, warp)}({name});")
+    space.names[reduction.name] = (name, result)
+    return lines
+
+
+def _elements(space: RowSpace, speller: Speller, first: str, step: str, keeper: Keeper | None) -> list[str]:
+    if not space.element_stores:
+        return []
+    function = space.function
+    bodies = [store.body for store in space.element_stores]
+    lines = invariants(speller, bodies, space.reduced)
+    kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
+    axes = joined(function, space.reduced, loads(bodies) + [store.view for store in space.element_stores] + kept_here)
+    inside = Space(function, [*space.kept, *axes])
+    local = Speller(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    if keeper:
+        for body in bodies:
+            keeper.enter(local, inside, body)
+    body_lines = block(stores(local, inside, space.element_stores))
+    return [*lines, *_heads(axes, first, step), *(indent(line, len(axes) - 1) for line in body_lines)]
+
+
+def _serial(space: RowSpace) -> Launch:
+    """A thread for each row: where neighbouring threads read neighbouring memory, and for positions of extremes."""
+    function = space.function
+    speller = space.speller()
+    lines: list[str] = []
+    for reduction in space.reductions:
+        lines += _thread_reduction(space, speller, reduction)
+    if space.row_stores:
+        lines += stores(speller, Space(function, space.kept), space.row_stores)
+    if space.element_stores:
+        bodies: list[Expression] = [store.body for store in space.element_stores]
+        lines += invariants(speller, bodies, space.reduced)
+        heads = [
+            indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
+            for depth, axis in enumerate(space.reduced)
+        ]
+        body = block(stores(speller, Space(function, space.axes), space.element_stores))
+        lines += [*heads, *(indent(line, len(heads) - 1) for line in body)]
+    if not space.kept:
+        raise Refusal("the place of an extreme over a whole tensor is not written in CUDA")
+    rows = " * ".join(axis.size for axis in space.kept)
+    flat = function.fresh("at", "flat")
+    head = [f"const int64_t {flat} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;", f"if ({flat} >= {rows}) return;"]
+    if len(space.kept) == 1:
+        head = [
+            line.replace(f" {flat} ", f" {space.kept[0].index} ").replace(f"({flat} ", f"({space.kept[0].index} ")
+            for line in head
+        ]
+    else:
+        head += unravelled(space.kept, flat, " ".join(lines))
+    return Launch([*head, *lines], blocks_of(python(function, rows)))
+
+
+_across = _serial
+
+
+def _thread_reduction(space: RowSpace, speller: Speller, reduction: Reduction) -> list[str]:
+    function, body, operation = space.function, reduction.body, reduction.operation
+    kind = speller.kind(body)
+    result = result_kind(operation, kind)
+    lines = invariants(speller, [body], space.reduced)
+    local = Speller(
+        function, Space(function, space.axes).place, space.names, index_names(space.axes, space.rank), speller.known
+    )
+    name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
+    statements, (text,) = local.statements([body], [kind])
+    for line in statements:
+        function.taken.discard(line.split(" = ")[0].split()[-1])
+    heads = [
+        indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
+        for depth, axis in enumerate(space.reduced)
+    ]
+    if operation.startswith("arg"):
+        sign = ">" if operation == "argmax" else "<"
+        best, one = function.fresh("best", "best_so_far"), function.fresh("candidate", "each")
+        floats = kind in ("float", "double")
+        start = ("-INFINITY" if sign == ">" else "INFINITY") if floats else ("INT64_MIN" if sign == ">" else "INT64_MAX")
+        place = Space(function, space.axes).place(space.position)
+        lines += [f"{kind} {best} = {start};", f"int64_t {name} = 0;"]
+        update = [
+            *statements,
+            f"const {kind} {one} = {text};",
+            f"if ({one} {sign} {best} || ({one} != {one} && {best} == {best})) {{",
+            f"  {best} = {one};",
+            f"  {name} = {place};",
+            "}",
+        ]
+        function.taken.discard(one)
+    else:
+        _, neutral = _join(function, operation, result)
+        lines.append(f"{result} {name} = {neutral};")
+        update = [*statements, _update(function, operation, result, name, text)]
+    lines += [*heads, *(indent(line, len(heads) - 1) for line in block(update))]
+    space.names[reduction.name] = (name, result)
+    return lines
+
+
+__all__ = ["fixed", "write_rows"]

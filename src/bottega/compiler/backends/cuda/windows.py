@@ -1,0 +1,141 @@
+"""Pools and scans on a GPU: a thread for each window; a block that carries along a row, or a thread for each row across memory."""
+
+from __future__ import annotations
+
+from bottega.compiler.backends.cpp.function import Function
+from bottega.compiler.backends.cpp.map import block, indent, stores
+from bottega.compiler.backends.cpp.pool import _combine, _neutral, _Window
+from bottega.compiler.backends.cpp.scan import _loop, _Run
+from bottega.compiler.backends.cpp.space import Axis, Space, index_names
+from bottega.compiler.backends.cpp.spelling import Speller
+from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
+from bottega.compiler.kernel import RUNNING, Pool, Scan
+
+BLOCK_SCAN = "block_scan"
+
+_SCAN = """// inclusive sum over the block's values; total becomes the sum of all of them
+__device__ float block_scan(float v, float& total) {
+  __shared__ float sums[32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  for (int offset = 1; offset < 32; offset <<= 1) {
+    const float other = __shfl_up_sync(0xffffffffu, v, offset);
+    if (lane >= offset) v += other;
+  }
+  __syncthreads();
+  if (lane == 31) sums[warp] = v;
+  __syncthreads();
+  float before = 0.f;
+  total = 0.f;
+  for (int w = 0; w < warps; ++w) {
+    if (w < warp) before += sums[w];
+    total += sums[w];
+  }
+  return before + v;
+}"""
+
+
+def write_pool(function: Function, kernel: Pool) -> Launch:
+    window = _Window(function, kernel)
+    total = function.fresh("best" if kernel.operation == "max" else "sum", "window")
+    counted = kernel.operation == "average" and not kernel.count_padding and kernel.divisor is None
+    counted = counted and any(window.guarded(at) for at in range(window.count))
+    seen = function.fresh("seen", "inside") if counted else ""
+    statements, text = window.element()
+    lines = [f"{window.kind} {total} = {_neutral(window)};", *([f"int {seen} = 0;"] if seen else [])]
+    closing: list[str] = []
+    for at in range(window.count):
+        tap, index = window.taps[at], window.source[at].index
+        lines.append(indent(f"for (int {tap} = 0; {tap} < {kernel.window[at]}; ++{tap}) {{", at))
+        lines.append(indent(f"const int64_t {index} = {window.position(at, tap)};", at + 1))
+        if window.guarded(at):
+            lines.append(indent(f"if ({index} < 0 || {index} >= {window.source[at].size}) continue;", at + 1))
+        closing.insert(0, indent("}", at))
+    update = [*statements, _combine(window, total, text), *([f"++{seen};"] if seen else [])]
+    lines += [*(indent(line, window.count) for line in update), *closing]
+    result = total
+    if kernel.operation == "average":
+        result = function.fresh("average", "mean")
+        lines.append(
+            f"const {window.kind} {result} = {window.divided(total, [seen] if seen else [])};".replace(
+                "std::min<int64_t>", "min"
+            )
+        )
+    lines = [*window.fixed, *lines, *window.results(result)]
+    axes = [*window.kept, *window.out]
+    return _per_thread(function, axes, lines)
+
+
+def _per_thread(function: Function, axes: list[Axis], lines: list[str]) -> Launch:
+    flat = function.fresh("at", "flat")
+    total = " * ".join(axis.size for axis in axes) or "1"
+    head = [f"const int64_t {flat} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;", f"if ({flat} >= {total}) return;"]
+    return Launch([*head, *unravelled(axes, flat, " ".join(lines)), *lines], blocks_of(python(function, total)))
+
+
+def write_scan(function: Function, kernel: Scan) -> Launch:
+    run = _Run(function, kernel)
+    along = run.along.step(kernel.stores[0].view) == 1
+    if (
+        BLOCK_SCAN in function.techniques
+        and along
+        and kernel.operation == "sum"
+        and run.kind == "float"
+        and run.along.length >= 64
+    ):
+        return _block(run)
+    carry = function.fresh("carry", "running")
+    loop, _ = _loop(run)
+    lines = [f"{run.wide} {carry} = {run.start()};", loop, *block(run.body(carry))]
+    return _per_thread(function, run.kept, lines)
+
+
+def _block(run: _Run) -> Launch:
+    """A block walks its row tile by tile; every tile is scanned by all its threads and added to what was carried."""
+    function, kernel = run.function, run.kernel
+    function.prelude.add("block_scan", _SCAN)
+    carry, start, step, total, value, running, row = (
+        function.fresh(*wish)
+        for wish in (
+            ("carry",),
+            ("start", "tile"),
+            ("step", "offset_at"),
+            ("total", "tile_total"),
+            ("value", "own"),
+            ("running", "scanned"),
+            ("row_at", "which"),
+        )
+    )
+    axis = run.along
+    axes = [*run.kept, axis]
+    space = Space(function, axes)
+    element = Speller(function, space.place, {}, index_names(axes, run.rank))
+    statements, (text,) = element.statements([kernel.element], [run.kind])
+    result = Speller(function, space.place, {RUNNING: (running, run.kind)}, index_names(axes, run.rank))
+    out = stores(result, space, kernel.stores)
+    place = f"{axis.size} - 1 - {step}" if kernel.reverse else step
+    body = [
+        f"const int64_t {step} = {start} + threadIdx.x, {axis.index} = {place};",
+        f"float {value} = 0.f, {total};",
+        f"if ({step} < {axis.size})",
+        *block([*statements, f"{value} = {text};"]),
+        f"const float {running} = {carry} + block_scan({value}, {total}){f' - {value}' if kernel.exclusive else ''};",
+        f"if ({step} < {axis.size})",
+        *block(out),
+        f"{carry} += {total};",
+    ]
+    lines = [
+        f"float {carry} = 0.f;",
+        f"for (int64_t {start} = 0; {start} < {axis.size}; {start} += blockDim.x) {{",
+        *(indent(line, 1) for line in body),
+        "}",
+    ]
+    if not run.kept:
+        return Launch(lines, "1", "1024")
+    head = [f"const int64_t {row} = blockIdx.x;"]
+    if len(run.kept) == 1:
+        head = [f"const int64_t {run.kept[0].index} = blockIdx.x;"]
+    else:
+        head += unravelled(run.kept, row, " ".join(lines))
+    return Launch(
+        [*head, *lines], python(function, " * ".join(axis.size for axis in run.kept)), "256" if axis.length >= 256 else "64"
+    )

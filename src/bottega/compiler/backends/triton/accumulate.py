@@ -1,0 +1,243 @@
+"""How a reduction runs over a row that does not fit a block: its state in each lane, the step, and how lanes become one.
+
+States are of the kind that can be merged, so that the same lines end a loop and put the pieces of a split row together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bottega.compiler.backends.triton.emit import Emitter
+from bottega.compiler.backends.triton.kernel_text import Sheet
+from bottega.compiler.expression import Apply, Constant, Expression, Name, names
+from bottega.compiler.kernel import Reduction
+
+
+@dataclass
+class Ground:
+    """Where accumulation happens: the shape of a block, the axis that is reduced, the mask and the name of the row's length."""
+
+    sheet: Sheet
+    shape: str
+    axis: int
+    keep: bool
+    columns: str
+    column: str
+    dtype: str = "float32"
+
+    def over(self, function: str, value: str) -> str:
+        tail = ", keep_dims=True" if self.keep else ""
+        if function in ("nan_max", "nan_min", "times"):
+            self.sheet.page.helpers.add(function)
+            return f"tl.reduce({value}, {self.axis}, {function}{tail})"
+        return f"tl.{function}({value}, axis={self.axis}{tail})"
+
+    def full(self, value: str, dtype: str = "") -> str:
+        if value in ("0.0", "0"):
+            return f"tl.zeros({self.shape}, tl.{dtype or self.dtype})"
+        return f"tl.full({self.shape}, {value}, tl.{dtype or self.dtype})"
+
+
+def reduce_function(reduction: Reduction, careful: bool) -> str:
+    """The name of the function that turns lanes into one. Careful: a NaN must come out as one."""
+    plain = {"sum": "sum", "prod": "times", "any": "max", "all": "min", "argmax": "argmax", "argmin": "argmin"}
+    if reduction.operation in ("max", "min"):
+        return f"nan_{reduction.operation}" if careful else reduction.operation
+    return plain[reduction.operation]
+
+
+@dataclass
+class Accumulator:
+    """One reduction, in the plain way."""
+
+    reduction: Reduction
+    careful: bool
+    kind: str
+    neutral: str
+    states: list[str] = field(default_factory=list)
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        return [self.reduction]
+
+    @property
+    def roots(self) -> list[Expression]:
+        return [self.reduction.body]
+
+    def begin(self, ground: Ground) -> None:
+        name = ground.sheet.fresh(self.reduction.name)
+        self.states = [name]
+        dtype = ground.dtype if self.kind == "float" else "int32" if self.reduction.operation in ("any", "all") else "int64"
+        if self.reduction.operation in ("argmax", "argmin"):
+            best = ground.sheet.fresh("best")
+            self.states = [best, name]
+            ground.sheet.line(f"{best} = {ground.full(self.neutral, dtype)}")
+            ground.sheet.line(f"{name} = {ground.full('0', 'int64' if ground.sheet.large else 'int32')}")
+            return
+        ground.sheet.line(f"{name} = {ground.full(self.neutral, dtype)}")
+
+    def step(self, ground: Ground, value: str, mask: str) -> None:
+        name, line = self.states[-1], ground.sheet.line
+        operation = self.reduction.operation
+        if operation in ("argmax", "argmin"):
+            best, sign = self.states[0], ">" if operation == "argmax" else "<"
+            better = ground.sheet.fresh("better")
+            line(f"{better} = {value} {sign} {best}")
+            line(f"{name} = tl.where({better}, {ground.column}, {name})")
+            line(f"{best} = tl.where({better}, {value}, {best})")
+        elif operation == "sum":
+            line(f"{name} += {value}")
+        elif operation == "prod":
+            line(f"{name} *= {value}")
+        else:
+            function = "maximum" if operation in ("max", "any") else "minimum"
+            keep = ", propagate_nan=tl.PropagateNan.ALL" if self.careful else ""
+            line(f"{name} = tl.{function}({name}, {value}{keep})")
+
+    def end(self, ground: Ground) -> None:
+        name, line = self.states[-1], ground.sheet.line
+        if self.reduction.operation in ("argmax", "argmin"):
+            best, function = self.states[0], "max" if self.reduction.operation == "argmax" else "min"
+            top = ground.sheet.fresh("top")
+            line(f"{top} = {ground.over(function, best)}")
+            line(f"{name} = {ground.over('min', f'tl.where({best} == {top}, {name}, {ground.columns})')}")
+            line(f"{best} = {top}")
+        else:
+            line(f"{name} = {ground.over(reduce_function(self.reduction, self.careful), name)}")
+
+    def derive(self, ground: Ground, emitter: Emitter) -> None:
+        emitter.names[self.reduction.name] = self.states[-1]
+        if self.reduction.operation in ("any", "all"):
+            emitter.names[self.reduction.name] = f"({self.states[-1]} > 0)"
+
+
+@dataclass
+class OnlineSoftmax:
+    """A maximum and the sum of exponentials below it, in one sweep."""
+
+    peak: Reduction
+    total: Reduction
+    function: str
+    states: list[str] = field(default_factory=list)
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        return [self.peak, self.total]
+
+    @property
+    def roots(self) -> list[Expression]:
+        return [self.peak.body]
+
+    def begin(self, ground: Ground) -> None:
+        self.states = [ground.sheet.fresh(self.peak.name), ground.sheet.fresh(self.total.name)]
+        ground.sheet.line(f"{self.states[0]} = {ground.full('-1e30')}")
+        ground.sheet.line(f"{self.states[1]} = {ground.full('0.0')}")
+
+    def step(self, ground: Ground, value: str, mask: str) -> None:
+        peak, total = self.states
+        new, line = ground.sheet.fresh("new"), ground.sheet.line
+        line(f"{new} = tl.maximum({peak}, {value})")
+        line(f"{total} = {total} * tl.{self.function}({peak} - {new}) + tl.{self.function}({value} - {new})")
+        line(f"{peak} = {new}")
+
+    def end(self, ground: Ground) -> None:
+        peak, total = self.states
+        top, line = ground.sheet.fresh("top"), ground.sheet.line
+        line(f"{top} = {ground.over('max', peak)}")
+        line(f"{total} = {ground.over('sum', f'{total} * tl.{self.function}({peak} - {top})')}")
+        line(f"{peak} = {top}")
+
+    def derive(self, ground: Ground, emitter: Emitter) -> None:
+        emitter.names[self.peak.name], emitter.names[self.total.name] = self.states
+
+
+@dataclass
+class Moments:
+    """A sum and the sum of squares about the mean, in one sweep about the mean of the row's first block, so that an offset cancels
+    nothing. A single element would not do: where it lies far out, what the squares lose is as large as the variance."""
+
+    sum: Reduction
+    squares: Reduction
+    states: list[str] = field(default_factory=list)
+    shift: str = ""
+
+    @property
+    def reductions(self) -> list[Reduction]:
+        return [self.sum, self.squares]
+
+    @property
+    def roots(self) -> list[Expression]:
+        return [self.sum.body]
+
+    def begin(self, ground: Ground) -> None:
+        self.states = [ground.sheet.fresh(self.sum.name), ground.sheet.fresh(self.squares.name)]
+        for state in self.states:
+            ground.sheet.line(f"{state} = {ground.full('0.0')}")
+
+    def step(self, ground: Ground, value: str, mask: str) -> None:
+        moved, line = ground.sheet.fresh("moved"), ground.sheet.line
+        line(f"{moved} = tl.where({mask}, {value} - {self.shift}, 0.0)")
+        line(f"{self.states[0]} += {moved}")
+        line(f"{self.states[1]} += {moved} * {moved}")
+
+    def end(self, ground: Ground) -> None:
+        for state in self.states:
+            ground.sheet.line(f"{state} = {ground.over('sum', state)}")
+
+    def derive(self, ground: Ground, emitter: Emitter) -> None:
+        first, second = self.states
+        ground.sheet.line(f"{second} -= {first} * {first} / {ground.columns}")
+        ground.sheet.line(f"{first} += {self.shift} * {ground.columns}")
+        emitter.names[self.sum.name], emitter.names[self.squares.name] = first, second
+
+
+Any = Accumulator | OnlineSoftmax | Moments
+
+
+def softmax_pair(peak: Reduction, total: Reduction) -> str:
+    """`exp` or `exp2` where `total` adds up exponentials below `peak`, of the same values; else empty."""
+    body = total.body
+    if peak.operation != "max" or total.operation != "sum" or not isinstance(body, Apply):
+        return ""
+    if body.function not in ("exp", "exp2") or not isinstance(body.arguments[0], Apply):
+        return ""
+    inner = body.arguments[0]
+    return body.function if inner.function == "sub" and inner.arguments == (peak.body, Name(peak.name)) else ""
+
+
+def moments_pair(first: Reduction, second: Reduction, count: int) -> bool:
+    """Whether `second` adds up squares about the mean that `first` gives."""
+    body = second.body
+    if first.operation != "sum" or second.operation != "sum" or not isinstance(body, Apply):
+        return False
+    inner = body.arguments[0]
+    power = body.arguments[-1]
+    squared = body.function == "square" or (body.function == "mul" and inner == power)
+    squared = squared or (body.function == "pow" and isinstance(power, Constant) and power.value == 2)
+    if not squared or not isinstance(inner, Apply) or inner.function != "sub" or inner.arguments[0] != first.body:
+        return False
+    mean = inner.arguments[1]
+    if not isinstance(mean, Apply) or mean.arguments[0] != Name(first.name) or not isinstance(mean.arguments[1], Constant):
+        return False
+    value = mean.arguments[1].value
+    return (mean.function == "div" and value == count) or (mean.function == "mul" and abs(value * count - 1) < 1e-12)
+
+
+def only_below_exponentials(reduction: Reduction, others: list[Expression]) -> bool:
+    """Whether a maximum serves softmax alone: a NaN then comes out through the exponentials anyway."""
+    return any(softmax_pair(reduction, Reduction("", "sum", body)) for body in others)
+
+
+def levels(accumulators: list[Any]) -> list[list[Any]]:
+    """Sweeps: each has what needs only earlier ones."""
+    made: dict[str, int] = {}
+    sweeps: list[list[Any]] = []
+    for accumulator in accumulators:
+        needed = set().union(*(names(root) for root in accumulator.roots)) & made.keys()
+        level = 1 + max((made[name] for name in needed), default=-1)
+        for reduction in accumulator.reductions:
+            made[reduction.name] = level
+        while len(sweeps) <= level:
+            sweeps.append([])
+        sweeps[level].append(accumulator)
+    return sweeps

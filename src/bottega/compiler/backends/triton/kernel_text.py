@@ -1,0 +1,229 @@
+"""A kernel being written down: its parameters as they turn out to be needed, its lines, and its launch."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import textwrap
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from bottega.compiler.allocate import allocation
+from bottega.compiler.backends.triton.naming import Hand
+from bottega.compiler.backends.triton.width import in_64_bits, is_large
+from bottega.compiler.plan import Plan
+from bottega.compiler.style import Style
+from bottega.compiler.view import View
+
+RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
+SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
+"""The name of a result in a sketch."""
+ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
+CONSTANT = ("constant", "constexpr")
+
+NAN_HELPERS = {
+    "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    "nan_min": "@triton.jit\ndef nan_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    "times": "@triton.jit\ndef times(a, b):\n    return a * b",
+}
+
+
+@dataclass
+class Page:
+    """What the kernels of one file share: the plan, the hand, and what must stand above them."""
+
+    plan: Plan
+    style: Style
+    hand: Hand
+    techniques: frozenset[str]
+    helpers: set[str] = field(default_factory=set)
+    imports: set[str] = field(default_factory=set)
+    functions: list[str] = field(default_factory=list)
+    forward: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """Variables of `forward` so far."""
+    used: set[str] = field(default_factory=set)
+    """Names of kernels so far."""
+    making: str = ""
+    """The last result of the kernel that is being written: a plain hand names it after that."""
+
+    def on(self, technique: str) -> bool:
+        return technique in self.techniques
+
+    def sheet(self, origin: tuple[str, ...], suffix: str = "") -> Sheet:
+        words = [re.sub(r"\W+", "_", word).strip("_") for word in origin if word]
+        short = list(dict.fromkeys(words))
+        short = short if len(short) <= 4 else [*short[:3], short[-1]]
+        base = self.making if self.style.plain and self.making else "_".join(short) or "fused"
+        name = self.hand.kernel.format(base + suffix)
+        number = 1
+        while name in self.used or name in RESERVED or keyword.iskeyword(name) or name in self.plan.buffers:
+            number += 1
+            name = self.hand.kernel.format(f"{base}{suffix}{number}")
+        self.used.add(name)
+        return Sheet(self, name)
+
+    def allocate(self, name: str) -> None:
+        """A line of `forward` that makes room for a buffer."""
+        self.forward.append(f"{name} = {allocation(self.plan.buffers[name], self.plan, self.known)}")
+        self.known.append(name)
+
+    def variable(self, base: str) -> str:
+        """A name for a local of `forward` that hides nothing."""
+        name, number = base, 1
+        while name in self.plan.buffers or name in RESERVED or name in self.used or keyword.iskeyword(name):
+            number += 1
+            name = f"{base}{number}"
+        return name
+
+
+@dataclass
+class Parameter:
+    name: str
+    text: str
+    """What the launch passes."""
+    role: str
+    """One of `ROLES`, in the order in which a signature has them."""
+
+
+@dataclass
+class Sheet:
+    page: Page
+    name: str
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    given: dict[Hashable, str] = field(default_factory=dict)
+    """Names of what keeps its name all over the kernel."""
+    large: bool = False
+    """Whether indices have 64 bits."""
+
+    @property
+    def hand(self) -> Hand:
+        return self.page.hand
+
+    # Names
+
+    def fresh(self, base: str) -> str:
+        name, number = base, 1
+        between = "_" if SKETCHED.match(base) else ""  # a second look at t2 is not t22
+        while name in self.taken or name in RESERVED or keyword.iskeyword(name) or name in NAN_HELPERS or name == self.name:
+            number += 1
+            name = f"{base}{between}{number}"
+        self.taken.add(name)
+        return name
+
+    def again(self, what: Hashable, base: str) -> str:
+        """One name for one thing, also where every loop computes it anew."""
+        if what not in self.given:
+            self.given[what] = self.fresh(base)
+        return self.given[what]
+
+    def numbered(self) -> str:
+        number = 0
+        while f"{self.hand.temporary}{number}" in self.taken:
+            number += 1
+        return self.fresh(f"{self.hand.temporary}{number}")
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + (in_64_bits(text) if self.large else text))
+
+    def note(self, text: str) -> None:
+        if self.hand.comments:
+            self.line(f"# {text}")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    # Parameters
+
+    def parameter(self, key: str, base: str, text: str, role: str) -> str:
+        if key not in self.parameters:
+            self.parameters[key] = Parameter(self.fresh(base), text, role)
+        return self.parameters[key].name
+
+    def reserve(self, buffers: list[str]) -> None:
+        """Gives each tensor its short name: the last part of its path, or more where that is not enough."""
+        wanted = {name: short_name(name, 1) for name in dict.fromkeys(buffers)}
+        for name, short in wanted.items():
+            if sum(other == short for other in wanted.values()) > 1 and "." in name:
+                wanted[name] = short_name(name, 2)
+        self.short = wanted
+
+    short: dict[str, str] = field(default_factory=dict)
+
+    def pointer(self, buffer: str, written: bool = False) -> str:
+        base = self.short.get(buffer) or short_name(buffer, 1)
+        return self.parameter(f"pointer {buffer}", self.hand.pointer.format(base), buffer, "result" if written else "pointer")
+
+    def scalar(self, text: str) -> str:
+        base = short_name(text, 1) if re.fullmatch(r"[\w.\[\]]+", text) and ".shape[" not in text else "count"
+        return self.parameter(f"scalar {text}", base, text, "scalar")
+
+    def constexpr(self, base: str, text: str) -> str:
+        return self.parameter(f"constexpr {base}", base, text, "constexpr")
+
+    def indexes(self, operands: Iterable[View]) -> None:
+        """Settles how wide indices are, by all that the kernel reads and writes; before its first line."""
+        self.large = is_large(self.page.plan.buffers[view.buffer] for view in operands)
+
+    # The result
+
+    def render(self) -> str:
+        ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
+        arguments = ", ".join(f"{p.name}: tl.constexpr" if p.role in CONSTANT else p.name for p in ordered)
+        head = f"def {self.name}({arguments}):"
+        if len(head) > 126:
+            head = f"def {self.name}(\n{filled(arguments, 4)}\n):"
+        return f"@triton.jit\n{head}\n" + "\n".join(self.lines)
+
+    def finish(self, grid: str, options: str = "") -> None:
+        """Adds the kernel to the page and its launch to `forward`."""
+        self.page.functions.append(self.render())
+        ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
+        arguments = [f"{p.name}={p.text}" if p.role in CONSTANT else p.text for p in ordered]
+        self.launch(grid, [*arguments, *([options] if options else [])])
+
+    def launch(self, grid: str, arguments: list[str]) -> None:
+        inside = ", ".join(arguments)
+        if len(self.name) + len(grid) + len(inside) < 112:
+            self.page.forward.append(f"{self.name}[{grid}]({inside})")
+            return
+        if len(grid) > 60:
+            variable = self.page.variable("grid")
+            self.page.forward.append(f"{variable} = {grid}")
+            grid = variable
+        self.page.forward.append(f"{self.name}[{grid}](\n{filled(inside, 4)}\n)")
+
+    def size_text(self, name: str) -> str:
+        """The text of a size for the launch, as a variable of `forward` unless it is a word already."""
+        parameter = next(p for p in self.parameters.values() if p.name == name)
+        text = parameter.text
+        if text.isidentifier() or text.isdigit():
+            return text
+        variable = self.page.variable(name.lower() if name.isupper() and len(name) > 1 else name)
+        self.page.forward.append(f"{variable} = {text}")
+        for other in self.parameters.values():
+            if other.text == text:
+                other.text = variable
+        return variable
+
+
+def filled(arguments: str, indent: int) -> str:
+    """Arguments over as many lines as they need."""
+    kept = re.sub(r"(?<!,) ", "\0", arguments)  # lines break after commas alone
+    lines = textwrap.fill(kept, 116, initial_indent=" " * indent, subsequent_indent=" " * indent, break_long_words=False)
+    return lines.replace("\0", " ")
+
+
+def short_name(buffer: str, parts: int) -> str:
+    words = [word for word in re.split(r"\W+", buffer.removeprefix("self.")) if word]
+    if words and words[-1].isdigit() and parts < 2:
+        parts = 2
+    return "_".join(words[-parts:]) if words else "t"

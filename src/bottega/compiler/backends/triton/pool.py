@@ -1,0 +1,129 @@
+"""Pools: a flat block of outputs, the window unrolled, and the padding folded into the mask."""
+
+from __future__ import annotations
+
+import math
+
+from bottega.compiler.backends.triton.emit import Emitter, kind_of
+from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.reading import reader, store
+from bottega.compiler.backends.triton.space import Group, Space, numbered_names
+from bottega.compiler.backends.triton.window import LETTERS, SIZES, UNROLLED
+from bottega.compiler.expression import Load, views
+from bottega.compiler.kernel import WINDOW, Pool
+from bottega.compiler.loops import Loop
+from bottega.compiler.steps import Refusal
+from bottega.compiler.view import Shape, View, contiguous_strides
+
+BLOCK = 512
+
+
+class _Flat(Space):
+    """Outputs in order of memory have the flat index itself as their address."""
+
+    flat: str = ""
+
+    def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
+        if view.strides == contiguous_strides(self.shape) and not view.offset:
+            return self.flat
+        return super().offset(view, skip)
+
+
+def joined(sizes: list[str]) -> str:
+    return f"({' * '.join(sizes)})" if len(sizes) > 1 else sizes[0]
+
+
+def write_pool(page: Page, kernel: Pool) -> None:
+    if kind_of(kernel.dtype) != "float":
+        raise Refusal(f"a pool of {kernel.dtype} is not written in Triton")
+    sheet, hand = page.sheet(kernel.origin), page.hand
+    dims = len(kernel.window)
+    kept = len(kernel.source) - dims
+    bodies = [item.body for item in kernel.stores]
+    inputs = views(kernel.element)
+    outputs = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
+    sheet.reserve([view.buffer for view in [*inputs, *outputs]])
+    flat, mask = sheet.fresh(hand.flat), sheet.fresh(hand.mask)
+    inside, plane = sheet.fresh("inside"), sheet.fresh("plane")
+    places = [sheet.fresh(f"o{letter}") for letter in LETTERS[dims]]
+    sources = [sheet.fresh(f"i{letter}") for letter in LETTERS[dims]]
+    taps = [sheet.fresh(f"k{letter}") for letter in LETTERS[dims]]
+    kept_loops = [Loop(kernel.source[axis], (axis,)) for axis in range(kept)] or [Loop(1, ())]
+    indices, sizes = numbered_names(sheet, len(kept_loops), plane, "planes")
+
+    def groups(shape: Shape, names: list[str], prefix: str) -> list[Group]:
+        own = [Group(plane, kept_loops, indices, sizes, "planes", constant=True)]
+        for d in range(dims):
+            size = prefix + SIZES[dims][d]
+            own.append(Group(names[d], [Loop(shape[kept + d], (kept + d,))], [names[d]], [size], size, constant=True))
+        return own
+
+    above = Space(sheet, kernel.source, inputs, groups(kernel.source, sources, ""))
+    below = _Flat(sheet, kernel.shape, outputs, groups(kernel.shape, places, "O"))
+    below.flat = flat
+    above.touch(inputs, [kernel.element])
+    below.touch(outputs, bodies)
+    above.needed |= below.needed
+    block = sheet.constexpr(hand.block, str(BLOCK))
+    total = sheet.parameter("size total", hand.size, below.text(tuple(range(len(kernel.shape)))), "size")
+    extents = [below.size(1 + d, 0) for d in range(dims)]
+    sheet.indexes([*inputs, *outputs])
+    line = sheet.line
+    line(f"{flat} = tl.program_id(0) * {block} + tl.arange(0, {block})")
+    line(f"{mask} = {flat} < {total}")
+    line(f"{plane} = {flat} // {joined(extents)}")
+    for d, name in enumerate(places):
+        rest = extents[d + 1 :]
+        line(f"{name} = {flat}{f' // {joined(rest)}' if rest else ''} % {extents[d]}")
+    above.define(0)
+    result = sheet.fresh("best" if kernel.operation == "max" else hand.accumulator)
+    neutral = '-float("inf")' if kernel.operation == "max" else "0.0"
+    start = f"tl.full(({block},), {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros(({block},), tl.float32)"
+    line(f"{result} = {start}")
+    counted = kernel.operation == "average" and not kernel.count_padding and any(kernel.padding) and kernel.divisor is None
+    count = sheet.fresh("count") if counted else ""
+    if counted:
+        line(f"{count} = tl.zeros(({block},), tl.float32)")
+    loop = "tl.static_range" if math.prod(kernel.window) <= UNROLLED else "range"
+    depth = sheet.depth
+    for d, tap in enumerate(taps):
+        line(f"for {tap} in {loop}({kernel.window[d]}):")
+        sheet.depth += 1
+    conditions = [mask]
+    for d in range(dims):
+        stride, padding, dilation = kernel.stride[d], kernel.padding[d], kernel.dilation[d]
+        step = taps[d] if dilation == 1 else f"{taps[d]} * {dilation}"
+        place = f"{places[d]} * {stride}" if stride > 1 else places[d]
+        line(f"{sources[d]} = {place}{f' - {padding}' if padding else ''} + {step}")
+        reach = (kernel.shape[kept + d] - 1) * stride - padding + (kernel.window[d] - 1) * dilation
+        if padding:
+            conditions.append(f"({sources[d]} >= 0)")
+        if reach >= kernel.source[kept + d]:
+            conditions.append(f"({sources[d]} < {above.size(1 + d, 0)})")
+    if len(conditions) > 1:
+        line(f"{inside} = {' & '.join(conditions)}")
+    else:
+        inside = mask
+    plain = isinstance(kernel.element, Load)
+    emitter = Emitter(
+        sheet, reader(above, lambda along: inside if along else "", lambda node: neutral if plain else "0.0"), above.index_of
+    )
+    value = emitter.write([kernel.element])[0]
+    if not plain:
+        value = f"tl.where({inside}, {value}, {neutral})"
+    if kernel.operation == "max":
+        line(f"{result} = tl.maximum({result}, {value}, propagate_nan=tl.PropagateNan.ALL)")
+    else:
+        line(f"{result} += {value}")
+        if counted:
+            line(f"{count} += tl.where({inside}, 1.0, 0.0)")
+    sheet.depth = depth
+    if kernel.operation == "average":
+        whole = " * ".join(str(size) for size in kernel.window if size > 1) or "1"
+        divisor = count or (str(kernel.divisor) if kernel.divisor else f"({whole})" if "*" in whole else whole)
+        if divisor != "1":
+            line(f"{result} = {result} / {divisor}")
+    tail = Emitter(sheet, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
+    tail.names[WINDOW] = result
+    store(below, tail, list(kernel.stores), lambda along: mask)
+    sheet.finish(f"(triton.cdiv({sheet.size_text(total)}, {BLOCK}),)")

@@ -1,0 +1,147 @@
+"""Scans: a row in one block, or block by block with what came before carried along."""
+
+from __future__ import annotations
+
+import math
+
+from bottega.compiler.backends.triton.emit import Emitter, kind_of
+from bottega.compiler.backends.triton.kernel_text import Page
+from bottega.compiler.backends.triton.reading import barriers, reader, store
+from bottega.compiler.backends.triton.space import Group, Space, numbered_names
+from bottega.compiler.expression import views
+from bottega.compiler.kernel import RUNNING, Scan
+from bottega.compiler.loops import Loop, merge
+
+ROW, COLUMN = 0, 1
+LONGEST = 8192
+NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": '-float("inf")', "min": 'float("inf")'}
+COMBINE = {"max": "nan_max", "min": "nan_min"}
+
+
+def write_scan(page: Page, kernel: Scan) -> None:
+    sheet, hand = page.sheet(kernel.origin), page.hand
+    shape = (*kernel.kept, kernel.length)
+    bodies = [item.body for item in kernel.stores]
+    inputs = views(kernel.element)
+    outputs = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
+    sheet.reserve([view.buffer for view in [*inputs, *outputs]])
+    loops = merge(shape, [*inputs, *outputs], [len(kernel.kept), *barriers([kernel.element, *bodies])])
+    kept = [loop for loop in loops if loop.axes and loop.axes[0] < len(kernel.kept)] or [Loop(1, ())]
+    outer = (
+        bool(inputs)
+        and inputs[0].strides[-1] != 1
+        and any(view.strides[-1] != 1 for view in inputs)
+        and math.prod(kernel.kept) > 1
+    )
+    looped = kernel.length > (LONGEST if not outer else 128)
+    packed = page.on("short_rows_packed") and not outer and kernel.length <= 512 and math.prod(kernel.kept) > 1
+    tile = outer or packed
+    row, column, mask = sheet.fresh(hand.row), sheet.fresh(hand.column), sheet.fresh(hand.mask)
+    earlier = sheet.fresh("before") if kernel.exclusive else column
+    indices, sizes = numbered_names(sheet, len(kept), row, hand.rows)
+    length = Loop(kernel.length, (len(kernel.kept),))
+    extent = hand.columns if hand.columns != "N" else "length"
+    rows = Group(row, kept, indices, sizes, hand.rows)
+    source = Space(sheet, shape, [*inputs, *outputs], [rows, Group(earlier, [length], [earlier], [extent], extent)])
+    target = Space(sheet, shape, [*inputs, *outputs], [rows, Group(column, [length], [column], [extent], extent)])
+    source.touch(inputs, [kernel.element])
+    target.touch(outputs, bodies)
+    source.needed |= target.needed
+    columns = target.size(COLUMN, 0)
+    sheet.indexes([*inputs, *outputs])
+    line = sheet.line
+    axis = 0 if outer or not tile else 1
+    keep = ", keep_dims=True" if tile else ""
+    height = ""
+    if tile:
+        height = sheet.constexpr("ROWS" if hand.rows != "M" else "BLOCK_M", "")
+        width = sheet.constexpr("COLUMNS" if hand.columns != "N" else "BLOCK_N", "")
+        line(f"{row} = tl.program_id(0) * {height} + tl.arange(0, {height}){'[None, :]' if outer else '[:, None]'}")
+    else:
+        width = sheet.constexpr(hand.block, "")
+        line(f"{row} = tl.program_id(0)")
+    source.define(ROW)
+    integer = kind_of(kernel.dtype) != "float"
+    neutral = NEUTRAL[kernel.operation] if not integer else {"sum": "0", "prod": "1"}.get(kernel.operation, "0")
+    dtype = "int64" if integer else "float64" if kernel.dtype == "float64" else "float32"
+    carry = sheet.fresh("carry") if looped else ""
+    depth = sheet.depth
+    if looped:
+        form = f"(1, {height})" if outer else f"({height}, 1)"
+        line(f"{carry} = tl.full({form}, {neutral}, tl.{dtype})" if tile else f"{carry} = {neutral}")
+        start = sheet.fresh(hand.start)
+        line(f"for {start} in range(0, {columns}, {width}):")
+        sheet.depth += 1
+    lanes = f"tl.arange(0, {width})" + (("[:, None]" if outer else "[None, :]") if tile else "")
+    place = f"{start} + {lanes}" if looped else lanes
+    line(f"{column} = {f'{columns} - 1 - ({place})' if kernel.reverse else place}")
+    bound = f"{column} >= 0" if kernel.reverse else f"{column} < {columns}"
+    line(f"{mask} = {f'({row} < {target.total(ROW)}) & ({bound})' if tile else bound}")
+    own = mask
+    if kernel.exclusive:
+        line(f"{earlier} = {column} {'+' if kernel.reverse else '-'} 1")
+        own = f"{mask} & ({earlier} {f'< {columns}' if kernel.reverse else '>= 0'})"
+
+    def masks(along: frozenset[int]) -> str:
+        if COLUMN in along:
+            return own
+        return f"{row} < {target.total(ROW)}" if tile and ROW in along else ""
+
+    emitter = Emitter(
+        sheet, reader(source, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), source.index_of
+    )
+    text = emitter.write([kernel.element])[0]
+    if neutral not in ("0.0", "0") or not text.isidentifier():
+        text = f"tl.where({own}, {text}, {neutral})"
+    value = text if text.isidentifier() else sheet.fresh("element")
+    if value != text:
+        line(f"{value} = {text}")
+    running = sheet.fresh("running")
+    name = {"sum": "cumsum", "prod": "cumprod"}.get(kernel.operation)
+    if name is None:
+        page.helpers.add(COMBINE[kernel.operation])
+        line(f"{running} = tl.associative_scan({value}, {axis}, {COMBINE[kernel.operation]})")
+    else:
+        line(f"{running} = tl.{name}({value}, axis={axis})")
+    if looped:
+        sign = {"sum": "+", "prod": "*"}.get(kernel.operation)
+        if sign:
+            line(f"{running} = {running} {sign} {carry}")
+        else:
+            line(f"{running} = {COMBINE[kernel.operation]}({running}, {carry})")
+        if kernel.operation == "sum":
+            line(f"{carry} += tl.sum({value}, axis={axis}{keep})")
+        else:
+            function = COMBINE.get(kernel.operation, "times")
+            page.helpers.add(function)
+            reduced = f"tl.reduce({value}, {axis}, {function}{keep})"
+            line(f"{carry} *= {reduced}" if sign else f"{carry} = {function}({carry}, {reduced})")
+    tail = Emitter(
+        sheet, reader(target, lambda along: mask if COLUMN in along else masks(along), lambda node: ""), target.index_of
+    )
+    tail.names[RUNNING] = running
+    tail.kinds[RUNNING] = kind_of(kernel.dtype)
+    store(target, tail, list(kernel.stores), lambda along: mask)
+    sheet.depth = depth
+    _launch(page, sheet, target, kernel, outer, looped, tile, width, height, columns)
+
+
+def _launch(page, sheet, target, kernel, outer, looped, tile, width, height, columns) -> None:  # type: ignore[no-untyped-def]
+    named = {parameter.name: parameter for parameter in sheet.parameters.values()}
+    key = f"size {page.hand.rows}"
+    rows = sheet.size_text(sheet.parameters[key].name) if key in sheet.parameters else target.total_text(ROW)
+    if not tile:
+        named[width].text = "2048" if looped else f"triton.next_power_of_2({sheet.size_text(columns)})"
+        block = 2048 if looped else 1 << (kernel.length - 1).bit_length()
+        sheet.finish(f"({rows},)", "num_warps=8" if block > 2048 else "")
+        return
+    if looped:
+        named[width].text, named[height].text = "32", "64"
+        sheet.finish(f"(triton.cdiv({rows}, 64),)")
+        return
+    size = page.variable("width")
+    tall = page.variable("height")
+    page.forward.append(f"{size} = triton.next_power_of_2({sheet.size_text(columns)})")
+    page.forward.append(f"{tall} = max(1, {4096 if outer else 2048} // {size})")
+    named[width].text, named[height].text = size, tall
+    sheet.finish(f"(triton.cdiv({rows}, {tall}),)")

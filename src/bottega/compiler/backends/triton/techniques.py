@@ -1,0 +1,91 @@
+"""What this language can do to a kernel, one switch each, in the order in which a course takes them up."""
+
+from __future__ import annotations
+
+from bottega.compiler.technique import Technique
+
+TECHNIQUES: tuple[Technique, ...] = (
+    Technique(
+        "short_rows_packed",
+        "Rows of at most 512 neighbouring elements.",
+        "Pack several short rows into the tile of one program ({origin}).",
+        ("triton_short_rows_packed",),
+    ),
+    Technique(
+        "online_softmax",
+        "A maximum and the sum of exponentials below it, over rows too long for one block.",
+        "Take the maximum and the sum of exponentials in one sweep, rescaling as the maximum grows ({origin}).",
+        ("triton_online_softmax_long_rows",),
+    ),
+    Technique(
+        "single_sweep_moments",
+        "A mean and squares about it, over rows too long for one block.",
+        "Take mean and variance in one sweep about the mean of the row's first block ({origin}).",
+        ("triton_group_norm_split_statistics",),
+    ),
+    Technique(
+        "split_rows",
+        "Fewer programs than multiprocessors, rows of many thousand elements, and reductions that need one sweep.",
+        "Split each long row over many programs and put their partial results together in a second kernel ({origin}).",
+        ("triton_two_stage_reduction", "triton_group_norm_split_statistics"),
+    ),
+    Technique(
+        "product_as_rows",
+        "Products with at most four rows or columns.",
+        "Write a product with so few columns as reductions, one for each result ({origin}).",
+        ("linear_then_sum_is_dot",),
+    ),
+    Technique(
+        "taps_outside",
+        "Convolutions with at least 16 channels for each group.",
+        "Walk the window tap by tap with the channels inside, over weights packed in that order ({origin}).",
+        ("triton_implicit_gemm_conv",),
+    ),
+    Technique(
+        "phases",
+        "Transposed convolutions with a stride, without dilation and groups.",
+        "Let each program compute outputs that lie a stride apart: they see the same taps, and no other is multiplied ({origin}).",
+    ),
+    Technique(
+        "tf32x3",
+        "Products of fp32 on tensor cores of the Ampere generation or later.",
+        "Compute fp32 products on tensor cores as three TF32 products, which keeps fp32's accuracy ({origin}).",
+        ("triton_dot_precision",),
+    ),
+    Technique(
+        "depth_major",
+        "fp32 products as three TF32 products whose second operand does not lie along the depth.",
+        "Turn the product round, or copy one operand, so that the second operand lies along the depth ({origin}).",
+        ("triton_dot_precision",),
+    ),
+    Technique(
+        "tuned_tiles",
+        "Products and convolutions whose result has tiles enough for the device.",
+        "Take tiles, warps and stages that keep the tensor cores fed ({origin}).",
+        ("triton_matmul_epilogue",),
+    ),
+    Technique(
+        "grouped_order",
+        "Products with at least eight tiles in both directions.",
+        "Order programs in groups, so that those that run together share operands in L2 ({origin}).",
+        ("triton_grouped_program_order",),
+    ),
+    Technique(
+        "even_tiles",
+        "Products whose sizes the tiles divide.",
+        "Drop the masks: the tiles divide the sizes ({origin}).",
+        ("compile_time_shapes",),
+    ),
+    Technique(
+        "split_k",
+        "Products with few tiles and a long depth that divides evenly.",
+        "Split the depth over programs and add the partial products in a second kernel ({origin}).",
+        ("triton_split_k",),
+    ),
+    Technique(
+        "causal_blocks",
+        "Causal attention.",
+        "Stop at the diagonal: key blocks that no query of the block may see are not visited ({origin}).",
+        ("triton_causal_two_loops",),
+    ),
+)

@@ -1,0 +1,122 @@
+"""Reading and rewriting the bodies of a kernel, whatever its kind."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from bottega.compiler.expression import Expression, Gather, Load, walk
+from bottega.compiler.kernel import (
+    Attention,
+    Call,
+    Convolution,
+    Kernel,
+    Pool,
+    Product,
+    Reduction,
+    Rows,
+    Scan,
+    Store,
+)
+from bottega.compiler.view import View
+
+Rewrite = Callable[[Expression], Expression | None]
+
+
+def stores(kernel: Kernel) -> tuple[Store, ...]:
+    if isinstance(kernel, Rows):
+        return (*kernel.row_stores, *kernel.element_stores)
+    return () if isinstance(kernel, Call) else kernel.stores
+
+
+def bodies(kernel: Kernel) -> Iterator[Expression]:
+    if isinstance(kernel, Rows):
+        yield from (reduction.body for reduction in kernel.reductions)
+    if isinstance(kernel, Pool | Scan):
+        yield kernel.element
+    yield from (store.body for store in stores(kernel))
+
+
+def made(kernel: Kernel) -> list[str]:
+    """Buffers that the kernel fills."""
+    if isinstance(kernel, Call):
+        return [name for name in kernel.results if name]
+    return list(dict.fromkeys(store.view.buffer for store in stores(kernel)))
+
+
+def operands(kernel: Kernel) -> list[View]:
+    """Views that are read whole, outside of any body: the factors of a product, a convolution's source."""
+    if isinstance(kernel, Product):
+        return [kernel.left, kernel.right]
+    if isinstance(kernel, Convolution):
+        return [kernel.source, kernel.weight]
+    if isinstance(kernel, Attention):
+        return [kernel.query, kernel.key, kernel.value, *([kernel.mask] if kernel.mask else [])]
+    return list(_views(kernel.arguments) + _views(tuple(v for _, v in kernel.keywords))) if isinstance(kernel, Call) else []
+
+
+def _views(values: tuple[object, ...]) -> list[View]:
+    found: list[View] = []
+    for value in values:
+        if isinstance(value, View):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += _views(value)
+    return found
+
+
+def loads(kernel: Kernel, buffer: str) -> list[Load | Gather]:
+    return [
+        node for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather) and node.view.buffer == buffer
+    ]
+
+
+def read(kernel: Kernel) -> set[str]:
+    """Buffers that the kernel reads. A call may also name a buffer in its text."""
+    found = {view.buffer for view in operands(kernel)}
+    found |= {node.view.buffer for body in bodies(kernel) for node in walk(body) if isinstance(node, Load | Gather)}
+    if isinstance(kernel, Call):
+        found.add(kernel.function.split(".")[0])
+    return found
+
+
+def rewritten(kernel: Kernel, rewrite: Rewrite) -> Kernel | None:
+    """The kernel with every body rewritten, or None where one cannot be."""
+    failed = False
+
+    def new(body: Expression) -> Expression:
+        nonlocal failed
+        made = rewrite(body)
+        failed |= made is None
+        return body if made is None else made
+
+    def restored(kept: tuple[Store, ...]) -> tuple[Store, ...]:
+        return tuple(Store(store.view, new(store.body), store.dtype) for store in kept)
+
+    result: Kernel = kernel
+    if isinstance(kernel, Rows):
+        reductions = tuple(Reduction(r.name, r.operation, new(r.body)) for r in kernel.reductions)
+        result = dataclasses.replace(
+            kernel,
+            reductions=reductions,
+            row_stores=restored(kernel.row_stores),
+            element_stores=restored(kernel.element_stores),
+        )
+    elif isinstance(kernel, Pool | Scan):
+        result = dataclasses.replace(kernel, element=new(kernel.element), stores=restored(kernel.stores))
+    elif not isinstance(kernel, Call):
+        result = dataclasses.replace(kernel, stores=restored(kernel.stores))
+    return None if failed else result
+
+
+def without_store(kernel: Kernel, buffer: str) -> Kernel:
+    def kept(given: tuple[Store, ...]) -> tuple[Store, ...]:
+        return tuple(store for store in given if store.view.buffer != buffer)
+
+    if isinstance(kernel, Rows):
+        return dataclasses.replace(kernel, row_stores=kept(kernel.row_stores), element_stores=kept(kernel.element_stores))
+    return kernel if isinstance(kernel, Call) else dataclasses.replace(kernel, stores=kept(kernel.stores))
+
+
+def renamed_origin(first: Kernel, second: Kernel) -> tuple[str, ...]:
+    return (*first.origin, *second.origin)

@@ -1,0 +1,52 @@
+"""The whole module as one CUDA graph: many small launches become one, and the host no longer holds the device up.
+
+Inputs are copied into the graph's own buffers in every call, and results are copied out, so nothing of one call reaches the next.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+from bottega.compiler.kernel import Call
+from bottega.compiler.module_frame import Frame
+from bottega.compiler.networks import graph_methods
+from bottega.compiler.plan import Plan
+from bottega.compiler.style import Style
+from bottega.compiler.technique import Technique
+
+FEWEST_LAUNCHES = 6
+REPLAY = Technique(
+    "graph_replay",
+    "Many launches, each shorter than what it takes the host to enqueue it; shapes that never change; a GPU.",
+    "Capture the whole module in a CUDA graph and replay it, so that the host enqueues one thing instead of many.",
+)
+
+
+@dataclass(frozen=True)
+class ReplayedFrame(Frame):
+    """A frame that runs what the writer wrote as `run`, captured once, and replays it."""
+
+    inputs: tuple[str, ...] = ()
+    several: bool = False
+    name: str = "run"
+
+    def render(
+        self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
+    ) -> str:
+        body = f"def {self.name}(self, {', '.join(self.inputs)}):\n" + textwrap.indent("\n".join(forward), "    ")
+        capture, lines = graph_methods(self.name, self.inputs, "tuple" if self.several else "tensor")
+        return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
+
+
+def replayed(frame: Frame, plan: Plan, style: Style) -> Frame | None:
+    """The frame with a graph around it, where that can pay and is understood."""
+    launches = sum(3 if isinstance(kernel, Call) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels)
+    several = "," in plan.returns and not plan.returns.rstrip().endswith(")")
+    plain = all(part.strip().isidentifier() for part in plan.returns.strip("()").split(",")) or not several
+    if launches < FEWEST_LAUNCHES or set(plan.inputs) != set(frame.argument_names) or not plain or plan.returns[:1] in "[{":
+        return None
+    name = style.pick("run", ("run", "compute", "body"))
+    given = {field.name: getattr(frame, field.name) for field in fields(Frame)}
+    return ReplayedFrame(**given, inputs=plan.inputs, several=several, name=name)

@@ -1,0 +1,147 @@
+"""What is computed for one element, as a tree. The vocabulary is small; richer operators are written in terms of it.
+
+Floating types narrower than fp32 are loaded as fp32, computed in fp32 and rounded when they are stored; fp64 stays fp64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
+
+from bottega.compiler.view import View
+
+_UNARY = (
+    "neg abs exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf "
+    "sigmoid relu floor ceil round trunc sign not isnan square"
+)
+_BINARY = "add sub mul div pow fmod remainder floor_divide atan2 maximum minimum lt le gt ge eq ne and or"
+UNARY = frozenset(_UNARY.split())
+"""`relu` and `sign` pass NaN on, as torch does; `round` goes to even; `sigmoid` must not overflow."""
+BINARY = frozenset(_BINARY.split())
+"""`maximum` and `minimum` pass NaN on; `remainder` has the sign of the divisor, `fmod` of the dividend."""
+TERNARY = frozenset(("where",))
+FUNCTIONS = UNARY | BINARY | TERNARY
+
+
+@dataclass(frozen=True)
+class Load:
+    """The element of a view at the kernel's indices."""
+
+    view: View
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Gather:
+    """The element of a view where the index along one of its dimensions is computed: embedding, gather, the target's logit.
+
+    The view has one dimension for each loop, plus, at `axis_stride` elements apart, a dimension of `size` entries that is
+    indexed by `index`.
+    """
+
+    view: View
+    axis_stride: int
+    size: int
+    index: Expression
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    value: float | int | bool
+    text: str = ""
+    """Where the module keeps it, as Python text (`self.scale`), when it is an attribute: style may pass it as an argument."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """The kernel's index along one of its loops (before loops are merged)."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """Something the kernel has computed: a reduction, an accumulator, the element of a window."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Apply:
+    function: str
+    arguments: tuple[Expression, ...]
+    title: str = field(default="", compare=False)
+    """The result that it is, where it is one: what a plain hand calls it in a kernel."""
+
+
+@dataclass(frozen=True)
+class Cast:
+    """To another data type, as torch casts: floats to integers toward zero, anything to bool by comparison with 0."""
+
+    dtype: str
+    argument: Expression
+    title: str = field(default="", compare=False)
+
+
+Expression = Load | Gather | Constant | Index | Name | Apply | Cast
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    if isinstance(expression, Apply):
+        return expression.arguments
+    if isinstance(expression, Cast):
+        return (expression.argument,)
+    return (expression.index,) if isinstance(expression, Gather) else ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every node of the tree, each distinct one once, arguments before what uses them."""
+    seen: set[Expression] = set()
+
+    def visit(node: Expression) -> Iterator[Expression]:
+        if node in seen:
+            return
+        for child in children(node):
+            yield from visit(child)
+        if node not in seen:
+            seen.add(node)
+            yield node
+
+    yield from visit(expression)
+
+
+def views(expression: Expression) -> list[View]:
+    return [node.view for node in walk(expression) if isinstance(node, Load | Gather)]
+
+
+def names(expression: Expression) -> set[str]:
+    return {node.name for node in walk(expression) if isinstance(node, Name)}
+
+
+def apply(function: str, *arguments: Expression | float | int | bool) -> Apply:
+    if function not in FUNCTIONS:
+        raise ValueError(f"no such function: {function}")
+    return Apply(function, tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments))
+
+
+def titled(expression: Expression, title: str) -> Expression:
+    """The same, known as the result of that name unless it has one already."""
+    return changed(expression, title=title) if isinstance(expression, Apply | Cast) and not expression.title else expression
+
+
+def replace(expression: Expression, swap: dict[Expression, Expression]) -> Expression:
+    """The tree with some of its nodes replaced."""
+    if expression in swap:
+        return swap[expression]
+    if isinstance(expression, Apply):
+        arguments = tuple(replace(argument, swap) for argument in expression.arguments)
+        return Apply(expression.function, arguments, expression.title)
+    if isinstance(expression, Cast):
+        return Cast(expression.dtype, replace(expression.argument, swap), expression.title)
+    if isinstance(expression, Gather):
+        return Gather(
+            expression.view, expression.axis_stride, expression.size, replace(expression.index, swap), expression.dtype
+        )
+    return expression

@@ -1,0 +1,302 @@
+"""Two kernels made one. Each function takes a producer, a consumer and the buffer between them, and gives the fused kernel or None.
+
+Nothing here asks whether fusing pays; that is for the planner and its techniques. What comes out computes the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
+from bottega.compiler.compose import compose, reshaped, whole_order
+from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk
+from bottega.compiler.kernel import (
+    Attention,
+    Call,
+    Convolution,
+    Kernel,
+    Map,
+    Pool,
+    Product,
+    Reduction,
+    Rows,
+    Scan,
+    Store,
+)
+from bottega.compiler.view import Shape, View, contiguous_strides
+
+
+def inline(producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
+    """The consumer computes the producer's elements itself, where it would have loaded them."""
+    source = next(store for store in producer.stores if store.view.buffer == buffer)
+    if len(producer.stores) != 1 or not source.view.contiguous or source.view.offset:
+        return None
+
+    def computed(view: View) -> Expression | None:
+        return _seen(source.body, producer.shape, view)
+
+    def rewrite(body: Expression) -> Expression | None:
+        swap: dict[Expression, Expression] = {}
+        for node in walk(body):
+            if isinstance(node, Gather) and node.view.buffer == buffer:
+                return None
+            if isinstance(node, Load) and node.view.buffer == buffer:
+                made = computed(node.view)
+                if made is None:
+                    return None
+                swap[node] = made
+        return replace(body, swap)
+
+    fused = rewritten(consumer, rewrite)
+    return None if fused is None else dataclasses.replace(fused, origin=renamed_origin(producer, consumer))
+
+
+def _seen(body: Expression, shape: Shape, outer: View) -> Expression | None:
+    """A body over `shape`, seen through a view of its contiguous result."""
+    swap: dict[Expression, Expression] = {}
+    same = outer.shape == shape and outer.contiguous and outer.offset == 0
+    for node in walk(body):
+        if isinstance(node, Index) and not same:
+            return None
+        if isinstance(node, Load):
+            view = compose(node.view, shape, outer)
+            if view is None:
+                return None
+            swap[node] = Load(View(view.buffer, view.shape, view.strides, view.offset, node.view.text), node.dtype)
+        if isinstance(node, Gather):
+            view = compose(node.view, shape, outer)
+            if view is None:
+                return None
+            index = replace(node.index, swap)
+            swap[node] = Gather(
+                View(view.buffer, view.shape, view.strides, view.offset, node.view.text),
+                node.axis_stride,
+                node.size,
+                index,
+                node.dtype,
+            )
+    return replace(body, swap)
+
+
+def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
+    """The producer goes on to compute what the consumer makes of its elements, before anything is stored."""
+    if isinstance(producer, Call | Map):
+        return None
+    source = next(store for store in stores(producer) if store.view.buffer == buffer)
+    found = loads(consumer, buffer)
+    if not all(isinstance(node, Load) for node in found) or len({node.view for node in found}) != 1:
+        return None
+    tail = _over(consumer, found[0].view, source.view)
+    if tail is None:
+        return None
+    made = []
+    for store in tail:
+        swap: dict[Expression, Expression] = {
+            node: source.body for node in walk(store.body) if isinstance(node, Load) and node.view.buffer == buffer
+        }
+        made.append(Store(store.view, replace(store.body, swap), store.dtype))
+    origin = renamed_origin(producer, consumer)
+    if isinstance(producer, Rows):
+        if source in producer.row_stores:
+            return dataclasses.replace(producer, row_stores=(*producer.row_stores, *made), origin=origin)
+        return dataclasses.replace(producer, element_stores=(*producer.element_stores, *made), origin=origin)
+    return dataclasses.replace(producer, stores=(*producer.stores, *made), origin=origin)
+
+
+def _over(consumer: Map, outer: View, inner: View) -> list[Store] | None:
+    """The consumer's stores over the loops of `inner`, where both look at the same whole buffer: C -> memory <- S."""
+    shape = tuple(size for size in inner.shape)
+    if math.prod(outer.shape) != math.prod(shape) or outer.offset or inner.offset:
+        return None
+    if outer.contiguous:
+        memory: Shape = outer.shape
+        order: tuple[int, ...] = tuple(range(len(memory)))
+    else:
+        turned = sorted(range(len(outer.shape)), key=lambda axis: -outer.strides[axis])
+        memory = tuple(outer.shape[axis] for axis in turned)
+        found = whole_order(outer, memory)
+        if found is None:
+            return None
+        order = found
+
+    def at(view: View) -> View | None:
+        # From the consumer's loops to the order of memory, then to the producer's loops.
+        strides = [0] * len(memory)
+        for axis, place in enumerate(order):
+            strides[place] = view.strides[axis]
+        seen: View | None = View(view.buffer, memory, tuple(strides), view.offset, view.text)
+        lying = sorted(range(len(shape)), key=lambda axis: (-inner.strides[axis], axis))
+        flat = tuple(shape[axis] for axis in lying)
+        if not _lies(inner, lying):
+            return None
+        assert seen is not None
+        seen = reshaped(seen, flat)
+        if seen is None:
+            return None
+        back = [0] * len(shape)
+        for place, axis in enumerate(lying):
+            back[axis] = seen.strides[place]
+        return View(view.buffer, shape, tuple(back), view.offset, view.text)
+
+    made: list[Store] = []
+    for store in consumer.stores:
+        if any(isinstance(node, Index) for node in walk(store.body)):
+            return None
+        swap: dict[Expression, Expression] = {}
+        for node in walk(store.body):
+            if isinstance(node, Load | Gather):
+                view = at(node.view)
+                if view is None:
+                    return None
+                if isinstance(node, Load):
+                    swap[node] = Load(view, node.dtype)
+                else:
+                    swap[node] = Gather(view, node.axis_stride, node.size, replace(node.index, swap), node.dtype)
+        target = at(store.view)
+        if target is None:
+            return None
+        made.append(Store(target, replace(store.body, swap), store.dtype))
+    return made
+
+
+def _lies(view: View, order: list[int]) -> bool:
+    """Whether a view, with its dimensions in this order, is dense."""
+    shape = tuple(view.shape[axis] for axis in order)
+    return all(size == 1 or view.strides[axis] == step for axis, size, step in zip(order, shape, contiguous_strides(shape)))
+
+
+def spread(producer: Rows, consumer: Map, buffer: str) -> Rows | None:
+    """A map over whole rows that uses a number of each row joins the row's program."""
+    source = next((store for store in producer.row_stores if store.view.buffer == buffer), None)
+    found = loads(consumer, buffer)
+    if source is None or not all(isinstance(node, Load) for node in found) or len({node.view for node in found}) != 1:
+        return None
+    order = _row_order(found[0].view, producer)
+    if order is None:
+        return None
+    swap_row = _extended(source.body, producer)
+    made: list[Store] = []
+    for store in consumer.stores:
+        body = _turned(store.body, order)
+        target = _turned_view(store.view, order)
+        inside: dict[Expression, Expression] = {
+            node: swap_row for node in walk(body) if isinstance(node, Load) and node.view.buffer == buffer
+        }
+        made.append(Store(target, replace(body, inside), store.dtype))
+    return dataclasses.replace(
+        producer, element_stores=(*producer.element_stores, *made), origin=renamed_origin(producer, consumer)
+    )
+
+
+def _row_order(view: View, producer: Rows) -> tuple[int, ...] | None:
+    """The axes of a space in the order kept, reduced, read off how it looks at a number of each row."""
+    kept = [axis for axis in range(len(view.shape)) if view.strides[axis] != 0]
+    reduced = [axis for axis in range(len(view.shape)) if view.strides[axis] == 0]
+    if tuple(view.shape[a] for a in kept) != producer.kept or tuple(view.shape[a] for a in reduced) != producer.reduced:
+        return None
+    if tuple(view.strides[a] for a in kept) != contiguous_strides(producer.kept) or view.offset:
+        return None
+    return (*kept, *reduced)
+
+
+def _extended(body: Expression, rows: Rows) -> Expression:
+    """A body over kept loops, over kept and reduced ones."""
+    swap: dict[Expression, Expression] = {}
+    for node in walk(body):
+        if isinstance(node, Load | Gather):
+            view = node.view
+            wide = View(
+                view.buffer, (*view.shape, *rows.reduced), (*view.strides, *[0] * len(rows.reduced)), view.offset, view.text
+            )
+            swap[node] = (
+                Load(wide, node.dtype)
+                if isinstance(node, Load)
+                else Gather(wide, node.axis_stride, node.size, replace(node.index, swap), node.dtype)
+            )
+    return replace(body, swap)
+
+
+def _turned_view(view: View, order: tuple[int, ...]) -> View:
+    shape, strides = tuple(view.shape[a] for a in order), tuple(view.strides[a] for a in order)
+    return View(view.buffer, shape, strides, view.offset, view.text)
+
+
+def _turned(body: Expression, order: tuple[int, ...]) -> Expression:
+    swap: dict[Expression, Expression] = {}
+    for node in walk(body):
+        if isinstance(node, Load):
+            swap[node] = Load(_turned_view(node.view, order), node.dtype)
+        elif isinstance(node, Index):
+            swap[node] = Index(order.index(node.axis))
+        elif isinstance(node, Gather):
+            swap[node] = Gather(
+                _turned_view(node.view, order), node.axis_stride, node.size, replace(node.index, swap), node.dtype
+            )
+    return replace(body, swap)
+
+
+def chain(producer: Rows, consumer: Rows, buffer: str) -> Rows | None:
+    """Two programs over the same rows run one after the other on each row."""
+    if producer.kept != consumer.kept or producer.reduced != consumer.reduced:
+        return None
+    taken = {reduction.name for reduction in producer.reductions}
+    consumer = _renamed(consumer, taken)
+    row = next((store for store in producer.row_stores if store.view.buffer == buffer), None)
+    element = next((store for store in producer.element_stores if store.view.buffer == buffer), None)
+
+    def rewrite(body: Expression) -> Expression | None:
+        swap: dict[Expression, Expression] = {}
+        for node in walk(body):
+            if not (isinstance(node, Load | Gather) and node.view.buffer == buffer):
+                continue
+            if isinstance(node, Gather):
+                return None
+            wide = len(node.view.shape) == len(producer.kept) + len(producer.reduced)
+            if element is not None and wide and _same_place(node.view, element.view):
+                swap[node] = element.body
+            elif row is not None and wide and _row_order(node.view, producer) == tuple(range(len(node.view.shape))):
+                swap[node] = _extended(row.body, producer)
+            elif row is not None and not wide and _same_place(node.view, row.view):
+                swap[node] = row.body
+            else:
+                return None
+        return replace(body, swap)
+
+    fused = rewritten(consumer, rewrite)
+    if not isinstance(fused, Rows):
+        return None
+    return Rows(
+        producer.kept,
+        producer.reduced,
+        (*producer.reductions, *fused.reductions),
+        (*producer.row_stores, *fused.row_stores),
+        (*producer.element_stores, *fused.element_stores),
+        renamed_origin(producer, consumer),
+    )
+
+
+def _same_place(one: View, two: View) -> bool:
+    return one.shape == two.shape and one.strides == two.strides and one.offset == two.offset
+
+
+def _renamed(rows: Rows, taken: set[str]) -> Rows:
+    """Reductions under names that are still free."""
+    swap: dict[Expression, Expression] = {}
+    used = set(taken)
+    for reduction in rows.reductions:
+        name, number = reduction.name, 2
+        while name in used:
+            name, number = f"{reduction.name}_{number}", number + 1
+        used.add(name)
+        swap[Name(reduction.name)] = Name(name)
+    fresh = rewritten(rows, lambda body: replace(body, swap))
+    assert isinstance(fresh, Rows)
+    renamed = tuple(
+        Reduction(swap[Name(old.name)].name, new.operation, new.body)  # type: ignore[union-attr]
+        for old, new in zip(rows.reductions, fresh.reductions)
+    )
+    return dataclasses.replace(fresh, reductions=renamed)
+
+
+ANCHORS = (Product, Convolution, Attention, Pool, Scan, Rows)

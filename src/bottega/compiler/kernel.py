@@ -1,0 +1,213 @@
+"""The kernels that a plan is made of. Each says what is computed over which loops; how is for the language's writer to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bottega.compiler.expression import Expression, titled
+from bottega.compiler.view import Shape, View
+
+ACCUMULATOR, ELEMENT, WINDOW, RUNNING = "accumulator", "element", "window", "running"
+"""Names that the bodies below may use: a product's or convolution's sum, a window's or scan's element, their results."""
+ReduceOperation = Literal["sum", "prod", "max", "min", "argmax", "argmin", "any", "all"]
+
+
+@dataclass(frozen=True)
+class Store:
+    """One element of a result: where it goes, over the kernel's loops, and what it is."""
+
+    view: View
+    body: Expression
+    """Known by the name of what it is stored in, also where a fused kernel computes it and stores nothing."""
+    dtype: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body", titled(self.body, self.view.buffer))
+
+
+@dataclass(frozen=True)
+class Map:
+    """Every element for itself."""
+
+    shape: Shape
+    """The loops; every view in the bodies and stores has these dimensions."""
+    stores: tuple[Store, ...]
+    origin: tuple[str, ...] = ()
+    """The operators it came from, for names and comments."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One number for each row."""
+
+    name: str
+    operation: ReduceOperation
+    """max and min pass NaN on; argmax and argmin take the first; sums of narrow floats are kept in fp32."""
+    body: Expression
+    """Over kept and reduced loops. It may use the names of earlier reductions."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A program for each row: reductions over it, in order, each of which may use the ones before; then what is stored.
+
+    A mean is a reduction and a store; a layer normalisation two reductions and a store for every element; a softmax likewise.
+    """
+
+    kept: Shape
+    reduced: Shape
+    """Views have the dimensions kept + reduced, in this order. Row stores have the dimensions kept alone."""
+    reductions: tuple[Reduction, ...]
+    row_stores: tuple[Store, ...] = ()
+    """Once for each row. Their bodies load views over kept alone."""
+    element_stores: tuple[Store, ...] = ()
+    """For every element of the row."""
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product, batched, and what becomes of each of its elements."""
+
+    batch: Shape
+    rows: int
+    columns: int
+    depth: int
+    left: View
+    """batch + (rows, depth)"""
+    right: View
+    """batch + (depth, columns)"""
+    dtype: str
+    """Of the operands."""
+    stores: tuple[Store, ...]
+    """Over batch + (rows, columns); bodies use ACCUMULATOR. A bias is a part of the body."""
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Convolution:
+    source: View
+    """(batch, channels, *space)"""
+    weight: View
+    """(out channels, channels / groups, *window); transposed: (channels, out channels / groups, *window)"""
+    shape: Shape
+    """(batch, out channels, *out space)"""
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    groups: int
+    transposed: bool
+    output_padding: Shape
+    dtype: str
+    stores: tuple[Store, ...]
+    """Over `shape`; bodies use ACCUMULATOR."""
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A window slid over the last dimensions."""
+
+    operation: Literal["max", "average"]
+    """An l-p pool is an average pool of a power with a tail. Padding of max never wins."""
+    source: Shape
+    """(*kept, *space): what the element's body is loaded over."""
+    element: Expression
+    """The element that enters the window, over `source`: a plain load, or an operator fused in front."""
+    shape: Shape
+    """(*kept, *out space)"""
+    window: Shape
+    stride: Shape
+    padding: Shape
+    dilation: Shape
+    count_padding: bool
+    """Whether an average divides by the whole window at the border too."""
+    divisor: int | None
+    stores: tuple[Store, ...]
+    """Over `shape`; bodies use WINDOW."""
+    dtype: str = "float32"
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Running sums and the like along the last loop."""
+
+    operation: Literal["sum", "prod", "max", "min"]
+    kept: Shape
+    length: int
+    reverse: bool
+    exclusive: bool
+    element: Expression
+    """Over kept + (length,)."""
+    stores: tuple[Store, ...]
+    """Over kept + (length,); bodies use RUNNING."""
+    dtype: str = "float32"
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attention:
+    """softmax(scale · q kᵀ + mask) v, the softmax over keys."""
+
+    batch: Shape
+    queries: int
+    keys: int
+    width: int
+    value_width: int
+    query: View
+    """batch + (queries, width)"""
+    key: View
+    """batch + (keys, width)"""
+    value: View
+    """batch + (keys, value_width)"""
+    mask: View | None
+    """batch + (queries, keys), added to the scores; a boolean mask keeps where it is true."""
+    mask_dtype: str
+    causal: bool
+    scale: float
+    dtype: str
+    stores: tuple[Store, ...]
+    """Over batch + (queries, value_width); bodies use ACCUMULATOR."""
+    origin: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """Left to torch: `results = function(arguments)`."""
+
+    function: str
+    """As it is written: `F.conv2d`, `torch.matmul`."""
+    arguments: tuple[Any, ...]
+    """Views, literals, tuples of them, or `Written` Python text."""
+    keywords: tuple[tuple[str, Any], ...]
+    results: tuple[str, ...]
+    """Buffers it fills, one for each output; an empty name is an output that nobody uses."""
+    origin: tuple[str, ...] = ()
+    paired: bool = False
+    """Whether all results but the first come as one tuple, as an LSTM's two states do."""
+    part: bool = False
+    """Whether the function is a part of the shelf: a kernel of ours."""
+    text: str = ""
+    """The call as it is written, where that is settled; the arguments then say only what is read."""
+    looks: tuple[tuple[str, str], ...] = ()
+    """Looks at tensors that the text names, each with the Python that gives it."""
+
+    @property
+    def targets(self) -> str:
+        """The results as the left side of an assignment."""
+        names = [name or "_" for name in self.results]
+        if not self.paired:
+            return ", ".join(names)
+        return f"{names[0]}, ({', '.join(names[1:])})" if any(self.results[1:]) else f"{names[0]}, _"
+
+
+@dataclass(frozen=True)
+class Written:
+    """Python text to be put as it stands."""
+
+    text: str
+
+
+Kernel = Map | Rows | Product | Convolution | Pool | Scan | Attention | Call

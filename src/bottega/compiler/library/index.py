@@ -1,0 +1,196 @@
+"""The parts in a folder of Python files: of every definition its text, the others that it needs, and its imports."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bottega.compiler.source.names import imported
+from bottega.compiler.source.placement import needs_at_once
+from bottega.compiler.source.statements import binds, reads
+from bottega.core.errors import BottegaError
+
+FOR_KERNELS = ("index_in", "index_in_part")
+"""Parts that kernels of an answer may call; others are for `forward`."""
+TRITON = Path(__file__).parent / "triton"
+PACKAGE = "bottega.compiler.library."
+"""Imports from here are how a file of the shelf takes names of another; they reach no answer."""
+_DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
+
+
+class ShelfError(BottegaError):
+    """A file of the shelf is not written as a part must be."""
+
+
+@dataclass(frozen=True)
+class Import:
+    name: str
+    text: str
+    stands: str
+    """What the name stands for, however it is imported."""
+
+    def renamed(self, name: str) -> str:
+        return f"{self.text.split(' as ')[0]} as {name}"
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    text: str
+    look: str
+    """Its syntax without docstrings, to tell whether another text is the same."""
+    imports: tuple[Import, ...]
+    needs: frozenset[str]
+    """Other parts."""
+    at_once: frozenset[str]
+    """Those of them that must be defined before it is."""
+    is_offered: bool
+    """Whether an answer may call it: it stands for torch's of its name, to which it hands what it does not do. Others come along."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    parts: dict[str, Part]
+
+    def closure(self, names: Iterable[str]) -> tuple[Part, ...]:
+        """These parts and all that they need, each behind what it needs."""
+        near: dict[str, Part] = {}
+        pending = [(name, False) for name in sorted(names, reverse=True)]
+        entered: set[str] = set()
+        while pending:
+            name, done = pending.pop()
+            if done:
+                near[name] = self.parts[name]
+            elif name not in entered:
+                entered.add(name)
+                pending += [(name, True), *((need, False) for need in sorted(self.parts[name].needs, reverse=True))]
+        ordered: dict[str, Part] = {}
+        for name in near:  # functions that call each other in a ring: what is needed at once comes first all the same
+            self._place(name, ordered, frozenset())
+        return tuple(ordered.values())
+
+    def _place(self, name: str, ordered: dict[str, Part], above: frozenset[str]) -> None:
+        for need in sorted(self.parts[name].at_once - above - ordered.keys()):
+            self._place(need, ordered, above | {name})
+        ordered.setdefault(name, self.parts[name])
+
+    def parts_for(self, names: Iterable[str]) -> str:
+        """A file of these parts and what they need."""
+        parts = self.closure(names)
+        imports = dict.fromkeys(one.text for part in parts for one in part.imports)
+        return "\n\n\n".join(["\n".join(imports), *(part.text for part in parts)]).lstrip("\n") + "\n"
+
+    def own(self) -> list[str]:
+        """Of the offered ones those that kernels of ours compute; the others are torch's under a sketch's names."""
+        return [name for name in self.offered() if self.is_own(name)]
+
+    def is_own(self, name: str) -> bool:
+        return self.parts[name].is_offered and any("@triton.jit" in part.text for part in self.closure([name]))
+
+    def offered(self) -> list[str]:
+        return sorted(part.name for part in self.parts.values() if part.is_offered)
+
+
+@functools.cache
+def shelf_of(folder: Path = TRITON) -> Shelf:
+    """Read once. Raises `ShelfError` for a file that no answer could be given."""
+    parts: dict[str, Part] = {}
+    borrowed: dict[str, str] = {}
+    for path in sorted(folder.glob("*.py")):
+        for part in _parts_of(path, borrowed):
+            if part.name in parts:
+                raise ShelfError(f"{path.name}: {part.name} is there twice on the shelf; every name must be its own")
+            parts[part.name] = part
+    for name, place in borrowed.items():
+        if name not in parts:
+            raise ShelfError(f"{place}: takes {name} from the shelf, which has no such part")
+    for part in parts.values():
+        clash = {one.name for one in part.imports} & parts.keys()
+        if clash:
+            raise ShelfError(f"{part.name}: imports {min(clash)}, which is a part's name")
+    return Shelf(parts)
+
+
+def _parts_of(path: Path, borrowed: dict[str, str]) -> list[Part]:
+    try:
+        source = path.read_text(encoding="utf-8")
+        body = ast.parse(source).body
+    except (OSError, ValueError, SyntaxError) as error:
+        raise ShelfError(f"{path.name}: cannot be read as Python: {error}") from None
+    imports: dict[str, Import] = {}
+    others: set[str] = set()
+    definitions: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            others |= {_plain(alias, path) for alias in node.names}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            if not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                imports |= {one.name: one for one in _imports_of(node, path)}
+        elif len(binds(node)) == 1:
+            definitions.append(node)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            raise ShelfError(f"{path.name}:{node.lineno}: holds more than imports, functions, classes and constants")
+    borrowed |= dict.fromkeys(others, path.name)
+    known = others | {binds(node)[0] for node in definitions}
+    lines = source.splitlines()
+    return [_part(node, lines, imports, known) for node in definitions]
+
+
+def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> Part:
+    (name,) = binds(node)
+    text = text_of(node, lines)
+    read, (at_once, _) = reads(node), needs_at_once(node)
+    return Part(
+        name,
+        text,
+        look(node),
+        tuple(one for one in imports.values() if one.name in read),
+        frozenset(read & known - {name}),
+        frozenset(at_once & known - {name}),
+        any(isinstance(inner, ast.Attribute) and inner.attr == name for inner in ast.walk(node)),
+    )
+
+
+def text_of(node: ast.stmt, lines: Sequence[str]) -> str:
+    """Its lines, decorators among them."""
+    decorators = node.decorator_list if isinstance(node, _DEFINITIONS) else []
+    return "\n".join(lines[(decorators[0] if decorators else node).lineno - 1 : node.end_lineno])
+
+
+def look(node: ast.stmt) -> str:
+    """A definition without docstrings and comments."""
+    texts: dict[int, list[ast.stmt]] = {}
+    for inner in ast.walk(node):
+        if (
+            isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and ast.get_docstring(inner, clean=False) is not None
+        ):
+            texts[id(inner)] = inner.body
+            inner.body = inner.body[1:] or [ast.Pass()]
+    found = ast.dump(node)
+    for inner in ast.walk(node):
+        if id(inner) in texts:
+            inner.body = texts[id(inner)]  # type: ignore[attr-defined]
+    return found
+
+
+def _imports_of(node: ast.Import | ast.ImportFrom, path: Path) -> Iterable[Import]:
+    for alias in node.names:
+        one = ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
+        ((name, stands),) = imported(one).items()
+        if (
+            name == "*"
+            or (isinstance(one, ast.ImportFrom) and one.level)
+            or (name == stands and "." in alias.name and not alias.asname)
+        ):
+            raise ShelfError(f"{path.name}:{node.lineno}: {ast.unparse(one)} cannot be moved into another file")
+        yield Import(name, ast.unparse(one), stands)
+
+
+def _plain(alias: ast.alias, path: Path) -> str:
+    if alias.asname or alias.name == "*":
+        raise ShelfError(f"{path.name}: takes {alias.name} from the shelf under another name")
+    return alias.name

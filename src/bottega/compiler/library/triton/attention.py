@@ -1,0 +1,106 @@
+"""Attention in fp32: a block of queries stays, keys and values stream by, the softmax runs along; no score is ever stored."""
+
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+import torch
+import triton
+import triton.language as tl
+
+from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
+from bottega.compiler.library.triton.tiles import ALONE, kernel_ready
+
+
+@triton.jit
+def attention_kernel(
+    q_ptr, k_ptr, v_ptr, mask_ptr, out_ptr, heads, shared, queries, keys, scale,
+    stride_qb, stride_qh, stride_qm, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
+    stride_vb, stride_vh, stride_vn, stride_vd, stride_mb, stride_mh, stride_mm, stride_mn,
+    CAUSAL: tl.constexpr, MASKED: tl.constexpr, ADDED: tl.constexpr, D: tl.constexpr, DV: tl.constexpr,
+    WIDE_D: tl.constexpr, WIDE_DV: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr, LARGE: tl.constexpr,
+):  # fmt: skip
+    head, batch = tl.program_id(1).to(tl.int64) % heads, tl.program_id(1).to(tl.int64) // heads
+    row = (index_program(0, LARGE) * BQ + index_lanes(BQ, LARGE))[:, None]
+    d, col = index_lanes(WIDE_D, LARGE), index_lanes(WIDE_DV, LARGE)[None, :]
+    q_ptr += batch * stride_qb + head * stride_qh
+    k_ptr += batch * stride_kb + head // shared * stride_kh
+    v_ptr += batch * stride_vb + head // shared * stride_vh
+    q = tl.load(q_ptr + row * stride_qm + d[None, :] * stride_qd, mask=(row < queries) & (d[None, :] < D), other=0.0)
+    peak = tl.full((BQ, 1), -float("inf"), tl.float32)
+    total = tl.zeros((BQ, 1), tl.float32)
+    acc = tl.zeros((BQ, WIDE_DV), tl.float32)
+    last = tl.minimum(keys, (index_program(0, LARGE) + 1) * BQ) if CAUSAL else keys
+    for start in range(0, last, BK):
+        key = start + index_lanes(BK, LARGE)
+        across, down = key[None, :], key[:, None]
+        kt = tl.load(k_ptr + across * stride_kn + d[:, None] * stride_kd, mask=(across < keys) & (d[:, None] < D), other=0.0)
+        scores = tl.dot(q, kt, input_precision="tf32x3") * scale
+        seen = (across < keys) & (across <= row) if CAUSAL else across < keys
+        if MASKED:
+            at = mask_ptr + batch * stride_mb + head * stride_mh + row * stride_mm + across * stride_mn
+            m = tl.load(at, mask=(row < queries) & (across < keys), other=0)
+            if ADDED:
+                scores += m * 1.4426950408889634
+            else:
+                seen = seen & (m != 0)
+        scores = tl.where(seen, scores, -float("inf"))
+        new = tl.maximum(peak, tl.max(scores, axis=1, keep_dims=True))
+        if MASKED:
+            new = tl.where(new == -float("inf"), 0.0, new)
+        p = tl.exp2(scores - new)
+        fix = tl.exp2(peak - new)
+        total = total * fix + tl.sum(p, axis=1, keep_dims=True)
+        v = tl.load(v_ptr + down * stride_vn + col * stride_vd, mask=(down < keys) & (col < DV), other=0.0)
+        acc = tl.dot(p.to(v.dtype), v, acc * fix, input_precision="tf32x3")
+        peak = new
+    acc = acc / tl.where(total == 0, 1.0, total)
+    out_at = out_ptr + (tl.program_id(1).to(tl.int64) * queries + row) * DV + col
+    tl.store(out_at, acc, mask=(row < queries) & (col < DV))
+
+
+def attention_tile(queries, causal, width):
+    """Queries and keys of a block, and its warps."""
+    if width > 64:
+        return (64, 32, 4) if width <= 128 else (32, 16, 4)
+    return (64, 64, 4) if causal or queries < 1024 else (128, 32, 4)
+
+
+def attention_by_kernel(query, key, value, mask, causal, scale):
+    """Attention of query (B, H, L, D) over key and value (B, G, S, D), where H is a multiple of G."""
+    (B, H, L, D), (G, S), DV = query.shape, key.shape[1:3], value.shape[-1]
+    BQ, BK, warps = attention_tile(L, causal, max(D, DV))
+    value = value.mT.contiguous().mT  # along the keys, as the second product reads it
+    out = torch.empty(B, H, L, DV, device=query.device, dtype=query.dtype)
+    masked = mask is not None
+    added = masked and mask.dtype != torch.bool
+    seen = (mask if added else mask.view(torch.int8)).expand(B, H, L, S) if masked else None
+    steps = seen.stride() if seen is not None else (0, 0, 0, 0)
+    attention_kernel[(triton.cdiv(L, BQ), B * H)](
+        query, key, value, seen, out, H, H // G, L, S, (D**-0.5 if scale is None else scale) * 1.4426950408889634,
+        *query.stride(), *key.stride(), *value.stride(), *steps,
+        CAUSAL=causal, MASKED=masked, ADDED=added, D=D, DV=DV, WIDE_D=max(16, triton.next_power_of_2(D)),
+        WIDE_DV=max(16, triton.next_power_of_2(DV)), BQ=BQ, BK=BK,
+        LARGE=index_is_large(query, key, value, seen, out), num_warps=warps, num_stages=2,
+    )  # fmt: skip
+    return out
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """torch.nn.functional.scaled_dot_product_attention."""
+    alike = query.dim() == key.dim() == value.dim() and query.dim() in (3, 4) and kernel_ready(query, key, value)
+    if alike:
+        q, k, v = (x if x.dim() == 4 else x.unsqueeze(0) for x in (query, key, value))
+        alike = q.shape[0] == k.shape[0] == v.shape[0] and k.shape[:3] == v.shape[:3] and q.shape[3] == k.shape[3]
+        alike = alike and (q.shape[1] % k.shape[1] == 0 if enable_gqa and query.dim() == 4 else q.shape[1] == k.shape[1])
+        widths, lengths = (q.shape[3], v.shape[3]), (q.shape[2], k.shape[2])
+        pays = min(widths) >= 16 and max(widths) <= 64 and min(lengths) >= 16
+        alike = alike and (pays or (ALONE and max(widths) <= 256)) and q.shape[0] * q.shape[1] <= 65535
+    if alike and attn_mask is not None:
+        plain = attn_mask.dtype in (torch.bool, query.dtype) and attn_mask.dim() <= query.dim() and not is_causal
+        wanted = torch.is_grad_enabled() and attn_mask.requires_grad
+        alike = plain and not wanted and attn_mask.device == query.device
+    if not alike or dropout_p > 0:
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        ).contiguous()
+    return attention_by_kernel(q, k, v, attn_mask, is_causal, scale).reshape(*query.shape[:-1], value.shape[-1])

@@ -1,0 +1,163 @@
+"""Operators left to torch, written as a person would call them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional
+
+from bottega.compiler.call_names import path_text
+from bottega.compiler.kernel import Call, Written
+from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.sizes import marked
+from bottega.compiler.trace import Ref
+from bottega.compiler.view import View
+
+FUNCTIONAL = frozenset(
+    (
+        *("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "max_pool1d"),
+        *("max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"),
+        *("adaptive_avg_pool3d", "pixel_shuffle", "pixel_unshuffle", "pad"),
+    )
+)
+TORCH = frozenset(
+    (
+        *(
+            "matmul",
+            "mm",
+            "bmm",
+            "addmm",
+            "baddbmm",
+            "mv",
+            "addmv",
+            "cumsum",
+            "cumprod",
+            "cat",
+            "stack",
+            "flip",
+            "roll",
+            "sort",
+        ),
+        *("topk", "gather", "index_select", "logcumsumexp", "cdist", "repeat_interleave", "pixel_shuffle", "pixel_unshuffle"),
+        *("cross", "median", "kthvalue", "scatter", "scatter_add", "index_add", "bincount", "logcumsumexp", "channel_shuffle"),
+        *("argsort", "searchsorted", "bucketize", "one_hot", "tile", "rot90", "trace", "kron", "prod", "diag", "outer"),
+        *("select_scatter", "slice_scatter", "masked_select", "bilinear", "embedding"),
+    )
+)
+METHODS = {"repeat": "repeat", "unfold": "unfold"}
+RECURRENT = frozenset(("gru", "lstm", "rnn_tanh", "rnn_relu"))
+OPERATORS = TORCH | FUNCTIONAL | set(METHODS) | RECURRENT | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
+
+
+def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+    """The current node as a call, with a buffer for each of its outputs."""
+    names: list[str] = []
+    results: list[Tensor | None] = []
+    for number, spec in enumerate(scope.node.outputs):
+        if spec is None:
+            raise scope.refuse("returns something that is no tensor")
+        buffer = scope.fresh(spec.shape, spec.dtype, (), f"_{number}" if number else "")
+        names.append(buffer.name)
+        results.append(Tensor(marked(buffer), spec.dtype))
+    scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names), dense=True))
+    return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
+
+
+def _special(scope: Scope, names: tuple[str, ...]) -> Call | None:
+    operator = scope.node.operator
+    origin = (operator,)
+    if operator in RECURRENT:
+        x = scope.operand("input")
+        if not scope.node.module:
+            raise scope.refuse("outside of a module")
+        return Call(f"self.{path_text(scope.node.module)}", (x.view, *_states(scope)), (), names, origin, operator == "lstm")
+    if operator == "constant_pad_nd":
+        x = scope.operand("self")
+        value = scope.argument("value") or 0
+        extra = () if value == 0 else (("value", value),)
+        return Call("F.pad", (x.view, scope.argument("pad")), extra, names, origin)
+    if operator.startswith("upsample"):
+        x, shape = scope.operand("self" if scope.argument("self") is not None else "input"), scope.spec()[0]
+        keywords: list[tuple[str, Any]] = [("size", shape[2:])]
+        if "bilinear" in operator:
+            keywords += [("mode", "bilinear"), ("align_corners", bool(scope.argument("align_corners")))]
+        return Call("F.interpolate", (x.view,), tuple(keywords), names, origin)
+    if operator in METHODS:
+        x = scope.operand("self")
+        arguments = tuple(value for name, value in scope.node.arguments.items() if name != "self")
+        arguments = arguments[0] if len(arguments) == 1 and isinstance(arguments[0], tuple) else arguments
+        return Call(f"{x.view.text}.{METHODS[operator]}", tuple(arguments), (), names, origin)
+    return None
+
+
+def _states(scope: Scope) -> tuple[Any, ...]:
+    """The states that a recurrence begins with, unless they are the zeros that the module makes itself where none are given."""
+    state = scope.argument("hx")
+    states = state if isinstance(state, tuple) else (state,)
+    own = {node.name for node in scope.graph.nodes if node.operator == "zeros" and node.module == scope.node.module}
+    if all(isinstance(ref, Ref) and ref.name in own for ref in states):
+        return ()
+    made = [scope.tensor(ref).view for ref in states]
+    return (made[0] if len(made) == 1 else tuple(made),)
+
+
+def call_of(
+    scope: Scope,
+    results: tuple[str, ...],
+    function: str = "",
+    arguments: tuple[Any, ...] | None = None,
+    keywords: tuple[tuple[str, Any], ...] = (),
+    dense: bool = False,
+) -> Call:
+    """The node as a call: arguments in the schema's order, trailing defaults left out."""
+    node = scope.node
+    if not function:
+        function = _function(scope, node.operator)
+    if arguments is None:
+        given = [(name, _argument(scope, value)) for name, value in node.arguments.items()]
+        while given and _default(given[-1]):
+            given.pop()
+        arguments = tuple(value for _, value in given)
+    return Call(function, arguments, keywords, results, (node.operator,))
+
+
+def _default(pair: tuple[str, Any]) -> bool:
+    name, value = pair
+    if name in ("stride", "dilation", "groups", "alpha", "beta"):
+        values = value if isinstance(value, tuple) else (value,)
+        return name != "stride" and all(v == 1 for v in values)
+    usual: dict[str, tuple[Any, ...]] = {
+        "padding": (0, (0,), (0, 0), (0, 0, 0)),
+        "output_padding": (0, (0,), (0, 0), (0, 0, 0)),
+        "ceil_mode": (False,),
+        "count_include_pad": (True,),
+        "dtype": (None,),
+        "bias": (None,),
+        "divisor_override": (None,),
+        "sparse_grad": (False,),
+        "compute_mode": (None,),
+    }
+    return name in usual and value in usual[name]
+
+
+def _function(scope: Scope, operator: str) -> str:
+    if operator in FUNCTIONAL and hasattr(torch.nn.functional, operator):
+        return f"F.{operator}"
+    if operator in TORCH and hasattr(torch, operator):
+        return f"torch.{operator}"
+    raise scope.refuse("is not understood")
+
+
+def _argument(scope: Scope, value: Any) -> Any:
+    if isinstance(value, Ref):
+        if value.name in scope.graph.numbers:
+            return scope.graph.numbers[value.name]
+        return scope.tensor(value).view
+    if isinstance(value, tuple):
+        return tuple(_argument(scope, item) for item in value)
+    if isinstance(value, torch.dtype):
+        return Written(str(value))
+    if isinstance(value, bool | int | float | str | View) or value is None:
+        return value
+    raise scope.refuse(f"cannot write {value!r} down")

@@ -1,0 +1,290 @@
+"""Operators that compute every element for itself, each as an expression in the small vocabulary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from bottega.compiler.expression import Apply, Cast, Constant, Expression, Index, Load, apply
+from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.trace import Ref
+
+Unary = Callable[[Expression], Expression]
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+SQRT_HALF, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
+
+
+def softplus(x: Expression, beta: Expression | float = 1.0, threshold: Expression | float = 20.0) -> Expression:
+    scaled = x if beta == 1.0 else apply("mul", x, beta)
+    # The stable form: it neither overflows for large nor loses small results.
+    soft = apply("add", apply("maximum", scaled, 0.0), apply("log1p", apply("exp", apply("neg", apply("abs", scaled)))))
+    small = soft if beta == 1.0 else apply("div", soft, beta)
+    return apply("where", apply("gt", scaled, threshold), x, small)
+
+
+def elu(x: Expression, alpha: Expression | float, scale: Expression | float, slope: Expression | float) -> Expression:
+    inner = x if slope == 1.0 else apply("mul", x, slope)
+    negative = apply("expm1", inner) if alpha == 1.0 else apply("mul", alpha, apply("expm1", inner))
+    chosen = apply("where", apply("gt", x, 0.0), x, negative)
+    return chosen if scale == 1.0 else apply("mul", scale, chosen)
+
+
+def gelu(x: Expression, approximate: str) -> Expression:
+    if approximate == "tanh":
+        cubed = apply("mul", apply("mul", x, x), x)
+        inner = apply("mul", SQRT_TWO_OVER_PI, apply("add", x, apply("mul", 0.044715, cubed)))
+        return apply("mul", apply("mul", 0.5, x), apply("add", 1.0, apply("tanh", inner)))
+    return apply("mul", apply("mul", 0.5, x), apply("add", 1.0, apply("erf", apply("mul", x, SQRT_HALF))))
+
+
+def clamp(x: Expression, low: Expression | None, high: Expression | None) -> Expression:
+    x = x if low is None else apply("maximum", x, low)
+    return x if high is None else apply("minimum", x, high)
+
+
+SIMPLE = frozenset(
+    (
+        *("neg", "abs", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan"),
+        *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "relu", "floor"),
+        *("ceil", "round", "trunc", "sign", "square", "isnan"),
+    )
+)
+PAIRS = {name: name for name in ("fmod", "remainder", "atan2", "maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne")} | {
+    "mul": "mul",
+    "logical_and": "and",
+    "logical_or": "or",
+}
+UNARY: dict[str, Unary] = {
+    "silu": lambda x: apply("mul", x, apply("sigmoid", x)),
+    "mish": lambda x: apply("mul", x, apply("tanh", softplus(x))),
+    "relu6": lambda x: clamp(x, Constant(0.0), Constant(6.0)),
+    "hardsigmoid": lambda x: apply("div", clamp(apply("add", x, 3.0), Constant(0.0), Constant(6.0)), 6.0),
+    "hardswish": lambda x: apply("div", apply("mul", x, clamp(apply("add", x, 3.0), Constant(0.0), Constant(6.0))), 6.0),
+    "selu": lambda x: elu(x, SELU_ALPHA, SELU_SCALE, 1.0),
+    "log_sigmoid": lambda x: apply("neg", softplus(apply("neg", x))),
+    "logical_not": lambda x: apply("not", x),
+    "bitwise_not": lambda x: apply("not", x),
+    "frac": lambda x: apply("sub", x, apply("trunc", x)),
+    "softsign": lambda x: apply("div", x, apply("add", 1.0, apply("abs", x))),
+    "erfc": lambda x: apply("sub", 1.0, apply("erf", x)),
+    "sinc": lambda x: apply(
+        "where",
+        apply("eq", x, 0.0),
+        1.0,
+        apply("div", apply("sin", apply("mul", x, math.pi)), apply("mul", x, math.pi)),
+    ),
+    "sgn": lambda x: apply("sign", x),
+    "log10": lambda x: apply("mul", apply("log", x), 1 / math.log(10)),
+    "logit": lambda x: apply("log", apply("div", x, apply("sub", 1.0, x))),
+}
+ARGUED = frozenset(
+    (
+        *("add", "sub", "rsub", "div", "true_divide", "pow", "clamp", "clamp_min", "clamp_max", "leaky_relu", "elu", "celu"),
+        *("gelu", "hardtanh", "softplus", "prelu", "softshrink", "hardshrink", "threshold", "where", "lerp", "addcmul"),
+        *("addcdiv", "masked_fill", "tril", "triu", "floor_divide", "hypot", "logaddexp", "xlogy", "square_", "logical_xor"),
+        *("_prelu_kernel", "heaviside", "bitwise_and", "bitwise_or"),
+    )
+)
+MADE = frozenset(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "arange", "scalar_tensor", "fill"))
+SAME = frozenset(("clone", "contiguous", "detach", "alias", "dropout", "alpha_dropout", "feature_dropout", "lift_fresh_copy"))
+CASTS = frozenset(("to", "_to_copy", "type_as"))
+
+OPERATORS = SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
+
+
+def lower(scope: Scope) -> Tensor:
+    """The current node, as a new tensor or, where nothing is computed, as the old one."""
+    operator, shape, dtype = scope.node.operator, *scope.spec()
+    if operator in SAME:
+        if "dropout" in operator and scope.argument("train") and scope.argument("p") > 0:
+            raise scope.refuse("draws random numbers")
+        return scope.operand("input" if "dropout" in operator else "self")
+    if operator in CASTS and scope.operand("self").dtype == dtype:
+        return scope.operand("self")
+    body = Cast(dtype, _x(scope)) if operator in CASTS else _body(scope, operator)
+    if not isinstance(body, Cast):
+        body = _narrowed(body, scope, dtype)
+    axes = tuple(map(str, shape)) if operator in MADE else ()
+    return scope.map(body, shape, dtype, axes)
+
+
+def _x(scope: Scope) -> Expression:
+    return scope.load(scope.node.arguments["self"], scope.spec()[0])
+
+
+def _narrowed(body: Expression, scope: Scope, dtype: str) -> Expression:
+    """Integers that become floats on the way are cast where they are loaded, because division and exponentials need it."""
+    if "float" not in dtype or not isinstance(body, Apply):
+        return body
+    from bottega.compiler.expression import replace, walk
+
+    logical = frozenset(("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "isnan"))
+    swap: dict[Expression, Expression] = {}
+    kept: set[Expression] = set()
+    for node in walk(body):
+        if isinstance(node, Apply) and node.function == "where":
+            kept.add(node.arguments[0])
+        if isinstance(node, Apply) and node.function in logical:
+            kept.update(node.arguments)
+    for node in walk(body):
+        if isinstance(node, Load) and "float" not in node.dtype and node not in kept:
+            swap[node] = Cast("float32", node)
+    return replace(body, swap) if swap else body
+
+
+def _body(scope: Scope, operator: str) -> Expression:
+    shape, _ = scope.spec()
+
+    def get(name: str) -> Expression:
+        return scope.load(scope.argument(name), shape)
+
+    if operator in SIMPLE:
+        return apply(operator, _x(scope))
+    if operator in PAIRS:
+        return apply(PAIRS[operator], _x(scope), get("other"))
+    if operator in UNARY:
+        if operator == "bitwise_not" and scope.operand("self").dtype != "bool":
+            raise scope.refuse("bits of integers")
+        if operator == "logit" and scope.argument("eps") is not None:
+            raise scope.refuse("clamps its input")
+        return UNARY[operator](_x(scope))
+    if operator in MADE:
+        return _made(scope, operator)
+    return _argued(scope, operator, get)
+
+
+def _argued(scope: Scope, operator: str, get: Callable[[str], Expression]) -> Expression:
+    if operator == "where":
+        return apply("where", get("condition"), get("self"), get("other"))
+    x = _x(scope)
+    match operator:
+        case "add" | "sub":
+            alpha = scope.argument("alpha")
+            other = get("other") if alpha in (None, 1) else apply("mul", scope.constant(alpha), get("other"))
+            return apply(operator, x, other)
+        case "rsub":
+            return apply("sub", get("other"), x)
+        case "div" | "true_divide":
+            mode = scope.argument("rounding_mode")
+            divided = apply("div", x, get("other"))
+            return (
+                divided
+                if mode is None
+                else apply("floor_divide", x, get("other"))
+                if mode == "floor"
+                else apply("trunc", divided)
+            )
+        case "floor_divide":
+            return apply("floor_divide", x, get("other"))
+        case "pow":
+            return _power(x, scope.argument("exponent"), get)
+        case "clamp":
+            low, high = (get(name) if scope.argument(name) is not None else None for name in ("min", "max"))
+            return clamp(x, low, high)
+        case "clamp_min":
+            return apply("maximum", x, get("min"))
+        case "clamp_max":
+            return apply("minimum", x, get("max"))
+        case "leaky_relu":
+            return apply("where", apply("gt", x, 0.0), x, apply("mul", get("negative_slope"), x))
+        case "elu":
+            alpha, scale, slope = (scope.argument(name) for name in ("alpha", "scale", "input_scale"))
+            return elu(
+                x, 1.0 if alpha == 1 else get("alpha"), 1.0 if scale == 1 else get("scale"), 1.0 if slope == 1 else slope
+            )
+        case "celu":
+            alpha = scope.argument("alpha")
+            if alpha == 1:
+                return elu(x, 1.0, 1.0, 1.0)
+            return apply(
+                "where", apply("gt", x, 0.0), x, apply("mul", get("alpha"), apply("expm1", apply("div", x, get("alpha"))))
+            )
+        case "gelu":
+            return gelu(x, scope.argument("approximate"))
+        case "hardtanh":
+            return clamp(x, get("min_val"), get("max_val"))
+        case "softplus":
+            return softplus(x, 1.0 if scope.argument("beta") == 1 else get("beta"), float(scope.argument("threshold")))
+        case "prelu" | "_prelu_kernel":
+            return apply("where", apply("gt", x, 0.0), x, apply("mul", _slope(scope), x))
+        case "softshrink":
+            bound = get("lambd")
+            inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound), 0.0)
+            return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
+        case "hardshrink":
+            return apply("where", apply("gt", apply("abs", x), get("lambd")), x, 0.0)
+        case "threshold":
+            return apply("where", apply("gt", x, get("threshold")), x, get("value"))
+        case "lerp":
+            return apply("add", x, apply("mul", get("weight"), apply("sub", get("end"), x)))
+        case "addcmul" | "addcdiv":
+            made = apply("mul" if operator == "addcmul" else "div", get("tensor1"), get("tensor2"))
+            return apply("add", x, made if scope.argument("value") == 1 else apply("mul", get("value"), made))
+        case "masked_fill":
+            return apply("where", get("mask"), get("value"), x)
+        case "tril" | "triu":
+            rank = len(scope.spec()[0])
+            distance = apply("sub", Index(rank - 1), Index(rank - 2))
+            return apply("where", apply("le" if operator == "tril" else "ge", distance, scope.argument("diagonal")), x, 0)
+        case "hypot":
+            return apply("sqrt", apply("add", apply("mul", x, x), apply("mul", get("other"), get("other"))))
+        case "logaddexp":
+            y = get("other")
+            gap = apply("neg", apply("abs", apply("sub", x, y)))
+            return apply("add", apply("maximum", x, y), apply("log1p", apply("exp", gap)))
+        case "xlogy":
+            return apply("where", apply("eq", x, 0.0), 0.0, apply("mul", x, apply("log", get("other"))))
+        case "logical_xor":
+            return apply("ne", apply("ne", x, 0), apply("ne", get("other"), 0))
+        case "heaviside":
+            return apply("where", apply("gt", x, 0.0), 1.0, apply("where", apply("eq", x, 0.0), get("values"), 0.0))
+        case "bitwise_and" | "bitwise_or":
+            if scope.spec()[1] != "bool":
+                raise scope.refuse("bits of integers")
+            return apply("and" if operator == "bitwise_and" else "or", x, get("other"))
+    raise scope.refuse("is not understood")
+
+
+def _power(x: Expression, exponent: object, get: Callable[[str], Expression]) -> Expression:
+    """Small whole powers by multiplication, as torch does; others in general."""
+    simple: dict[object, Unary] = {
+        2: lambda x: apply("mul", x, x),
+        3: lambda x: apply("mul", apply("mul", x, x), x),
+        0.5: lambda x: apply("sqrt", x),
+        -0.5: lambda x: apply("rsqrt", x),
+        -1: lambda x: apply("reciprocal", x),
+        1: lambda x: x,
+    }
+    if isinstance(exponent, int | float) and exponent in simple:
+        return simple[exponent](x)
+    return apply("pow", x, get("exponent"))
+
+
+def _slope(scope: Scope) -> Expression:
+    """PReLU's slope: one for all, or one for each channel, along dimension 1."""
+    shape, weight = scope.spec()[0], scope.operand("weight")
+    if weight.view.shape and weight.shape[0] != 1 and len(weight.shape) == 1:
+        strides = tuple(weight.view.strides[0] if axis == 1 else 0 for axis in range(len(shape)))
+        from bottega.compiler.view import View
+
+        return Load(View(weight.view.buffer, shape, strides, weight.view.offset, weight.view.text), weight.dtype)
+    return scope.load(scope.argument("weight"), shape)
+
+
+def _made(scope: Scope, operator: str) -> Expression:
+    if operator in ("zeros", "zeros_like"):
+        return Constant(0)
+    if operator in ("ones", "ones_like"):
+        return Constant(1)
+    if operator == "arange":
+        start, step = scope.argument("start") or 0, scope.argument("step") or 1
+        body: Expression = Index(0)
+        body = body if step == 1 else apply("mul", body, step)
+        return body if start == 0 else apply("add", body, start)
+    value = (
+        scope.argument("fill_value") if "full" in operator else scope.argument("s" if operator == "scalar_tensor" else "value")
+    )
+    if isinstance(value, Ref) or value is None:
+        return scope.load(value, scope.spec()[0])
+    return scope.constant(value)

@@ -1,0 +1,120 @@
+"""Losses: what each element or row costs, and then, for a mean or a sum, one reduction over all of it."""
+
+from __future__ import annotations
+
+from bottega.compiler.expression import Expression, Gather, Load, Name, apply
+from bottega.compiler.lowering.elementwise import softplus
+from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.view import View
+
+NONE, MEAN, SUM = 0, 1, 2
+OPERATORS = frozenset(
+    (
+        *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
+        *("kl_div", "soft_margin_loss", "hinge_embedding_loss", "margin_ranking_loss", "poisson_nll_loss"),
+        *("cross_entropy_loss", "nll_loss", "nll_loss_nd"),
+    )
+)
+
+
+def lower(scope: Scope) -> Tensor:
+    operator = scope.node.operator
+    if operator in ("cross_entropy_loss", "nll_loss", "nll_loss_nd"):
+        return _classes(scope, operator == "cross_entropy_loss")
+    first = scope.operand(
+        "input1" if operator == "margin_ranking_loss" else "input" if operator == "poisson_nll_loss" else "self"
+    )
+    reduction = int(scope.argument("reduction"))
+    body = _element(scope, operator, first)
+    if reduction == NONE:
+        return scope.map(body, first.shape, scope.spec()[1], first.view.axes)
+    dims = tuple(range(len(first.shape)))
+    total: Expression = Name("total")
+    total = apply("div", total, scope.count(first, dims)) if reduction == MEAN else total
+    return scope.rows(first.shape, dims, [("total", "sum", body)], total, None, scope.spec()[1])
+
+
+def _element(scope: Scope, operator: str, first: Tensor) -> Expression:
+    shape = first.shape
+    x: Expression = Load(first.view, first.dtype)
+
+    def get(name: str) -> Expression:
+        return scope.load(scope.argument(name), shape)
+
+    y = get("input2" if operator == "margin_ranking_loss" else "target")
+    gap = apply("sub", x, y)
+    match operator:
+        case "mse_loss":
+            return apply("mul", gap, gap)
+        case "l1_loss":
+            return apply("abs", gap)
+        case "smooth_l1_loss":
+            beta = get("beta")
+            near = apply("div", apply("mul", 0.5, apply("mul", gap, gap)), beta)
+            return apply(
+                "where", apply("lt", apply("abs", gap), beta), near, apply("sub", apply("abs", gap), apply("mul", 0.5, beta))
+            )
+        case "huber_loss":
+            delta = get("delta")
+            far = apply("mul", delta, apply("sub", apply("abs", gap), apply("mul", 0.5, delta)))
+            return apply("where", apply("le", apply("abs", gap), delta), apply("mul", 0.5, apply("mul", gap, gap)), far)
+        case "binary_cross_entropy":
+            logs = [apply("maximum", apply("log", p), -100.0) for p in (x, apply("sub", 1.0, x))]
+            loss = apply("neg", apply("add", apply("mul", y, logs[0]), apply("mul", apply("sub", 1.0, y), logs[1])))
+        case "binary_cross_entropy_with_logits":
+            soft = softplus(apply("neg", x), 1.0, 1e30)
+            if scope.argument("pos_weight") is not None:
+                soft = apply("mul", apply("add", 1.0, apply("mul", apply("sub", get("pos_weight"), 1.0), y)), soft)
+            loss = apply("add", apply("mul", apply("sub", 1.0, y), x), soft)
+        case "kl_div":
+            if scope.argument("log_target"):
+                return apply("mul", apply("exp", y), apply("sub", y, x))
+            return apply("where", apply("gt", y, 0.0), apply("mul", y, apply("sub", apply("log", y), x)), 0.0)
+        case "soft_margin_loss":
+            return softplus(apply("neg", apply("mul", x, y)), 1.0, 1e30)
+        case "hinge_embedding_loss":
+            far = apply("maximum", apply("sub", get("margin"), x), 0.0)
+            return apply("add", apply("where", apply("ne", y, 1.0), far, 0.0), apply("where", apply("ne", y, -1.0), x, 0.0))
+        case "margin_ranking_loss":
+            raw = apply("add", apply("mul", apply("neg", get("target")), gap), get("margin"))
+            return apply("maximum", raw, 0.0)
+        case _:
+            raise scope.refuse("is not understood")
+    return loss if scope.argument("weight") is None else apply("mul", loss, get("weight"))
+
+
+def _classes(scope: Scope, logits: bool) -> Tensor:
+    """Cross entropy with class indices: the logit of the target is gathered, the rest of the row only enters the sum."""
+    x, target = scope.operand("self"), scope.operand("target")
+    smoothing = scope.argument("label_smoothing") or 0.0
+    if scope.argument("weight") is not None or target.floating or (smoothing and not logits):
+        raise scope.refuse("with class weights or class probabilities")
+    axis = 1 if len(x.shape) > 1 else 0
+    kept = tuple(a for a in range(len(x.shape)) if a != axis)
+    kept_shape = tuple(x.shape[a] for a in kept)
+    label = Load(View(target.view.buffer, kept_shape, target.view.strides, target.view.offset, target.view.text), target.dtype)
+    row = View(x.view.buffer, kept_shape, tuple(x.view.strides[a] for a in kept), x.view.offset, x.view.text)
+    picked = Gather(row, x.view.strides[axis], x.shape[axis], label, x.dtype)
+    body: Expression = Load(x.view, x.dtype)
+    reductions = []
+    loss: Expression = apply("neg", picked)
+    if logits:
+        reductions = [("top", "max", body), ("total", "sum", apply("exp", apply("sub", body, Name("top"))))]
+        level = apply("add", apply("log", Name("total")), Name("top"))
+        loss = apply("sub", level, picked)
+        if smoothing:
+            reductions.append(("plain", "sum", body))
+            mean = apply("sub", level, apply("div", Name("plain"), scope.count(x, (axis,))))
+            loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, mean))
+    dtype, reduction = scope.spec()[1], int(scope.argument("reduction"))
+    axes = tuple(x.view.axis_text(a) for a in kept)
+    if logits:
+        made = scope.rows(x.shape, (axis,), reductions, loss, None, dtype, axes, suffix="" if reduction == NONE else "_rows")
+    else:
+        made = scope.map(loss, kept_shape, dtype, axes, "" if reduction == NONE else "_rows")
+    if reduction == NONE:
+        return made
+    dims = tuple(range(len(kept_shape)))
+    total: Expression = Name("total")
+    total = apply("div", total, scope.count(made, dims)) if reduction == MEAN else total
+    return scope.rows(kept_shape, dims, [("total", "sum", Load(made.view, made.dtype))], total, None, dtype)

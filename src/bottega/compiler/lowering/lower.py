@@ -1,0 +1,96 @@
+"""The graph, walked once: every node becomes statements, a view, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from bottega.compiler.lowering import calls, elementwise, indexing, losses, parts, products, reductions, views, windows
+from bottega.compiler.lowering.scope import Scope, Statement, Tensor
+from bottega.compiler.steps import Refusal
+from bottega.compiler.trace import Graph, Ref, Spec
+from bottega.compiler.view import Buffer, View, contiguous_strides
+
+FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, products, windows, indexing)
+"""In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
+KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
+
+
+@dataclass(frozen=True)
+class Lowered:
+    buffers: dict[str, Buffer]
+    statements: tuple[Statement, ...]
+    returned: Any
+    """Nested tuples, lists and dicts of views and plain values."""
+    inputs: tuple[str, ...]
+
+
+def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lowered:
+    """`told` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
+    scope = Scope(graph, label)
+    for name, spec in graph.inputs:
+        _bind(scope, name, name, spec, "input")
+    for name, (path, spec) in graph.parameters.items():
+        _bind(scope, name, path, spec, "parameter")
+    for node in graph.nodes:
+        scope.node = node
+        if node.operator == "getitem":
+            several = scope.values[node.arguments["self"].name]
+            chosen = several[node.arguments["index"]] if isinstance(several, tuple) else several
+            if chosen is None:
+                raise scope.refuse("an output of a normalisation or pooling other than its first")
+            scope.values[node.name] = chosen
+        else:
+            before = len(scope.statements)
+            scope.values[node.name] = _lowered(scope, told)
+            if told is not None:
+                scope.statements[before:] = parts.with_part(scope, scope.statements[before:], told)
+    returned = _returned(scope, graph.returned)
+    return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
+
+
+def _lowered(scope: Scope, told: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
+    """By the family that understands it; where that family refuses, left to torch if it can be."""
+    operator = scope.node.operator
+    before, buffers = len(scope.statements), dict(scope.buffers)
+    first: Refusal | None = None
+    for family in (*FAMILIES, calls):
+        if operator not in family.OPERATORS:
+            continue
+        try:
+            made: Tensor | tuple[Tensor | None, ...] = family.lower(scope)
+            return made
+        except Refusal as refusal:
+            first = first or refusal
+            del scope.statements[before:]
+            scope.buffers = dict(buffers)
+    made_of_part = parts.lower(scope, told) if told is not None else None
+    if made_of_part is not None:
+        return made_of_part
+    if first is not None:
+        raise first
+    raise scope.refuse("is not understood")
+
+
+def _bind(scope: Scope, name: str, text: str, spec: Spec, kind: Any) -> None:
+    axes = tuple(f"{text}.shape[{axis}]" for axis in range(len(spec.shape)))
+    buffer = Buffer(text, spec.shape, spec.dtype, kind, axes)
+    if spec.strides != contiguous_strides(spec.shape) and not buffer.whole().contiguous:
+        raise scope.refuse("an argument or parameter that is not contiguous")
+    scope.buffers[text] = buffer
+    scope.values[name] = Tensor(View(text, spec.shape, contiguous_strides(spec.shape), 0, text, axes), spec.dtype)
+
+
+def _returned(scope: Scope, value: Any) -> Any:
+    if isinstance(value, Ref):
+        tensor = scope.tensor(value)
+        if tensor.view.buffer in scope.buffers and scope.buffers[tensor.view.buffer].kind != "result":
+            tensor = scope.dense(tensor) if not tensor.view.contiguous else tensor
+        return tensor.view
+    if isinstance(value, tuple | list):
+        return type(value)(_returned(scope, item) for item in value)
+    if isinstance(value, dict):
+        return {key: _returned(scope, item) for key, item in value.items()}
+    return value

@@ -1,0 +1,110 @@
+"""Operators that the shelf has a part for, called as the task's sketch calls them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+import torch.nn.functional
+
+from bottega.compiler.bodies import made
+from bottega.compiler.kernel import Call, Kernel, Rows
+from bottega.compiler.lowering.scope import Scope, Statement, Tensor
+from bottega.compiler.sizes import marked
+from bottega.compiler.trace import Ref
+
+ALWAYS = frozenset(
+    (
+        *("linear", "matmul", "mm", "bmm", "einsum", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d"),
+        *("conv_transpose3d", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "cumsum"),
+        *("cumprod", "scaled_dot_product_attention", "group_norm", "instance_norm", "argmax", "argmin", "cross_entropy"),
+    )
+)
+STATISTICS = frozenset(("batch_norm",))
+"""Where they take statistics of the batch; with kept ones they are elementwise, and fuse."""
+LONG = frozenset(("softmax", "log_softmax", "layer_norm"))
+"""Where a row is too long for one program to hold."""
+LONGEST_ROW = 16384
+JOINING = ("torch.cat", "torch.stack")
+PARTS = ALWAYS | STATISTICS | LONG
+_NAME = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
+
+
+def with_part(scope: Scope, statements: list[Statement], calls: Mapping[str, str]) -> list[Statement]:
+    """What the current node became, in the sketch's words where it is a call, and with the part that does the same beside it."""
+    place = next((n for n, statement in enumerate(statements) if scope.node.name in _made(statement)), None)
+    if place is None:
+        return statements
+    found = statements[place]
+    call, text = found.call, calls.get(scope.node.name, "")
+    if call is not None and text.split("(")[0] == call.function.split(".")[-1] and len(call.results) == 1:
+        told = _called(scope, text)
+        prefix = call.function.rpartition(".")[0]
+        if told is not None and (prefix == "F" or call.function in JOINING):  # a method's arguments may not be its function's
+            call = replace(call, text=f"{prefix}.{told.text}", looks=told.looks)
+    return [*statements[:place], Statement(found.kernel, call, _part(scope, found, calls)), *statements[place + 1 :]]
+
+
+def lower(scope: Scope, calls: Mapping[str, str]) -> Tensor | None:
+    """The current node by its part alone, where nothing else here understands it."""
+    text = calls.get(scope.node.name, "")
+    if text.split("(")[0] not in ALWAYS or not scope.node.outputs:
+        return None
+    part = _called(scope, text)
+    if part is None:
+        return None
+    shape, dtype = scope.spec()
+    buffer = scope.fresh(shape, dtype)
+    library = "F" if hasattr(torch.nn.functional, part.function) else "torch"
+    call = replace(part, function=f"{library}.{part.function}", text=f"{library}.{text}", part=False)
+    scope.state(None, call, part)
+    return Tensor(marked(buffer), dtype)
+
+
+def _made(statement: Statement) -> list[str]:
+    kernel: Kernel | None = statement.kernel or statement.call
+    return made(kernel) if kernel is not None else []
+
+
+def _part(scope: Scope, statement: Statement, calls: Mapping[str, str]) -> Call | None:
+    text = calls.get(scope.node.name, "")
+    word = text.split("(")[0] or (statement.call.function.split(".")[-1] if statement.call else "")
+    if word not in PARTS:
+        return None
+    kernel = statement.kernel
+    if word in STATISTICS and not isinstance(kernel, Rows):
+        return None
+    if word in LONG and not (isinstance(kernel, Rows) and math.prod(kernel.reduced) > LONGEST_ROW):
+        return None
+    told = _called(scope, text) if text else None
+    if told is not None or statement.call is None:
+        return told
+    return Call(word, statement.call.arguments, statement.call.keywords, (scope.node.name,), scope.origin, part=True)
+
+
+def _called(scope: Scope, text: str) -> Call | None:
+    """The sketch's call, to the letter. None where it names something that has no name here."""
+    looks: list[tuple[str, str]] = []
+    for name in dict.fromkeys(_NAME.findall(text)):
+        value = scope.values.get(name)
+        if not isinstance(value, Tensor) or not value.view.text:
+            return None
+        if value.view.text != name:
+            looks.append((name, value.view.text))
+    read = tuple(
+        scope.tensor(ref).view for ref in _references(scope.node.arguments) if isinstance(scope.values.get(ref.name), Tensor)
+    )
+    return Call(
+        text.split("(", maxsplit=1)[0], read, (), (scope.node.name,), scope.origin, part=True, text=text, looks=tuple(looks)
+    )
+
+
+def _references(value: object) -> list[Ref]:
+    if isinstance(value, Ref):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [found for item in value for found in _references(item)] if isinstance(value, tuple | list) else []

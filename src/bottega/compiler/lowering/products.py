@@ -1,0 +1,314 @@
+"""Matrix products in all their spellings, and attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bottega.compiler.compose import permuted, reshaped
+from bottega.compiler.expression import Expression, Load, Name, apply
+from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, Store
+from bottega.compiler.lowering.calls import call_of
+from bottega.compiler.lowering.scope import Scope, Tensor
+from bottega.compiler.sizes import marked, wrapped
+from bottega.compiler.view import Shape, View
+
+OPERATORS = frozenset(
+    (
+        "linear",
+        "mm",
+        "matmul",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "einsum",
+        "mv",
+        "dot",
+        "outer",
+        "scaled_dot_product_attention",
+        "addmv",
+    )
+)
+
+
+def lower(scope: Scope) -> Tensor:
+    operator = scope.node.operator
+    match operator:
+        case "linear":
+            return _linear(scope)
+        case "mm" | "bmm":
+            return _matmul(scope, scope.operand("self"), scope.operand("mat2"))
+        case "matmul":
+            return _matmul(scope, scope.operand("self"), scope.operand("other"))
+        case "mv":
+            return _matmul(scope, scope.operand("self"), scope.operand("vec"))
+        case "addmv":
+            return _matmul(scope, scope.operand("mat"), scope.operand("vec"), added=True)
+        case "dot":
+            return _dot(scope)
+        case "outer":
+            return _outer(scope)
+        case "addmm":
+            return _matmul(scope, scope.operand("mat1"), scope.operand("mat2"), added=True)
+        case "baddbmm":
+            return _matmul(scope, scope.operand("batch1"), scope.operand("batch2"), added=True)
+        case "einsum":
+            return _einsum(scope)
+        case _:
+            return _attention(scope)
+
+
+def _linear(scope: Scope) -> Tensor:
+    x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
+    shape, dtype = scope.spec()
+    depth, columns = x.shape[-1], weight.shape[0]
+    rows = math.prod(x.shape[:-1])
+    flat = reshaped(x.view, (rows, depth))
+    if flat is None:
+        x = scope.dense(x)
+        flat = reshaped(x.view, (rows, depth))
+        assert flat is not None
+    owner = weight.view.text
+    axes = (*(x.view.axis_text(a) for a in range(len(x.shape) - 1)), f"{owner}.shape[0]")
+    buffer = scope.fresh(shape, dtype, axes)
+    space = (rows, columns)
+    body: Expression = Name(ACCUMULATOR)
+    if bias is not None:
+        body = apply("add", body, scope.along(bias, 1, space))
+    row_text = " * ".join(wrapped(x.view.axis_text(a)) for a in range(len(x.shape) - 1) if x.shape[a] != 1) or "1"
+    left = View(flat.buffer, flat.shape, flat.strides, flat.offset, x.view.text, (row_text, x.view.axis_text(len(x.shape) - 1)))
+    turned = permuted(weight.view, (1, 0))
+    right = View(
+        turned.buffer, turned.shape, turned.strides, turned.offset, f"{owner}.t()", (f"{owner}.shape[1]", f"{owner}.shape[0]")
+    )
+    stored = View(buffer.name, space, (columns, 1), 0, buffer.name, (row_text, f"{owner}.shape[0]"))
+    product = Product((), rows, columns, depth, left, right, x.dtype, (Store(stored, body, dtype),), ("linear",))
+    scope.state(product, call_of(scope, (buffer.name,)))
+    return Tensor(marked(buffer), dtype)
+
+
+def _matmul(scope: Scope, left: Tensor, right: Tensor, added: bool = False) -> Tensor:
+    shape, dtype = scope.spec()
+    first, second = left.view, right.view
+    if len(first.shape) == 1:
+        first = View(first.buffer, (1, *first.shape), (0, *first.strides), first.offset, first.text, ("1", first.axis_text(0)))
+    if len(second.shape) == 1:
+        second = View(
+            second.buffer, (*second.shape, 1), (*second.strides, 0), second.offset, second.text, (second.axis_text(0), "1")
+        )
+    rows, depth, columns = first.shape[-2], first.shape[-1], second.shape[-1]
+    batch = _broadcast(first.shape[:-2], second.shape[:-2])
+    axes = _result_axes(first, second, batch, left, right)
+    buffer = scope.fresh(shape, dtype, axes)
+    if len(batch) >= 1 and math.prod(second.shape[:-2]) == 1:
+        flat = reshaped(first, (math.prod(first.shape[:-1]), depth))
+        if flat is not None:
+            # One matrix for the whole batch: a single product with more rows.
+            text = " * ".join(wrapped(first.axis_text(a)) for a in range(len(first.shape) - 1) if first.shape[a] != 1) or "1"
+            first = View(
+                flat.buffer, flat.shape, flat.strides, flat.offset, first.text, (text, first.axis_text(len(first.shape) - 1))
+            )
+            place = len(second.shape) - 2
+            second = View(
+                second.buffer,
+                second.shape[-2:],
+                second.strides[-2:],
+                second.offset,
+                second.text,
+                (second.axis_text(place), second.axis_text(place + 1)),
+            )
+            batch, rows = (), first.shape[0]
+    first = _spread(first, (*batch, rows, depth))
+    second = _spread(second, (*batch, depth, columns))
+    space = (*batch, rows, columns)
+    body: Expression = Name(ACCUMULATOR)
+    if added:
+        body = _added(scope, body, space, shape)
+    whole = reshaped(marked(buffer), space)
+    assert whole is not None
+    stored = View(whole.buffer, whole.shape, whole.strides, 0, buffer.name, ())
+    kept = tuple(size for size in batch if size != 1)
+    product = Product(
+        kept,
+        rows,
+        columns,
+        depth,
+        _batched(first),
+        _batched(second),
+        left.dtype,
+        (Store(_batched(stored), _batched_body(body), dtype),),
+        scope.origin,
+    )
+    scope.state(product, call_of(scope, (buffer.name,)))
+    return Tensor(marked(buffer), dtype)
+
+
+def _added(scope: Scope, body: Expression, space: Shape, shape: Shape) -> Expression:
+    alpha, beta = scope.argument("alpha"), scope.argument("beta")
+    other = scope.load(scope.argument("self"), shape)
+    if space != shape:
+        raise scope.refuse("is added to something of another shape")
+    body = body if alpha in (None, 1) else apply("mul", scope.constant(alpha), body)
+    if beta == 0:
+        return body
+    return apply("add", body, other if beta in (None, 1) else apply("mul", scope.constant(beta), other))
+
+
+def _batched(view: View) -> View:
+    """Batch dimensions of size one left out; rows and columns always stay."""
+    kept = [a for a, size in enumerate(view.shape) if size != 1 or a >= len(view.shape) - 2]
+    axes = tuple(view.axes[a] for a in kept) if view.axes else ()
+    shape, strides = tuple(view.shape[a] for a in kept), tuple(view.strides[a] for a in kept)
+    return View(view.buffer, shape, strides, view.offset, view.text, axes)
+
+
+def _batched_body(body: Expression) -> Expression:
+    from bottega.compiler.expression import replace, walk
+
+    return replace(body, {node: Load(_batched(node.view), node.dtype) for node in walk(body) if isinstance(node, Load)})
+
+
+def _spread(view: View, shape: Shape) -> View:
+    seen = view.broadcast(shape)
+    missing = len(shape) - len(view.shape)
+    axes = tuple(
+        view.axis_text(a - missing) if a >= missing and view.shape[a - missing] == size else str(size)
+        for a, size in enumerate(shape)
+    )
+    return View(seen.buffer, shape, seen.strides, seen.offset, view.text, axes)
+
+
+def _broadcast(first: Shape, second: Shape) -> Shape:
+    rank = max(len(first), len(second))
+    padded = [(1,) * (rank - len(shape)) + shape for shape in (first, second)]
+    return tuple(max(a, b) for a, b in zip(*padded))
+
+
+def _result_axes(first: View, second: View, batch: Shape, left: Tensor, right: Tensor) -> tuple[str, ...]:
+    texts: list[str] = []
+    for place, size in enumerate(batch):
+        for view in (first, second):
+            axis = place - (len(batch) - (len(view.shape) - 2))
+            if axis >= 0 and view.shape[axis] == size:
+                texts.append(view.axis_text(axis))
+                break
+        else:
+            texts.append(str(size))
+    if len(left.shape) > 1:
+        texts.append(first.axis_text(len(first.shape) - 2))
+    if len(right.shape) > 1:
+        texts.append(second.axis_text(len(second.shape) - 1))
+    return tuple(texts)
+
+
+def _dot(scope: Scope) -> Tensor:
+    first, second = scope.operand("self"), scope.operand("tensor")
+    body = apply("mul", Load(first.view, first.dtype), Load(second.view, second.dtype))
+    return scope.rows(first.shape, (0,), [("total", "sum", body)], Name("total"), None, scope.spec()[1])
+
+
+def _outer(scope: Scope) -> Tensor:
+    shape, dtype = scope.spec()
+    first, second = scope.operand("self"), scope.operand("vec2")
+    body = apply("mul", scope.along(first, 0, shape), scope.along(second, 1, shape))
+    return scope.map(body, shape, dtype, (first.view.axis_text(0), second.view.axis_text(0)))
+
+
+def _einsum(scope: Scope) -> Tensor:
+    """Two operands whose letters are batch, rows, columns or depth, each a run in one order: a product of permuted views."""
+    equation, operands = str(scope.argument("equation")).replace(" ", ""), scope.argument("tensors")
+    if len(operands) != 2 or "->" not in equation or "." in equation:
+        raise scope.refuse(f"{equation} is not understood")
+    (one, two), result = equation.split("->")[0].split(","), equation.split("->")[1]
+    if any(len(set(word)) != len(word) for word in (one, two, result)):
+        raise scope.refuse(f"{equation} repeats a letter")
+    batch = [c for c in result if c in one and c in two]
+    rows, columns = [c for c in result if c in one and c not in two], [c for c in result if c in two and c not in one]
+    depth = [c for c in one if c in two and c not in result]
+    if set(one) | set(two) != set(batch + rows + columns + depth) or not depth:
+        raise scope.refuse(f"{equation} is not one matrix product")
+    left, right = scope.tensor(operands[0]), scope.tensor(operands[1])
+    sizes = {**dict(zip(one, left.shape)), **dict(zip(two, right.shape))}
+
+    def arranged(tensor: Tensor, word: str, *groups: list[str]) -> View | None:
+        view = permuted(tensor.view, tuple(word.index(c) for group in groups for c in group))
+        shape = tuple(math.prod(sizes[c] for c in group) for group in groups[-2:])
+        return reshaped(view, (*(sizes[c] for c in groups[0]), *shape))
+
+    first, second = arranged(left, one, batch, rows, depth), arranged(right, two, batch, depth, columns)
+    if first is None or second is None:
+        raise scope.refuse(f"{equation} needs a copy")
+    shape, dtype = scope.spec()
+    texts = {c: t.view.axis_text(w.index(c)) for t, w in ((right, two), (left, one)) for c in w}
+    buffer = scope.fresh(shape, dtype, tuple(texts[c] for c in result))
+    count = [math.prod(sizes[c] for c in group) for group in (rows, columns, depth)]
+    space = (*(sizes[c] for c in batch), count[0], count[1])
+    lying = permuted(marked(buffer), tuple(result.index(c) for c in batch + rows + columns))
+    whole = reshaped(lying, space)
+    if whole is None:
+        raise scope.refuse(f"{equation} mixes rows and columns in its result")
+    joined = [" * ".join(wrapped(texts[c]) for c in group) or "1" for group in (rows, columns, depth)]
+    batch_texts = [texts[c] for c in batch]
+    first = View(first.buffer, first.shape, first.strides, first.offset, left.view.text, (*batch_texts, joined[0], joined[2]))
+    second = View(
+        second.buffer, second.shape, second.strides, second.offset, right.view.text, (*batch_texts, joined[2], joined[1])
+    )
+    stored = View(whole.buffer, whole.shape, whole.strides, 0, buffer.name, (*batch_texts, joined[0], joined[1]))
+    kept = tuple(sizes[c] for c in batch if sizes[c] != 1)
+    product = Product(
+        kept,
+        count[0],
+        count[1],
+        count[2],
+        _batched(first),
+        _batched(second),
+        left.dtype,
+        (Store(_batched(stored), Name(ACCUMULATOR), dtype),),
+        ("einsum",),
+    )
+    call = call_of(scope, (buffer.name,), "torch.einsum", (equation, left.view, right.view))
+    scope.state(product, call)
+    return Tensor(marked(buffer), dtype)
+
+
+def _attention(scope: Scope) -> Tensor:
+    query, key, value = (scope.operand(name) for name in ("query", "key", "value"))
+    mask = scope.optional("attn_mask")
+    shape, dtype = scope.spec()
+    if scope.argument("dropout_p") or scope.argument("enable_gqa"):
+        raise scope.refuse("with dropout or grouped heads")
+    batch = shape[:-2]
+    queries, keys, width, value_width = query.shape[-2], key.shape[-2], query.shape[-1], value.shape[-1]
+    given = scope.argument("scale")
+    axes = (*(query.view.axis_text(a) for a in range(len(query.shape) - 1)), value.view.axis_text(len(value.shape) - 1))
+    buffer = scope.fresh(shape, dtype, axes)
+    seen = [_batched(_spread(tensor.view, (*batch, *tensor.shape[-2:]))) for tensor in (query, key, value)]
+    hidden = None if mask is None else _batched(_spread(mask.view, (*batch, queries, keys)))
+    kernel = Attention(
+        batch=tuple(size for size in batch if size != 1),
+        queries=queries,
+        keys=keys,
+        width=width,
+        value_width=value_width,
+        query=seen[0],
+        key=seen[1],
+        value=seen[2],
+        mask=hidden,
+        mask_dtype="" if mask is None else mask.dtype,
+        causal=bool(scope.argument("is_causal")),
+        scale=float(given if given is not None else 1 / math.sqrt(width)),
+        dtype=query.dtype,
+        stores=(Store(_batched(marked(buffer)), Name(ACCUMULATOR), dtype),),
+        origin=("attention",),
+    )
+    keywords: list[tuple[str, Any]] = []
+    if mask is not None:
+        keywords.append(("attn_mask", mask.view))
+    if kernel.causal:
+        keywords.append(("is_causal", True))
+    if given is not None:
+        keywords.append(("scale", given))
+    name = "F.scaled_dot_product_attention"
+    call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
+    scope.state(kernel, call)
+    return Tensor(marked(buffer), dtype)

@@ -1,0 +1,283 @@
+"""Where lowering stands: the buffers so far, what each node of the graph has become, and the statements that compute it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bottega.compiler.compose import reshaped
+from bottega.compiler.expression import Constant, Expression, Gather, Index, Load, replace, walk
+from bottega.compiler.kernel import Call, Kernel, Map, Reduction, Rows, Store
+from bottega.compiler.sizes import marked, wrapped
+from bottega.compiler.steps import Refusal
+from bottega.compiler.trace import Graph, Node, Ref
+from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
+
+
+@dataclass(frozen=True)
+class Tensor:
+    view: View
+    dtype: str
+
+    @property
+    def shape(self) -> Shape:
+        return self.view.shape
+
+    @property
+    def floating(self) -> bool:
+        return "float" in self.dtype
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one operator does: a kernel of ours, torch's own call, or either."""
+
+    kernel: Kernel | None
+    call: Call | None = None
+    part: Call | None = None
+    """A part of the shelf that does the same."""
+
+
+@dataclass
+class Scope:
+    graph: Graph
+    label: str
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    values: dict[str, Tensor | tuple[Tensor | None, ...]] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+    node: Node = field(default_factory=lambda: Node("", "", "", {}, ()))
+
+    def refuse(self, reason: str) -> Refusal:
+        return Refusal(f"{self.label}: {self.node.operator}: {reason}")
+
+    @property
+    def origin(self) -> tuple[str, ...]:
+        """The operator by the name that people know."""
+        operator = self.node.operator
+        known = next((word for word in ("batch_norm", "layer_norm", "group_norm") if word in operator), None)
+        return (known or operator.removesuffix("_with_indices").strip("_"),)
+
+    # What arguments are
+
+    def tensor(self, value: Any) -> Tensor:
+        found = self.values.get(value.name) if isinstance(value, Ref) else None
+        if not isinstance(found, Tensor):
+            raise self.refuse("an argument is no tensor")
+        return found
+
+    def argument(self, name: str) -> Any:
+        return self.node.arguments.get(name)
+
+    def operand(self, name: str) -> Tensor:
+        return self.tensor(self.argument(name))
+
+    def optional(self, name: str) -> Tensor | None:
+        return None if self.argument(name) is None else self.operand(name)
+
+    def constant(self, value: float | int | bool) -> Constant:
+        text = self.graph.scalars.get(float(value), "") if not isinstance(value, bool) else ""
+        return Constant(value, text)
+
+    def load(self, value: Any, shape: Shape) -> Expression:
+        """An argument as an element's expression over `shape`: a load, or a number."""
+        if isinstance(value, Ref) and value.name in self.graph.numbers:
+            return Constant(self.graph.numbers[value.name])
+        if isinstance(value, Ref):
+            found = self.tensor(value)
+            return Load(found.view.broadcast(shape), found.dtype)
+        if isinstance(value, bool | int | float):
+            return self.constant(value)
+        raise self.refuse(f"cannot use {value!r} as a number")
+
+    # What statements make
+
+    def fresh(self, shape: Shape, dtype: str, axes: tuple[str, ...] = (), suffix: str = "") -> Buffer:
+        name = self.node.name + suffix
+        buffer = Buffer(name, shape, dtype, "result", axes)
+        self.buffers[name] = buffer
+        return buffer
+
+    def spec(self, number: int = 0) -> tuple[Shape, str]:
+        found = self.node.outputs[number]
+        if found is None:
+            raise self.refuse("returns something that is no tensor")
+        return found.shape, found.dtype
+
+    def map(self, body: Expression, shape: Shape, dtype: str, axes: tuple[str, ...] = (), suffix: str = "") -> Tensor:
+        """A new tensor, every element for itself."""
+        buffer = self.fresh(shape, dtype, axes or self.axes_like(body, shape), suffix)
+        whole = marked(buffer)
+        store = Store(squeezed(whole), squeezed_body(body, shape), dtype)
+        self.state(Map(squeezed_shape(shape), (store,), self.origin))
+        return Tensor(whole, dtype)
+
+    def rows(
+        self,
+        shape: Shape,
+        dims: tuple[int, ...],
+        reductions: Sequence[tuple[str, str, Expression]],
+        per_row: Expression | None,
+        per_element: Expression | None,
+        dtype: str,
+        axes: tuple[str, ...] = (),
+        keep: bool = False,
+        suffix: str = "",
+        stored: Shape | None = None,
+    ) -> Tensor:
+        """A row program over a space of `shape` whose rows lie along `dims`. Bodies are over `shape`; `per_row` is over the kept ones.
+
+        `stored` is the shape of the result where the space is a finer look at it.
+        """
+        dims = tuple(sorted(d % max(len(shape), 1) for d in dims))
+        order = tuple(axis for axis in range(len(shape)) if axis not in dims) + dims
+        kept = tuple(shape[axis] for axis in range(len(shape)) if axis not in dims)
+        reduced = tuple(shape[axis] for axis in dims)
+        made = tuple(
+            Reduction(name, operation, turned(body, shape, order))  # type: ignore[arg-type]
+            for name, operation, body in reductions
+        )
+        if per_element is not None:
+            buffer = self.fresh(stored or shape, dtype, axes, suffix)
+            seen = reshaped(marked(buffer), shape)
+            assert seen is not None
+            view = turned_view(seen, order)
+            stores, row_stores = (Store(view, turned(per_element, shape, order), dtype),), ()
+            result = marked(buffer)
+        else:
+            assert per_row is not None
+            keeping = tuple(1 if axis in dims else size for axis, size in enumerate(shape)) if keep else kept
+            buffer = self.fresh(keeping, dtype, axes, suffix)
+            view = View(buffer.name, squeezed_shape(kept), contiguous_strides(squeezed_shape(kept)))
+            stores, row_stores = (), (Store(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
+            result = marked(buffer)
+        self.state(Rows(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
+        return Tensor(result, dtype)
+
+    def state(self, kernel: Kernel | None, call: Call | None = None, part: Call | None = None) -> None:
+        self.statements.append(Statement(kernel, call, part))
+
+    def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
+        """How many elements a row has, less a correction."""
+        number = math.prod(tensor.shape[dim] for dim in dims) - less
+        texts = [wrapped(tensor.view.axis_text(dim)) for dim in dims if tensor.shape[dim] != 1]
+        text = " * ".join(texts)
+        if not text or text.isdigit():
+            return Constant(float(number))
+        return Constant(float(number), f"{text} - {less}" if less else text)
+
+    def epsilon(self, name: str = "eps") -> Constant:
+        value = self.argument(name)
+        if value is None:
+            value = 1.1920928955078125e-07
+        return Constant(float(value), self.graph.epsilons.get((self.node.module, float(value)), ""))
+
+    def along(self, tensor: Tensor, axis: int, shape: Shape) -> Load:
+        """A vector that runs along one axis of a space and repeats along the others: a bias, a gain."""
+        strides = tuple(tensor.view.strides[-1] if place == axis else 0 for place in range(len(shape)))
+        view = tensor.view
+        return Load(View(view.buffer, shape, strides, view.offset, view.text), tensor.dtype)
+
+    def dense(self, tensor: Tensor) -> Tensor:
+        """The tensor itself where it lies dense and in order, else a copy that does."""
+        if tensor.view.contiguous:
+            return tensor
+        number = sum(name.startswith(self.node.name) for name in self.buffers)
+        return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, tensor.view.axes, f"_copy{number or ''}")
+
+    def reshape(self, tensor: Tensor, shape: Shape) -> Tensor:
+        view = reshaped(tensor.view, shape)
+        if view is None:
+            tensor = self.dense(tensor)
+            view = reshaped(tensor.view, shape)
+            assert view is not None
+        sizes = ", ".join(map(str, shape))
+        text = f"{tensor.view.text}.reshape({sizes})"
+        axes = reshaped_axes(tensor.view, shape)
+        return Tensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)
+
+    def axes_like(self, body: Expression, shape: Shape) -> tuple[str, ...]:
+        """Texts for the sizes of a result, from the operands that have them."""
+        found: list[str] = []
+        loaded = [node.view for node in walk(body) if isinstance(node, Load)]
+        for axis, size in enumerate(shape):
+            texts = []
+            for view in loaded:
+                source = self.source_of(view)
+                place = axis - (len(shape) - len(source.shape))
+                if place >= 0 and source.shape[place] == size and source.axes:
+                    texts.append(source.axes[place])
+            found.append(next((text for text in texts if not text.isdigit()), str(size)))
+        return tuple(found)
+
+    def source_of(self, view: View) -> View:
+        """The view before it was broadcast: the one that a node of the graph stands for."""
+        for value in self.values.values():
+            for tensor in value if isinstance(value, tuple) else (value,):
+                if tensor is not None and tensor.view.text == view.text and tensor.view.buffer == view.buffer:
+                    return tensor.view
+        return view
+
+
+def squeezed_shape(shape: Shape) -> Shape:
+    return tuple(size for size in shape if size != 1)
+
+
+def squeezed(view: View) -> View:
+    """Without dimensions of size one: they are no loops."""
+    kept = [axis for axis, size in enumerate(view.shape) if size != 1]
+    axes = tuple(view.axes[axis] for axis in kept) if view.axes else ()
+    shape, strides = tuple(view.shape[axis] for axis in kept), tuple(view.strides[axis] for axis in kept)
+    return View(view.buffer, shape, strides, view.offset, view.text, axes)
+
+
+def squeezed_body(body: Expression, shape: Shape) -> Expression:
+    return turned(body, shape, tuple(range(len(shape))))
+
+
+def turned_view(view: View, order: tuple[int, ...]) -> View:
+    """Dimensions in another order, those of size one left out."""
+    axes = tuple(view.axes[axis] for axis in order) if view.axes else ()
+    shape, strides = tuple(view.shape[axis] for axis in order), tuple(view.strides[axis] for axis in order)
+    return squeezed(View(view.buffer, shape, strides, view.offset, view.text, axes))
+
+
+def turned(body: Expression, shape: Shape, order: tuple[int, ...]) -> Expression:
+    """A body over `shape`, over the same space with its dimensions in another order and single ones left out."""
+    places = [axis for axis in order if shape[axis] != 1]
+    swap: dict[Expression, Expression] = {}
+    for node in walk(body):
+        if isinstance(node, Load):
+            swap[node] = Load(turned_view(node.view, order), node.dtype)
+        elif isinstance(node, Index):
+            swap[node] = Index(places.index(node.axis)) if node.axis in places else Constant(0)
+    for node in walk(body):
+        if isinstance(node, Gather):
+            swap[node] = Gather(
+                turned_view(node.view, order), node.axis_stride, node.size, replace(node.index, swap), node.dtype
+            )
+    return replace(body, swap)
+
+
+def reshaped_axes(view: View, shape: Shape) -> tuple[str, ...]:
+    """Texts for the sizes after a reshape: kept where a dimension stays, multiplied where dimensions are joined, else numbers."""
+    texts: list[str] = []
+    old = [(size, view.axis_text(axis)) for axis, size in enumerate(view.shape)]
+    place = 0
+    for size in shape:
+        while place < len(old) and old[place][0] == 1 and size != 1:
+            place += 1
+        product, parts, end = 1, [], place
+        while end < len(old) and product < size:
+            product *= old[end][0]
+            parts += [wrapped(old[end][1])] if old[end][0] != 1 else []
+            end += 1
+        if size != 1 and product == size and parts:
+            texts.append(" * ".join(parts))
+            place = end
+        else:
+            texts.append(str(size))
+            if size != 1 and place < len(old) and old[place][0] % size == 0:
+                old[place] = (old[place][0] // size, str(old[place][0] // size))
+    return tuple(texts)

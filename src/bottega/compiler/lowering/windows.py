@@ -1,0 +1,193 @@
+"""Convolutions and poolings: windows slid over space. Running sums along a dimension stand beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bottega.compiler.compose import permuted
+from bottega.compiler.expression import Expression, Load, Name, apply
+from bottega.compiler.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, Store
+from bottega.compiler.lowering.calls import call_of
+from bottega.compiler.lowering.scope import Scope, Tensor, squeezed, squeezed_body, squeezed_shape
+from bottega.compiler.sizes import marked, wrapped
+from bottega.compiler.view import Shape
+
+CONVOLUTIONS = frozenset(
+    ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution")
+)
+POOLS = frozenset(
+    (
+        *("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"),
+        *("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"),
+        *("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices"),
+    )
+)
+SCANS = frozenset(("cumsum", "cumprod", "cummax", "cummin"))
+OPERATORS = CONVOLUTIONS | POOLS | SCANS
+
+
+def lower(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+    operator = scope.node.operator
+    if operator in CONVOLUTIONS:
+        return _convolution(scope)
+    return _scan(scope) if operator in SCANS else _pool(scope)
+
+
+def _spread(value: Any, rank: int) -> Shape:
+    values = value if isinstance(value, tuple) else (value,)
+    return tuple(int(v) for v in (values * rank if len(values) == 1 else values))
+
+
+def _convolution(scope: Scope) -> Tensor:
+    x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
+    shape, dtype = scope.spec()
+    rank = len(weight.shape) - 2
+    transposed = "transpose" in scope.node.operator or bool(scope.argument("transposed"))
+    stride, dilation = _spread(scope.argument("stride"), rank), _spread(scope.argument("dilation"), rank)
+    padding = scope.argument("padding")
+    window = weight.shape[2:]
+    if padding in ("same", "valid"):
+        full = [d * (k - 1) for d, k in zip(dilation, window)]
+        if padding == "same" and any(f % 2 for f in full):
+            raise scope.refuse("pads one side more than the other")
+        padding = tuple(f // 2 if padding == "same" else 0 for f in full)
+    padding = _spread(padding, rank)
+    output_padding = _spread(scope.argument("output_padding") or 0, rank)
+    if len(x.shape) != rank + 2:
+        raise scope.refuse("without a batch")
+    text = weight.view.text
+    groups = int(scope.argument("groups"))
+    channels = f"{text}.shape[0]" if not transposed else f"{text}.shape[1]" + (f" * {groups}" if groups > 1 else "")
+    axes = [x.view.axis_text(0), channels]
+    for place in range(rank):
+        size = x.view.axis_text(place + 2)
+        numbers = (window[place], stride[place], padding[place], dilation[place], output_padding[place])
+        axes.append(size if shape[place + 2] == x.shape[place + 2] else _sized(size, *numbers, transposed))
+    buffer = scope.fresh(shape, dtype, tuple(axes))
+    body: Expression = Name(ACCUMULATOR)
+    if bias is not None:
+        body = apply("add", body, scope.along(bias, 1, shape))
+    kernel = Convolution(
+        source=x.view,
+        weight=weight.view,
+        shape=shape,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        transposed=transposed,
+        output_padding=output_padding,
+        dtype=x.dtype,
+        stores=(Store(marked(buffer), body, dtype),),
+        origin=scope.origin,
+    )
+    name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
+    scope.state(kernel, call_of(scope, (buffer.name,), name) if scope.node.operator != "convolution" else None)
+    return Tensor(marked(buffer), dtype)
+
+
+def _sized(size: str, window: int, stride: int, padding: int, dilation: int, extra: int, transposed: bool) -> str:
+    """The size that a window of `window` leaves of a dimension, as a formula that a reader knows."""
+    reach = dilation * (window - 1) + 1
+    size = wrapped(size)
+    if transposed:
+        rest = reach - 2 * padding + extra
+        first = f"({size} - 1) * {stride}" if stride != 1 else f"{size} - 1"
+        return f"{first} + {rest}" if rest >= 0 else f"{first} - {-rest}"
+    inner = f"{size} + {2 * padding} - {reach}" if padding else f"{size} - {reach}" if reach != 1 else size
+    if stride == 1:
+        rest = 2 * padding - reach + 1
+        return f"{size} + {rest}" if rest > 0 else f"{size} - {-rest}" if rest else size
+    return f"({inner}) // {stride} + 1" if inner != size else f"({size} - 1) // {stride} + 1"
+
+
+def _pool(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+    operator = scope.node.operator
+    x = scope.operand("self")
+    shape, dtype = scope.spec()
+    rank = int(operator.split("pool")[1][0])
+    several = len(scope.node.outputs) > 1
+    average = "avg" in operator
+    if "adaptive" in operator:
+        inside, outside = x.shape[-rank:], shape[-rank:]
+        if any(i % o for i, o in zip(inside, outside)):
+            raise scope.refuse("windows of unequal size")
+        window = tuple(i // o for i, o in zip(inside, outside))
+        stride, padding, dilation, divisor, count = window, (0,) * rank, (1,) * rank, None, True
+        if math.prod(outside) == 1:
+            found = _global(scope, x, rank, average)
+            return (found, *[None] * (len(scope.node.outputs) - 1)) if several else found
+    else:
+        window = _spread(scope.argument("kernel_size"), rank)
+        stride = _spread(scope.argument("stride") or window, rank)
+        padding, dilation = _spread(scope.argument("padding"), rank), _spread(scope.argument("dilation") or 1, rank)
+        divisor, count = scope.argument("divisor_override"), scope.argument("count_include_pad") is not False
+        plain = [
+            (i + 2 * p - d * (w - 1) - 1) // s + 1 for i, p, d, w, s in zip(x.shape[-rank:], padding, dilation, window, stride)
+        ]
+        if tuple(plain) != shape[-rank:]:
+            raise scope.refuse("rounds the number of windows up")
+    axes = [x.view.axis_text(a) for a in range(len(shape) - rank)]
+    for place in range(rank):
+        size = x.view.axis_text(len(shape) - rank + place)
+        axes.append(
+            str(shape[place - rank])
+            if "adaptive" in operator
+            else _sized(size, window[place], stride[place], padding[place], dilation[place], 0, False)
+        )
+    buffer = scope.fresh(shape, dtype, tuple(axes))
+    kernel = Pool(
+        operation="average" if average else "max",
+        source=x.shape,
+        element=Load(x.view, x.dtype),
+        shape=shape,
+        window=window,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        count_padding=count,
+        divisor=divisor,
+        stores=(Store(marked(buffer), Name(WINDOW), dtype),),
+        dtype=dtype,
+        origin=scope.origin,
+    )
+    scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
+    result = Tensor(marked(buffer), dtype)
+    return (result, *[None] * (len(scope.node.outputs) - 1)) if several else result
+
+
+def _global(scope: Scope, x: Tensor, rank: int, average: bool) -> Tensor:
+    """One number for each channel: a row, and no window."""
+    dims = tuple(range(len(x.shape) - rank, len(x.shape)))
+    axes = tuple("1" if a in dims else x.view.axis_text(a) for a in range(len(x.shape)))
+    name, word = ("total", "sum") if average else ("top", "max")
+    body = apply("div", Name(name), scope.count(x, dims)) if average else Name(name)
+    return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], axes, keep=True)
+
+
+def _scan(scope: Scope) -> Tensor | tuple[Tensor | None, ...]:
+    operator, x = scope.node.operator, scope.operand("self")
+    shape, dtype = scope.spec()
+    dim = scope.argument("dim") % max(len(shape), 1)
+    order = (*(a for a in range(len(shape)) if a != dim), dim)
+    kept = tuple(shape[a] for a in order[:-1])
+    buffer = scope.fresh(shape, dtype, x.view.axes)
+    if shape[dim] == 1 or dtype != x.dtype:
+        raise scope.refuse("along a single element, or to another data type")
+    kernel = Scan(
+        operation={"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}[operator],  # type: ignore[arg-type]
+        kept=squeezed_shape(kept),
+        length=shape[dim],
+        reverse=False,
+        exclusive=False,
+        element=squeezed_body(Load(permuted(x.view, order), x.dtype), (*kept, shape[dim])),
+        stores=(Store(squeezed(permuted(marked(buffer), order)), Name(RUNNING), dtype),),
+        dtype=dtype,
+        origin=scope.origin,
+    )
+    several = len(scope.node.outputs) > 1
+    scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
+    result = Tensor(marked(buffer), dtype)
+    return (result, None) if several else result

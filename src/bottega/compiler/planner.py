@@ -1,0 +1,346 @@
+"""From statements to a plan: which operators stay torch's, and which kernels are made one, as far as techniques allow.
+
+Without any technique every operator is a kernel of its own, and products and convolutions stay with the library wherever something
+else is left to write. Each technique is a switch; what it cannot be applied to stays as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from bottega.compiler import fusion
+from bottega.compiler.attention_pattern import attentions
+from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
+from bottega.compiler.expression import Apply, Expression, Load, Name, walk
+from bottega.compiler.kernel import Attention, Call, Convolution, Kernel, Map, Pool, Product, Rows, Scan, Store
+from bottega.compiler.lowering.lower import Lowered
+from bottega.compiler.lowering.scope import Statement
+from bottega.compiler.plan import Cuts, Plan
+from bottega.compiler.sizes import resolved
+from bottega.compiler.technique import Technique
+from bottega.compiler.view import Buffer, View, contiguous_strides
+
+OWN_PRODUCT = "own_product"
+TECHNIQUES: tuple[Technique, ...] = (
+    Technique(
+        "fuse_elementwise",
+        "Elementwise operators that follow each other over the same elements, each result used once.",
+        "Fuse the elementwise operators ({origin}) into one pass over memory.",
+        ("elementwise_chain_one_pass", "library_product_one_tail_kernel"),
+    ),
+    Technique(
+        "fuse_rows",
+        "Reductions over the same rows and the elementwise work around them, where there are enough rows to keep the device busy.",
+        "Do the whole row ({origin}) in one kernel: reductions and what uses them.",
+        ("triton_residual_layer_norm", "norm_moments_by_blocks", "cuda_block_reduce_row"),
+    ),
+    Technique(
+        "fuse_windows",
+        "Elementwise work right before or after a pooling or a scan, where windows do not make it compute much twice.",
+        "Fuse the elementwise work into the pooling or scan ({origin}).",
+        ("triton_window_pool", "pool_columns_then_rows", "triton_scan_with_carry"),
+    ),
+    Technique(
+        "statistics_apart",
+        "Few long rows that are normalised: too few to keep the device busy one program each.",
+        "Compute the statistics in a kernel of their own and normalise elementwise.",
+        ("triton_group_norm_split_statistics", "triton_two_stage_reduction"),
+    ),
+    Technique(
+        OWN_PRODUCT,
+        "Matrix products whose operands and epilogue are understood; in Triton only of fp32, with all sides at least 128 and lying well.",
+        "Write the matrix product myself and fuse what follows into its epilogue ({origin}).",
+        ("triton_matmul_epilogue", "matmul_packed_panels", "cuda_register_tile_matmul"),
+    ),
+    Technique(
+        "own_convolution",
+        "Convolutions whose epilogue is understood.",
+        "Write the convolution myself and fuse what follows into it ({origin}).",
+        ("triton_implicit_gemm_conv", "conv2d_direct_register_tile", "cuda_conv_halo_tile"),
+    ),
+    Technique(
+        "own_attention",
+        "Attention without dropout.",
+        "Write attention as one streaming kernel that never stores the scores.",
+        ("triton_flash_attention", "attention_query_tiles"),
+    ),
+)
+FEW_ROWS, LONG_ROW = 512, 8192
+"""Below so many rows of at least this length, a program for each row leaves the device idle."""
+EXPENSIVE = frozenset(
+    (
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "pow",
+        "atan2",
+        "sinh",
+        "cosh",
+    )
+)
+OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_convolution"), (Attention, "own_attention"))
+
+
+OWN_TECHNIQUES = frozenset(name for _, name in OWN)
+
+
+SHELVED = Technique(
+    "shelved_parts",
+    "Operators that the shelf has a part for; the plain style.",
+    "Call the shelf's parts for the heavy operators and fuse the rest ({origin}).",
+    ("library_product_one_tail_kernel", "triton_matmul_epilogue", "triton_implicit_gemm_conv"),
+)
+
+
+def make_plan(lowered: Lowered, techniques: frozenset[str], literal: bool = False, cuts: Cuts = ()) -> Plan:
+    kernels = _chosen(_needed(lowered), techniques)
+    if SHELVED.name in techniques:
+        kernels = _live(kernels, _buffers_of(lowered.returned))
+    buffers = dict(lowered.buffers)
+    if "statistics_apart" in techniques:
+        kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
+    returned = _buffers_of(lowered.returned)
+    if "own_attention" in techniques:
+        kernels = attentions(kernels, buffers, returned)
+    kernels = _unnamed(_fused(kernels, techniques, returned), returned)
+    used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
+    kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
+    every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
+    by_shape = literal and SHELVED.name in techniques
+    shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
+    plan = resolved(
+        Plan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, literal=literal, shapes=shapes, cuts=cuts)
+    )
+    return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
+
+
+def _needed(lowered: Lowered) -> list[Statement]:
+    wanted = _buffers_of(lowered.returned)
+    kept: list[Statement] = []
+    for statement in reversed(lowered.statements):
+        kernel = statement.kernel or statement.call
+        assert kernel is not None
+        if wanted & set(made(kernel)):
+            kept.append(statement)
+            wanted |= read(kernel) | (read(statement.call) if statement.call else set())
+    return list(reversed(kept))
+
+
+def _chosen(statements: list[Statement], techniques: frozenset[str]) -> list[Kernel]:
+    """Ours or the library's. A plan without a kernel of ours is no answer, so then the heavy ones are ours from the start."""
+    heavy = tuple(kind for kind, _ in OWN)
+    light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
+    chosen: list[Kernel] = []
+    for statement in statements:
+        if statement.part is not None and SHELVED.name in techniques:
+            chosen.append(statement.part)
+            continue
+        own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
+        if statement.kernel is None or (own is not None and light and own not in techniques and statement.call is not None):
+            assert statement.call is not None
+            chosen.append(statement.call)
+            continue
+        chosen.append(statement.kernel)
+    return chosen
+
+
+def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
+    """Without what nobody reads: a part takes its operands as they are, not as our kernel would have wanted them."""
+    kept: list[Kernel] = []
+    for kernel in reversed(kernels):
+        if wanted & set(made(kernel)):
+            kept.append(kernel)
+            wanted = wanted | read(kernel)
+    return kept[::-1]
+
+
+def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
+    """A program for few long rows as statistics, one number for each row and reduction, and a map that uses them."""
+    if not isinstance(kernel, Rows) or not kernel.element_stores or len(kernel.reductions) != 2 or not kernel.kept:
+        return [kernel]
+    if math.prod(kernel.kept) >= FEW_ROWS or math.prod(kernel.reduced) < LONG_ROW:
+        return [kernel]
+    target = kernel.element_stores[0].view.buffer
+    strides = contiguous_strides(kernel.kept)
+    owner = buffers[target]
+    axes = tuple(_axis_text(owner, kernel.element_stores[0].view, axis) for axis in range(len(kernel.kept)))
+    swap: dict[Expression, Expression] = {}
+    stores: list[Store] = []
+    for reduction in kernel.reductions:
+        name = f"{target}_{reduction.name}"
+        buffers[name] = Buffer(name, kernel.kept, "float32" if owner.dtype != "float64" else "float64", "result", axes)
+        stores.append(Store(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
+        wide = View(name, (*kernel.kept, *kernel.reduced), (*strides, *[0] * len(kernel.reduced)), 0, name)
+        swap[Name(reduction.name)] = Load(wide, buffers[name].dtype)
+    from bottega.compiler.expression import replace
+
+    statistics = Rows(kernel.kept, kernel.reduced, kernel.reductions, (*kernel.row_stores, *stores), (), kernel.origin)
+    shape = (*kernel.kept, *kernel.reduced)
+    order = sorted(range(len(shape)), key=lambda axis: (-kernel.element_stores[0].view.strides[axis], axis))
+    mapped = tuple(
+        Store(fusion._turned_view(s.view, tuple(order)), fusion._turned(replace(s.body, swap), tuple(order)), s.dtype)
+        for s in kernel.element_stores
+    )
+    return [statistics, Map(tuple(shape[axis] for axis in order), mapped, kernel.origin)]
+
+
+def _axis_text(buffer: Buffer, view: View, axis: int) -> str:
+    """The size of a loop as text, from the buffer's dimension of that size and stride."""
+    strides = contiguous_strides(buffer.shape)
+    for place, (size, stride) in enumerate(zip(buffer.shape, strides)):
+        if size == view.shape[axis] and stride == view.strides[axis]:
+            return buffer.axis_text(place)
+    return str(view.shape[axis])
+
+
+def _fused(kernels: list[Kernel], techniques: frozenset[str], returned: set[str]) -> list[Kernel]:
+    """Pairs are made one until none is left that may be; from the end, so that what has several users first gets one."""
+    changed = True
+    while changed:
+        changed = False
+        for place in range(len(kernels) - 1, -1, -1):
+            merged = _merge_at(kernels, place, techniques, returned) or _siblings(kernels, place, techniques)
+            if merged is not None:
+                kernels, changed = merged, True
+                break
+    return kernels
+
+
+def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], returned: set[str]) -> list[Kernel] | None:
+    producer = kernels[place]
+    if isinstance(producer, Call):
+        return None
+    for buffer in made(producer):
+        users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
+        for later in users:
+            if isinstance(producer, Map) and (buffer in returned or len(users) > 1):
+                continue
+            fused = _pair(producer, kernels[later], buffer, techniques)
+            if fused is None:
+                continue
+            if buffer not in returned and len(users) == 1:
+                fused = without_store(fused, buffer)
+            new = _placed(kernels, place, later, fused)
+            if new is not None:
+                return new
+    return None
+
+
+def _siblings(kernels: list[Kernel], place: int, techniques: frozenset[str]) -> list[Kernel] | None:
+    """Two programs over the same rows that read the same elements and do not need each other: one pass does for both."""
+    first = kernels[place]
+    if not isinstance(first, Rows) or "fuse_rows" not in techniques:
+        return None
+    for later in range(place + 1, len(kernels)):
+        second = kernels[later]
+        if isinstance(second, Rows) and not set(made(first)) & read(second) and shared_rows(first, second):
+            joined = fusion.chain(first, second, "")
+            return _placed(kernels, place, later, joined) if joined is not None else None
+    return None
+
+
+def shared_rows(first: Rows, second: Rows) -> bool:
+    """Whether both load the same elements of at least one buffer."""
+    looks = [
+        {node.view for r in rows.reductions for node in walk(r.body) if isinstance(node, Load)} for rows in (first, second)
+    ]
+    return first.kept == second.kept and first.reduced == second.reduced and bool(looks[0] & looks[1])
+
+
+def _pair(producer: Kernel, consumer: Kernel, buffer: str, techniques: frozenset[str]) -> Kernel | None:
+    if isinstance(consumer, Call) or buffer in {view.buffer for view in operands(consumer)}:
+        return None
+    if isinstance(producer, Map):
+        wanted = _technique_into(consumer)
+        if wanted not in techniques or not _worth_inlining(producer, consumer, buffer):
+            return None
+        return fusion.inline(producer, consumer, buffer)
+    if isinstance(producer, Rows) and isinstance(consumer, Rows):
+        return fusion.chain(producer, consumer, buffer) if "fuse_rows" in techniques else None
+    if not isinstance(consumer, Map) or _technique_after(producer) not in techniques:
+        return None
+    if isinstance(producer, Rows) and any(store.view.buffer == buffer for store in producer.row_stores):
+        enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
+        joined = fusion.spread(producer, consumer, buffer) if enough and len(consumer.shape) > len(producer.kept) else None
+        if joined is not None:
+            return joined
+    return fusion.absorb(producer, consumer, buffer)
+
+
+def _technique_into(consumer: Kernel) -> str:
+    kinds: tuple[tuple[Any, str], ...] = ((Map, "fuse_elementwise"), (Rows, "fuse_rows"), ((Pool, Scan), "fuse_windows"), *OWN)
+    return next(name for kind, name in kinds if isinstance(consumer, kind))
+
+
+_technique_after: Callable[[Kernel], str] = _technique_into
+
+
+def _worth_inlining(producer: Map, consumer: Kernel, buffer: str) -> bool:
+    """Whether computing an element where it is used does not compute it much more often than once."""
+    heavy = any(isinstance(n, Apply) and n.function in EXPENSIVE for body in bodies(producer) for n in walk(body))
+    if isinstance(consumer, Pool) and loads(consumer, buffer):
+        overlap = math.prod(consumer.window) > math.prod(consumer.stride)
+        return not (overlap and heavy)
+    most = max((math.prod(node.view.shape) for node in loads(consumer, buffer)), default=0)
+    return not heavy or most <= 4 * math.prod(producer.shape) or math.prod(producer.shape) == 1
+
+
+def _placed(kernels: list[Kernel], first: int, second: int, fused: Kernel) -> list[Kernel] | None:
+    """The list with two kernels replaced by one, where the order of what they read and make allows it."""
+    between = kernels[first + 1 : second]
+    outputs = set(made(kernels[first]))
+    rest = [kernel for place, kernel in enumerate(kernels) if place not in (first, second)]
+    if not any(outputs & read(kernel) for kernel in between):
+        rest.insert(second - 1, fused)
+        return rest
+    inputs = read(kernels[second]) - outputs
+    if not any(inputs & set(made(kernel)) for kernel in between):
+        rest.insert(first, fused)
+        return rest
+    return None
+
+
+def _unnamed(kernels: list[Kernel], returned: set[str]) -> list[Kernel]:
+    """Without names for those of a call's outputs that nobody reads."""
+    wanted = returned.union(*(read(kernel) for kernel in kernels))
+    return [
+        dataclasses.replace(kernel, results=tuple(name if name in wanted else "" for name in kernel.results))
+        if isinstance(kernel, Call)
+        else kernel
+        for kernel in kernels
+    ]
+
+
+def _buffers_of(value: Any) -> set[str]:
+    if isinstance(value, View):
+        return {value.buffer}
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list):
+        return {name for item in value for name in _buffers_of(item)}
+    return set()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, View):
+        return value.text
+    if isinstance(value, tuple):
+        inside = ", ".join(_text(item) for item in value)
+        return f"{inside}," if len(value) == 1 else inside
+    if isinstance(value, list):
+        return "[" + ", ".join(_text(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_text(item)}" for key, item in value.items()) + "}"
+    return repr(value)

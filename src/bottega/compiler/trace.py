@@ -1,0 +1,327 @@
+"""The task's module as a graph of torch operators, with names, shapes and data types, by torch.export.
+
+Module or functional form, methods or functions, loops over layers: all come out as the same operators. The module is built and
+traced as it builds itself, in training mode unless it says otherwise, because that is how it is judged.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import threading
+import warnings
+from collections.abc import Collection
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+from unittest import mock
+
+import numpy
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import exported_program
+
+from bottega.compiler.call_names import path_text
+from bottega.compiler.steps import Refusal
+from bottega.core.task import Task
+
+COMPOSITES = "_collect_all_valid_cia_ops"
+"""Torch's own name for its list of composite operators. Where a version has none, all of them are prepared, which is only slower."""
+_COPIES = frozenset(("clone", "lift_fresh_copy", "detach", "alias"))
+_LIST = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The result of a node, an input or a parameter, by the graph's name for it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    operator: str
+    """Without name space: `conv2d`, `add`, `softmax`."""
+    overload: str
+    arguments: dict[str, Any]
+    """By the schema's names, defaults filled in; tensors are `Ref`."""
+    outputs: tuple[Spec | None, ...]
+    """One, or several for operators that return tuples."""
+    module: str = ""
+    """Where in the module it was called: `blocks.0.norm`."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    inputs: tuple[tuple[str, Spec], ...]
+    """Tensor arguments of `forward`, in order, by their names there."""
+    parameters: dict[str, tuple[str, Spec]]
+    """Parameters and buffers by the graph's name: where the module keeps them, and what they are."""
+    nodes: tuple[Node, ...]
+    returned: Any
+    """Nested tuples, lists and dicts of `Ref` and plain values."""
+    scalars: dict[float, str] = field(default_factory=dict)
+    """Numbers that `forward` takes from an attribute of the module, with the attribute's text."""
+    buffers: frozenset[str] = frozenset()
+    """Those of `parameters` that are buffers: a module may change them."""
+    epsilons: dict[tuple[str, float], str] = field(default_factory=dict)
+    """By module path and value, the text of an `eps` that a module keeps."""
+    numbers: dict[str, float] = field(default_factory=dict)
+    """Tensors of one element that forward makes from a number, by the graph's name."""
+    layers: dict[str, str] = field(default_factory=dict)
+    """Layers of torch that pad with zeros if at all and have no hooks, by their text (`self.conv`), with their class's name."""
+    hidden: frozenset[str] = frozenset()
+    """Arguments of `forward` that are no tensors."""
+
+
+def trace(task: Task, known: Collection[str]) -> Graph:
+    """`known` are the operators that the reader of the graph understands; others are taken apart where torch knows how."""
+    namespace: dict[str, Any] = {"__name__": "task"}
+    try:
+        exec(compile(task.source, task.label, "exec"), namespace)
+        try:
+            # Without memory and without arithmetic: a task for a large device is traced on a small one.
+            with FakeTensorMode():
+                return _traced(namespace, task, known)
+        except Refusal:
+            raise
+        except Exception:
+            return _traced(namespace, task, known)
+    except Refusal as refusal:
+        raise Refusal(f"{task.label}: {refusal}") from None
+    except Exception as error:
+        first = next(iter(str(error).splitlines()), "")
+        raise Refusal(f"{task.label}: cannot be traced: {type(error).__name__}: {first[:200]}") from None
+
+
+def _traced(namespace: dict[str, Any], task: Task, known: Collection[str]) -> Graph:
+    torch.manual_seed(0)
+    arguments = namespace["get_init_inputs"]()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
+        inputs = tuple(namespace["get_inputs"]())
+        whole = torch.export.export(model, inputs, strict=False)
+        exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
+        if strange := _strange(exported, known):
+            table = _decompositions()
+            exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
+    return _graph(exported, model, task, inputs)
+
+
+def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = ()) -> Any:
+    """Only these operators taken apart, and none left that works in place: `run_decompositions`, told that only the composites of this graph
+    and the known ones exist.
+
+    It prepares every composite operator of torch to be left whole, hundreds of them, which takes a quarter of a second for each module:
+    six times as long as all the rest. `where` comes in on the way; any other that does is taken apart, which shows as a strange operator.
+    """
+    here = _targets(exported)
+    occurring = {composite for composite in _composites() if composite in here or _operator(composite) in ("where", *known)}
+    with _LIST, mock.patch.object(exported_program, COMPOSITES, lambda: occurring) if _composites() else nullcontext():
+        return exported.run_decompositions(apart)
+
+
+@functools.cache
+def _composites() -> frozenset[Any]:
+    found = getattr(exported_program, COMPOSITES, None)
+    return frozenset(found()) if found else frozenset()
+
+
+@functools.cache
+def _decompositions() -> Any:
+    return torch.export.default_decompositions()
+
+
+def _mutates(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    return schema is None or bool(schema.is_mutable)
+
+
+def _strange(exported: Any, known: Collection[str]) -> set[Any]:
+    return {target for target in _targets(exported) if _operator(target) not in known}
+
+
+def _number(value: torch.Tensor) -> Any:
+    """As somebody would have written it: 0.6, and not what is nearest to it in 32 bits."""
+    found = value.item()
+    return float(str(numpy.float32(found))) if value.dtype == torch.float32 else found
+
+
+def _graph(exported: Any, model: nn.Module, task: Task, inputs: tuple[Any, ...]) -> Graph:
+    signature = exported.graph_signature
+    kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
+    numbers = {name: _number(value) for name, value in constants.items() if value.ndim == 0}
+    parameters: dict[str, tuple[str, Spec]] = {}
+    found: list[tuple[str, Spec]] = []
+    nodes: list[Node] = []
+    returned: list[Any] = []
+    hidden: set[str] = set()
+    for node in exported.graph.nodes:
+        if node.op == "placeholder":
+            if node.name in kept:
+                parameters[node.name] = (f"self.{path_text(kept[node.name])}", _spec_of(node.meta["val"]))
+            elif node.name in constants:
+                if node.name not in numbers and node.users:
+                    raise Refusal("makes tensors from numbers in forward")
+            elif isinstance(node.meta.get("val"), torch.Tensor):
+                found.append((node.name, _spec_of(node.meta["val"])))
+            else:
+                hidden.add(node.name)
+        elif node.op == "call_function":
+            made = _node(node)
+            source = made.arguments.get("self")
+            if made.operator in _COPIES and isinstance(source, Ref) and source.name in numbers:
+                numbers[made.name] = numbers[source.name]
+            else:
+                nodes.append(made)
+        elif node.op == "output":
+            kinds = [str(spec.kind) for spec in signature.output_specs]
+            returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]
+    if len(found) != sum(isinstance(value, torch.Tensor) for value in inputs):
+        raise Refusal("takes tensors inside of lists or dicts")
+    spoken = [name for name, value in zip(signature_of(model), inputs) if isinstance(value, torch.Tensor)]
+    nodes, returned = _respoken(nodes, returned, dict(zip((name for name, _ in found), spoken)))
+    return Graph(
+        inputs=tuple((name, spec) for name, (_, spec) in zip(spoken, found)),
+        parameters=parameters,
+        nodes=_alive(nodes, returned),
+        returned=torch.utils._pytree.tree_unflatten(returned, exported.call_spec.out_spec),
+        numbers=numbers,
+        epsilons={
+            (path, float(module.eps)): f"self.{path_text(path)}.eps"
+            for path, module in model.named_modules()
+            if path and isinstance(getattr(module, "eps", None), float)
+        },
+        scalars=_scalars(task, model),
+        layers={
+            f"self.{path_text(path)}": type(module).__name__
+            for path, module in model.named_modules()
+            if path and type(module).__module__.startswith("torch.nn.") and getattr(module, "padding_mode", "zeros") == "zeros"
+            if not module._forward_hooks and not module._forward_pre_hooks
+        },
+        buffers=frozenset(signature.inputs_to_buffers),
+        hidden=frozenset(hidden),
+    )
+
+
+def _node(node: Any) -> Node:
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module = str(stack[-1][0]) if stack else ""
+    if node.target.__name__ == "getitem":
+        arguments = {"self": _plain(node.args[0]), "index": node.args[1]}
+        return Node(node.name, "getitem", "", arguments, (_spec(node.meta["val"]),), module)
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        raise Refusal(f"uses {node.target}, which is no torch operator")
+    arguments = {}
+    for position, argument in enumerate(schema.arguments):
+        if position < len(node.args):
+            value = node.args[position]
+        elif argument.name in node.kwargs:
+            value = node.kwargs[argument.name]
+        else:
+            value = argument.default_value
+        arguments[argument.name] = _plain(value)
+    values = node.meta.get("val")
+    outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
+    return Node(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
+
+
+def signature_of(model: nn.Module) -> list[str]:
+    return list(inspect.signature(model.forward).parameters)
+
+
+def _respoken(nodes: list[Node], returned: list[Any], names: dict[str, str]) -> tuple[list[Node], list[Any]]:
+    """Inputs by the names that `forward` gives them: the tracer writes all names small, and adds numbers to some."""
+    taken = set(names.values())
+    swap = {**{node.name: f"{node.name}_" for node in nodes if node.name in taken}, **names}
+
+    def new(value: Any) -> Any:
+        if isinstance(value, Ref):
+            return Ref(swap.get(value.name, value.name))
+        return tuple(new(item) for item in value) if isinstance(value, tuple) else value
+
+    fresh = [
+        replace(node, name=swap.get(node.name, node.name), arguments={k: new(v) for k, v in node.arguments.items()})
+        for node in nodes
+    ]
+    return fresh, [new(value) for value in returned]
+
+
+def _alive(nodes: list[Node], returned: list[Any]) -> tuple[Node, ...]:
+    """Without what only updates running statistics: outputs do not depend on it."""
+    wanted = {ref.name for ref in returned if isinstance(ref, Ref)}
+    alive: list[Node] = []
+    for node in reversed(nodes):
+        if node.name in wanted:
+            alive.append(node)
+            wanted |= {ref.name for ref in refs(node.arguments.values())}
+    return tuple(reversed(alive))
+
+
+def refs(values: Any) -> list[Ref]:
+    """Every `Ref` in nested arguments."""
+    found: list[Ref] = []
+    for value in values:
+        if isinstance(value, Ref):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found += refs(value)
+    return found
+
+
+def _targets(exported: Any) -> set[Any]:
+    return {node.target for node in exported.graph.nodes if node.op == "call_function"}
+
+
+def _operator(target: Any) -> str:
+    schema = getattr(target, "_schema", None)
+    return str(schema.name).split("::")[-1] if schema is not None else "getitem"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.fx.Node):
+        return Ref(value.name)
+    if isinstance(value, list | tuple):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+def _spec(value: Any) -> Spec | None:
+    return _spec_of(value) if isinstance(value, torch.Tensor) else None
+
+
+def _spec_of(value: torch.Tensor) -> Spec:
+    if not all(isinstance(size, int) for size in value.shape):
+        raise Refusal("the size of a result depends on the values of its inputs")
+    shape = tuple(int(size) for size in value.shape)
+    return Spec(shape, str(value.dtype).removeprefix("torch."), tuple(int(stride) for stride in value.stride()))
+
+
+def _scalars(task: Task, model: nn.Module) -> dict[float, str]:
+    """Numbers that forward reads from attributes, where a number stands for one attribute only."""
+    found: dict[float, set[str]] = {}
+    literals: set[float] = set()
+    for node in ast.walk(ast.parse(task.source)):
+        if not (isinstance(node, ast.FunctionDef) and node.name == "forward"):
+            continue
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, int | float):
+                literals.add(float(inner.value))
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
+                value = getattr(model, inner.attr, None)
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    found.setdefault(float(value), set()).add(f"self.{inner.attr}")
+    return {value: next(iter(texts)) for value, texts in found.items() if len(texts) == 1 and value not in literals}

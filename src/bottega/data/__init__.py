@@ -1,0 +1,1 @@
+"""Data to learn from: tasks and teachers in, judged and filtered examples out."""

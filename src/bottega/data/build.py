@@ -1,0 +1,233 @@
+"""A cold start from end to end: judge what teachers write, prove cards, make examples, and write them with their card.
+
+Either stage can be run alone. The folder is all there is: `judged.db` and `library/` are the material, the rest is made from them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bottega.agents.prompts import Prompts
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import UsageError
+from bottega.data.callgraphs import Tell, sketches_of
+from bottega.data.cards import Shelf
+from bottega.data.data_card import card_of, write_card
+from bottega.data.data_files import write_examples
+from bottega.data.examples_stage import Outcome, examples_of
+from bottega.data.examples_writing import Desk
+from bottega.data.judge_stage import Progress, judge_all
+from bottega.data.material import Subject
+from bottega.data.pool import Classroom
+from bottega.data.proofs import Gate, prove_all
+from bottega.data.settings import ExampleStage, JudgeStage
+from bottega.data.splits import splits_of
+from bottega.data.store import Bench, Store
+from bottega.data.stored_verdicts import KeepingJudge, bench_of
+from bottega.data.tokens import counter
+from bottega.data.trusted.audit import FACT as AUDIT
+from bottega.data.trusted.audit import Audit, audited
+from bottega.data.trusted.bench import TrustedBench
+from bottega.data.trusted.keeping import KeepingBench
+from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.judge.device_facts import device_facts, is_here
+from bottega.judge.fingerprint import fingerprint
+from bottega.judge.judge import Judge
+from bottega.skills.library import Library
+from bottega.skills.starter import starter_cards
+
+LIBRARY = "library"
+SHELF_VERSION = "shelf version"
+AUDITING = 8
+"""Workers of the judge that audit the trusting bench: more would wait for each other."""
+
+MakeClassroom = Callable[[KeepingJudge], Classroom]
+"""A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
+
+NO_BENCH = Bench("none", "none")
+"""Where nothing was judged."""
+
+
+@dataclass
+class Judged:
+    """What the first stage came to."""
+
+    progress: Progress = field(default_factory=Progress)
+    proofs: dict[str, int] = field(default_factory=dict)
+    teacher: str = ""
+
+
+async def judge_stage(
+    folder: Path,
+    subjects: Sequence[Subject],
+    make_classroom: MakeClassroom,
+    stage: JudgeStage,
+    making: dict[str, Any],
+    *,
+    splitting: ExampleStage | None = None,
+    progress: Progress | None = None,
+) -> Judged:
+    """Judge everything that is not judged yet. What was done before an error or an interrupt is in the folder."""
+    judged = Judged(progress or Progress())
+    split = splitting or ExampleStage()
+    with Store(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
+        store.add_subjects(subjects)
+        store.note("device", device_facts(stage.device).to_json())
+        store.note("fingerprint", fingerprint(stage.device))
+        trusted = opened.enter_context(_trusted(stage)) if stage.trusted else None
+        judge = opened.enter_context(
+            Judge(
+                stage.device,
+                workers=min(stage.workers, AUDITING) if stage.trusted else stage.workers,
+                quick=True,
+                baselines=stage.baselines,
+                precision=stage.precision,
+                timeout=stage.timeout,
+            )
+        )
+        keeping = KeepingJudge(judge, store, bench_of(stage), None if stage.trusted else judged.progress.verdict)
+        classroom = make_classroom(keeping)
+        opened.callback(classroom.close)
+        opened.callback(judge.close)
+        judged.teacher = classroom.teacher
+        bench, judging = keeping.bench, _chosen_bench(stage, classroom, keeping, trusted, store, judged.progress)
+        if isinstance(judging, KeepingBench):
+            bench = judging.bench
+        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
+        try:
+            await judge_all(subjects, classroom, judging, store, stage, judged.progress)
+        finally:
+            if trusted is not None:
+                trusted.close()
+                judged.progress.spent, judged.progress.replaced = trusted.spent, +trusted.replaced
+                judged.progress.faults = trusted.faults
+        if trusted is not None and stage.audit:
+            await _audit(stage, store, bench, keeping, judged.progress)
+        if stage.proofs and classroom.varies and not judged.progress.time_up:
+            shelf = Shelf(library, stage.device.partition(":")[0], store.fact(SHELF_VERSION))
+            gate = Gate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
+            sides = splits_of(list(store.subjects()), split.held_out, split.salt)
+            judged.proofs = await prove_all(gate, sides, judged.progress)
+    return judged
+
+
+async def teach_stage(
+    folder: Path,
+    subjects: Sequence[Subject],
+    make_classroom: Callable[[], Classroom],
+    stage: JudgeStage,
+    making: dict[str, Any],
+    *,
+    progress: Progress | None = None,
+) -> Judged:
+    """Have everything written that is not written yet, and judge nothing: no device is needed for that."""
+    judged = Judged(progress or Progress())
+    with Store(folder) as store, opened_library(folder, store), closing(make_classroom()) as classroom:
+        store.add_subjects(subjects)
+        _note_device(store, stage.device)
+        judged.teacher = classroom.teacher
+        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher, "stage": "teach"})
+        await judge_all(subjects, classroom, None, store, stage, judged.progress)
+    return judged
+
+
+def _note_device(store: Store, device: str) -> None:
+    """What the kernels are written for, which need not be here. What a judge noted of its own device stands."""
+    kind, known = device.partition(":")[0], store.fact("device")
+    if store.benches():
+        return
+    if is_here(device):
+        store.note("device", device_facts(device).to_json())
+    elif not known or known["kind"] != kind:
+        store.note("device", DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0).to_json())
+
+
+def _trusted(stage: JudgeStage) -> TrustedBench:
+    return TrustedBench(
+        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, limit=stage.timeout
+    )
+
+
+def _chosen_bench(
+    stage: JudgeStage,
+    classroom: Classroom,
+    keeping: KeepingJudge,
+    trusted: TrustedBench | None,
+    store: Store,
+    progress: Progress,
+) -> KeepingJudge | KeepingBench:
+    if trusted is None:
+        return keeping
+    must_be_trusted(classroom.teacher.partition(" ")[0])
+    return KeepingBench(trusted, store, trusted_bench_of(stage), progress.verdict)
+
+
+async def _audit(stage: JudgeStage, store: Store, bench: Bench, keeping: KeepingJudge, progress: Progress) -> None:
+    def changed(audit: Audit) -> None:
+        progress.audit = audit.to_json()
+        progress.changed()
+
+    audit = await audited(store, bench, keeping, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    changed(audit)
+
+
+def examples_stage(
+    folder: Path,
+    stage: ExampleStage,
+    *,
+    tokenizer: str = "",
+    form: str = "jsonl",
+    command: str = "",
+    bench: Bench | None = None,
+    sketching: Tell = lambda done, of: None,
+) -> tuple[Outcome, dict[str, Any]]:
+    """Make the examples anew and write them with their card. Nothing is judged."""
+    count, counted_by = counter(tokenizer)
+    with Store(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
+        benches = store.benches()
+        if not benches and not stage.unjudged:
+            raise UsageError(
+                f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first, or add --unjudged"
+            )
+        chosen = bench or next(iter(benches), NO_BENCH)
+        known = store.fact("device")
+        device = DeviceFacts(**known) if known else device_facts("cpu")
+        shelf = Shelf(library, device.kind, store.fact(SHELF_VERSION), stage.retrieved)
+        prompts = Prompts(stage.style)  # type: ignore[arg-type]
+        tasks = (subject.task for subject in store.taught())
+        sketches = sketches_of(folder, tasks, sketching) if prompts.shows("write", "sketch") else {}
+        desk = Desk(stage, prompts, device, shelf, sketches)
+        outcome = examples_of(store, chosen, desk, count)
+        runs = store.runs()
+        making = {
+            "command": command or (runs[-1].get("command", "") if runs else ""),
+            "teachers": sorted({str(run.get("teacher", "")) for run in runs}),
+            "judge": chosen.judge,
+            "device": chosen.device,
+            "audit": store.fact(AUDIT) if is_trusted(chosen) else None,
+            "fingerprint": store.fact("fingerprint"),
+            "tasks_from": sorted({str(one) for run in runs for one in run.get("tasks", ())}),
+            "seeds": sorted({int(seed) for run in runs for seed in run["settings"]["seeds"]}),
+            "style": stage.style,
+            "options": stage.to_json(),
+            "other_benches": {f"{other.device}, judge {other.judge}": n for other, n in benches.items() if other != chosen},
+        }
+        material = {**store.counts(), "verdicts_used": benches.get(chosen, 0)}
+        paths = write_examples(folder, outcome.examples, form)
+        card = card_of(outcome, paths, material, making, counted_by)
+        write_card(folder, card)
+    return outcome, card
+
+
+def opened_library(folder: Path, store: Store, read_only: bool = False) -> Library:
+    """The library beside the data, begun with the starter set. Retrieval sees it as it was then; proved cards come on top."""
+    library = Library(folder / LIBRARY, create=not read_only)
+    if not read_only and store.fact(SHELF_VERSION) is None:
+        library.add_many(starter_cards(), on_conflict="skip", note="starter set")
+        store.note(SHELF_VERSION, library.version)
+    return library

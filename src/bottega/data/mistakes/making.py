@@ -1,0 +1,58 @@
+"""Making mistakes: which of them a kernel allows, and a few of those, drawn by the kernel's own text so that they are always the same."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+from bottega.data.material import Slip
+from bottega.data.mistakes.arithmetic import ARITHMETIC, NATIVE_TEXT
+from bottega.data.mistakes.mistake import Mistake
+from bottega.data.mistakes.modules import MODULES, torch_does_it
+from bottega.data.mistakes.triton import TRITON
+
+MISTAKES: tuple[Mistake, ...] = (*ARITHMETIC, *NATIVE_TEXT, *TRITON, *MODULES)
+TORCH_DOES_IT = "torch_does_it"
+SUBTLE = frozenset(mistake.name for mistake in (*ARITHMETIC, *TRITON, *NATIVE_TEXT))
+"""Mistakes in a kernel, beside those of the module around it: they need the diagnosis to be found."""
+
+
+@dataclass(frozen=True)
+class Made:
+    name: str
+    cure: str
+    source: str
+
+
+def mistakes_in(source: str, language: str, task: Task | None = None) -> list[Made]:
+    """Every mistake that this kernel allows, one of each."""
+    made = []
+    for mistake in MISTAKES:
+        if language in mistake.languages:
+            draw = random.Random(hashlib.sha256(f"{mistake.name}\0{source}".encode(errors="replace")).digest())
+            changed = mistake.change(source, draw)
+            if changed is not None and changed != source:
+                made.append(Made(mistake.name, mistake.cure, changed))
+    original = torch_does_it(task) if task is not None else None
+    if original is not None:
+        made.append(Made(TORCH_DOES_IT, "An own kernel does the work.", original))
+    return made
+
+
+def slips_of(task: Task, candidate: Candidate, most: int) -> list[Slip]:
+    """A few mistakes of one kernel, two in the kernel for each one around it where there are as many."""
+    allowed = mistakes_in(candidate.source, candidate.language, task)
+    drawn = sorted(allowed, key=lambda made: hashlib.sha256(f"{candidate.id}/{made.name}".encode()).digest())
+    inside = [made for made in drawn if made.name in SUBTLE]
+    around = [made for made in drawn if made.name not in SUBTLE]
+    order: list[Made] = []
+    while (inside or around) and len(order) < most:
+        source = around if (len(order) % 3 == 2 and around) or not inside else inside
+        order.append(source.pop(0))
+    return [
+        Slip(task.id, Candidate(made.source, candidate.language, made.name, candidate.id), made.name, made.cure)
+        for made in order
+    ]

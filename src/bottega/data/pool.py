@@ -1,0 +1,291 @@
+"""Where teachers work: processes of their own, because a task's code is run to be understood, and may crash, hang or eat the memory.
+
+A process that dies or runs out of time costs its one course; another takes its place. Teachers that only talk, as a model behind a
+server does, need no process and answer in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Protocol
+
+from bottega.compiler.steps import Course, Refusal, Teacher
+from bottega.core.candidate import Language
+from bottega.core.errors import BudgetError, UsageError
+from bottega.core.task import Task
+from bottega.data.material import Lecture
+from bottega.data.reaping import ended, start
+
+COURSES_EACH = 200
+"""A process is replaced after so many: what foreign code leaves behind does not pile up."""
+LONGEST_COMPLAINT = 400
+
+
+class Classroom(Protocol):
+    @property
+    def teacher(self) -> str:
+        """Name and version of the teacher."""
+        ...
+
+    @property
+    def varies(self) -> bool:
+        """Whether the teacher can be told to leave a technique out."""
+        ...
+
+    async def lecture(
+        self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()
+    ) -> Lecture: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Appointment:
+    """How a process makes its teacher: `module:Class`, and what the class takes."""
+
+    place: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def make(self) -> Teacher:
+        module, _, name = self.place.partition(":")
+        try:
+            made: Teacher = getattr(importlib.import_module(module), name)(**self.options)
+        except (ImportError, AttributeError, TypeError) as error:
+            raise UsageError(f"the teacher {self.place} cannot be had: {error}") from None
+        return made
+
+
+class OwnClassroom:
+    """A teacher in this process."""
+
+    def __init__(self, teacher: Teacher) -> None:
+        self._teacher = teacher
+
+    @property
+    def teacher(self) -> str:
+        return self._teacher.name
+
+    @property
+    def varies(self) -> bool:
+        return hasattr(self._teacher, "build")
+
+    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+        blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
+        return _filled(blank, await _taught(self._teacher, task, language, seed, without))
+
+    def close(self) -> None:
+        ends = getattr(self._teacher, "close", None)
+        if ends is not None:
+            ends()
+
+
+class Classrooms:
+    """Processes that each hold one teacher. Use it as a context manager."""
+
+    def __init__(self, appointment: Appointment, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
+        self.timeout = timeout
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload([appointment.place.partition(":")[0]])  # torch is imported once, not by each
+        self._arguments = (appointment, int(memory_gb * (1 << 30)))
+        self._idle: list[_Seat] = []
+        self._alive: set[_Seat] = set()
+        """All processes, so that closing ends also those that are at work in a thread."""
+        self._lock = threading.Lock()
+        self._closed = False
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="classroom")
+        first = self._seat()
+        try:
+            self.teacher, self.varies = first.introduced(timeout)
+        except BaseException:
+            first.end()
+            self._threads.shutdown(wait=False)
+            raise
+        self._idle.append(first)
+
+    def __enter__(self) -> Classrooms:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    async def lecture(self, task: Task, language: Language, seed: int = 0, without: frozenset[str] = frozenset()) -> Lecture:
+        blank = Lecture(task.id, language, self.teacher, seed, tuple(sorted(without)))
+        work: Callable[[], Any] = lambda: self._asked((task, language, seed, without))  # noqa: E731
+        return _filled(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
+
+    def close(self) -> None:
+        """End every process, also one that is teaching."""
+        with self._lock:
+            self._closed = True
+            seats, self._idle = self._idle, []
+        for seat in [*seats, *self._alive]:
+            seat.end()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _seat(self) -> _Seat:
+        return _Seat(self._context, self._arguments, self._alive)
+
+    def _asked(self, question: Any) -> Any:
+        with self._lock:
+            if self._closed:
+                return _Trouble("the classroom was closed")
+            seat = self._idle.pop() if self._idle else None
+        if seat is None:
+            seat = self._seat()
+            try:
+                seat.introduced(self.timeout)
+            except UsageError as error:
+                seat.end()
+                return _Trouble(str(error))
+        answer = seat.ask(question, self.timeout)
+        with self._lock:
+            if seat.fit and not self._closed:
+                self._idle.append(seat)
+                return answer
+        seat.end()
+        return answer
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """Why there is no answer: the teacher's fault, not a refusal."""
+
+    text: str
+
+
+class _Seat:
+    """One process and the pipe to it."""
+
+    def __init__(self, context: Any, arguments: tuple[Any, ...], alive: set[_Seat]) -> None:
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_teach, args=(theirs, os.getpid(), *arguments), daemon=True)
+        start(self._process)
+        theirs.close()
+        self._alive = alive
+        self._taught = 0
+        self._busy = True
+        self.fit = True
+        alive.add(self)
+
+    def introduced(self, timeout: float) -> tuple[str, bool]:
+        """The teacher's name, and whether it varies."""
+        answer = self._received(max(timeout, 60.0))
+        if isinstance(answer, _Trouble):
+            raise UsageError(answer.text)
+        name, varies = answer
+        return str(name), bool(varies)
+
+    def ask(self, question: Any, timeout: float) -> Any:
+        try:
+            self._pipe.send(question)
+        except (OSError, ValueError):
+            self.fit = False
+            return _Trouble("its process died before the course began")
+        answer = self._received(timeout)
+        self._taught += 1
+        self.fit = self.fit and self._taught < COURSES_EACH
+        return answer
+
+    def _received(self, timeout: float) -> Any:
+        self._busy = True
+        try:
+            if self._pipe.poll(timeout):
+                answer = self._pipe.recv()
+                self._busy = False
+                return answer
+            self.fit = False
+            return _Trouble(f"gave no course within {timeout:g} seconds")
+        except (EOFError, OSError):
+            self.fit = False
+            code = ended(self._process, 5)
+            how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+            return _Trouble(f"its process died ({how})")
+
+    def end(self) -> None:
+        """One that waits for a question leaves by itself when there is nobody to ask it; any other is killed."""
+        self._alive.discard(self)
+        if not self._busy:
+            with suppress(OSError):
+                self._pipe.close()
+            ended(self._process, 2)
+        with suppress(OSError):  # the whole session: also what a task's code has started
+            if self._process.pid and os.getpgid(self._process.pid) == self._process.pid:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        if ended(self._process, 0) is None:
+            self._process.kill()
+        ended(self._process, 5)
+        with suppress(OSError):  # a thread that still waited for an answer may have met the end of the pipe first
+            self._pipe.close()
+
+
+def _teach(pipe: Connection, parent: int, appointment: Appointment, memory: int) -> None:
+    """The life of a teaching process. What the task's code prints is nobody's business."""
+    os.setsid()  # what the task's code starts can then be ended with this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
+    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    for stream, usual in ((sys.stdout, 1), (sys.stderr, 2)):
+        os.dup2(quiet, stream.fileno() if stream else usual)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    try:
+        teacher = appointment.make()
+        if "torch" in sys.modules:  # imported before this process was forked, so the environment comes too late for it
+            sys.modules["torch"].set_num_threads(1)
+        pipe.send((teacher.name, hasattr(teacher, "build")))
+    except UsageError as error:
+        pipe.send(_Trouble(str(error)))
+        return
+    while True:
+        try:
+            task, language, seed, without = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(asyncio.run(_taught(teacher, task, language, seed, without)))
+
+
+def leave_with(parent: int) -> None:
+    """A parent that was killed closes no pipe that another child has inherited: look whether it is there."""
+    while os.path.exists(f"/proc/{parent}"):
+        threading.Event().wait(1.0)
+    os._exit(0)
+
+
+async def _taught(
+    teacher: Any, task: Task, language: Language, seed: int, without: frozenset[str]
+) -> Course | Refusal | _Trouble:
+    try:
+        if without:
+            if not hasattr(teacher, "build"):
+                return Refusal(f"{teacher.name} cannot leave out {', '.join(sorted(without))}")
+            course: Course = teacher.build(task, language, without=without, seed=seed)
+            return course
+        return await teacher.teach(task, language, seed)  # type: ignore[no-any-return]
+    except Refusal as refusal:
+        return refusal
+    except BudgetError:
+        raise  # no course more can be had: that ends the run, and is no fault of this task
+    except Exception as error:  # a task's code raises what it likes, and a teacher has bugs
+        return _Trouble(f"{type(error).__name__}: {error}"[:LONGEST_COMPLAINT])
+
+
+def _filled(blank: Lecture, answer: Any) -> Lecture:
+    if isinstance(answer, Course):
+        return replace(blank, course=answer)
+    if isinstance(answer, Refusal):
+        return replace(blank, refused=str(answer)[:LONGEST_COMPLAINT])
+    return replace(blank, failed=str(getattr(answer, "text", answer))[:LONGEST_COMPLAINT])

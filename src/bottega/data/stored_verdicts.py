@@ -1,0 +1,82 @@
+"""A judge that remembers: what has a verdict in the store gets that one, and every new verdict is in the store before it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.data.settings import JudgeStage
+from bottega.data.store import Bench, Store
+from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
+from bottega.judge.judge import Judge
+
+
+class KeepingJudge:
+    """Speaks as a judge does, also to an episode."""
+
+    def __init__(self, judge: Judge, store: Store, bench: Bench, told: Callable[[Verdict, bool], None] | None = None) -> None:
+        self.judge, self.store, self.bench, self._told = judge, store, bench, told
+        self._under_way: dict[tuple[str, str], asyncio.Future[Verdict]] = {}
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        """Raises `JudgeError` where the judge failed; then nothing is kept, and the kernel is judged the next time."""
+        key = (task.id, candidate.id)
+        known = self.store.verdict(self.bench, *key)
+        if known is not None:
+            self._say(known, True)
+            return known
+        if key in self._under_way:
+            return await asyncio.shield(self._under_way[key])
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._under_way[key] = future
+        try:
+            verdict = await self.judge.judge_async(task, candidate, **options)
+            if (
+                verdict.outcome is not Outcome.INVALID_TASK
+            ):  # says nothing of the kernel, and a task may be mended or was unlucky
+                self.store.add_verdict(self.bench, task.id, candidate, verdict)
+            future.set_result(verdict)
+        except BaseException as error:
+            future.set_exception(error)
+            future.exception()  # whoever waits gets it; nobody waiting is no fault
+            raise
+        finally:
+            del self._under_way[key]
+        self._say(verdict, False)
+        return verdict
+
+    async def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
+    ) -> list[Verdict | None]:
+        """A verdict for each, in order; None where the judge failed, which is told, and after a word that the task cannot be judged."""
+        found: list[Verdict | None] = []
+        for candidate in candidates:
+            try:
+                found.append(await self.judge_async(task, candidate))
+            except JudgeError as error:
+                if "closed" in str(error):
+                    raise
+                trouble(f"a kernel has no verdict and is left to the next run: {' '.join(str(error).split())[:200]}")
+                found.append(None)
+                continue
+            if found[-1] is not None and found[-1].outcome is Outcome.INVALID_TASK:
+                break
+        return [*found, *[None] * (len(candidates) - len(found))]
+
+    def _say(self, verdict: Verdict, known: bool) -> None:
+        if self._told is not None:
+            self._told(verdict, known)
+
+
+def bench_of(stage: JudgeStage) -> Bench:
+    """Verdicts of one machine, under the same terms, with the same judge."""
+    found = fingerprint(stage.device)
+    name = str(found.get("gpu") or found["cpu"]).partition(",")[0].strip()
+    return Bench(
+        JUDGE_VERSION, f"{stage.device.partition(':')[0]}: {name}; quick; {'+'.join(stage.baselines)}; {stage.precision}"
+    )

@@ -1,0 +1,105 @@
+"""The parts that an episode works with, handed in: a speaker, a judge, a library, prompts, a log and a budget.
+
+Nothing here knows which model answers or on what machine kernels are judged, so the same episode runs in a test, on a laptop and
+across a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bottega.agents.budget import Budget as Room
+from bottega.agents.prompts import Prompts
+from bottega.backbone.chat import Message
+from bottega.backbone.client import Answer, Speaker
+from bottega.backbone.sampling import Sampling
+from bottega.compiler.callgraph_tracer import shared_sketcher
+from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
+from bottega.core.draft import DraftSource
+from bottega.core.task import Task
+from bottega.core.turn import Role, Turn
+from bottega.core.verdict import Verdict
+from bottega.episodes.budget import Budget
+from bottega.episodes.journal import Journal
+from bottega.episodes.phases import Phases, share_device
+from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.library import Library
+
+PROMPT_SHARE, LEAST_SHARE = 0.7, 0.5
+"""Of the context, at most and at least this may be prompt: an answer that has no room is no answer, nor is one to half a question."""
+
+
+class Judging(Protocol):
+    """What an episode needs of a judge."""
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+@dataclass
+class Workshop:
+    speaker: Speaker
+    judge: Judging
+    library: Library | None
+    prompts: Prompts
+    device: DeviceFacts
+    journal: Journal
+    budget: Budget = field(default_factory=Budget)
+    draft_source: DraftSource | None = None
+    """Who writes kernels by rule before the model does, if anyone."""
+    shared: Phases | None = None
+    """Of the device on which the model draws, where the speaker does not tell it."""
+
+    def __post_init__(self) -> None:
+        self.phases = self.shared or share_device(self.speaker)
+
+    def room(self, settings: EpisodeSettings) -> Room:
+        """Tokens that a prompt may have."""
+        context = self.speaker.context
+        tokens = min(int(context * PROMPT_SHARE), max(context - settings.max_tokens, int(context * LEAST_SHARE)))
+        return Room(tokens, self.speaker.count_tokens)
+
+    async def sketch(self, task: Task, role: Role) -> str:
+        """What the task calls, with shapes, where the role's prompt has a place for it."""
+        return await asyncio.to_thread(shared_sketcher().sketch, task) if self.prompts.shows(role, "sketch") else ""
+
+    def recall(self, turn: Turn | None) -> None:
+        """Count what a turn from the log took, so that a run that is resumed keeps to its budget."""
+        if turn is not None:
+            self.budget.spend(turn)
+
+    async def say(
+        self, role: Role, messages: list[Message], settings: EpisodeSettings, where: str, read: Callable[[str], dict[str, Any]]
+    ) -> Turn:
+        """One answer as a turn; `read` says what is in it. An answer that cannot be read is a turn with a fault, not an error."""
+        sampling = Sampling(settings.max_tokens, settings.temperature, seed=seed_of(settings.seed, where))
+        answer = await self.speaker.say(messages, sampling)
+        turn = turn_of(role, answer, read(answer.text))
+        self.budget.spend(turn)
+        return turn
+
+
+def turn_of(role: Role, answer: Answer, found: dict[str, Any]) -> Turn:
+    return Turn(
+        role=role,
+        text=answer.text,
+        stop_reason=answer.stop_reason,
+        prompt_tokens=answer.usage.prompt_tokens,
+        output_tokens=answer.usage.output_tokens,
+        cost=answer.usage.cost,
+        estimated=answer.usage.estimated,
+        prompt_ids=answer.prompt_ids,
+        output_ids=answer.output_ids,
+        logprobs=answer.logprobs,
+        policy_version=answer.policy_version,
+        **found,
+    )
+
+
+def seed_of(seed: int, where: str) -> int:
+    """The same place in the same run always draws alike, whatever ran before it."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{where}".encode()).digest()[:6], "big")

@@ -1,0 +1,160 @@
+"""The last word: the best kernels are judged again, in full, in fresh processes, as the very file that is handed over.
+
+A search picks the luckiest of many quick verdicts. What is reported is a verdict that was not picked: the first of the best three that holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.errors import TaskError
+from bottega.core.event import Judged
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.attempts import Attempt, final_key, spread
+from bottega.episodes.delivery.final_judge import FinalJudge
+from bottega.episodes.delivery.optimized_file import Delivered, delivered, facts_of
+from bottega.episodes.journal import Journal
+from bottega.episodes.node import ranked
+from bottega.episodes.settings import EpisodeSettings
+from bottega.tasks.module import Subject
+
+MOST = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The kernel that is handed over."""
+
+    attempt: Attempt
+    file: Delivered
+    verdict: Verdict
+    refused: str = ""
+    """What load() says where the kernel's parameters have names of their own."""
+    guard_us: float = 0.0
+    """Microseconds that looking at the arguments adds to each call. The verdict is about the kernel without it."""
+
+
+@dataclass(frozen=True)
+class Retrial:
+    """A kernel that looked faster and is not handed over, and why."""
+
+    attempt: Attempt
+    why: str
+    beats: str = ""
+    """The baseline that it surely beats all the same, if it is not its speed that keeps it from being handed over."""
+
+
+@dataclass
+class Settled:
+    finding: Finding | None = None
+    retrials: list[Retrial] = field(default_factory=list)
+    beats_eager: Finding | None = None
+    """Where nothing beats what was to be beaten: a kernel that surely beats eager."""
+
+
+def promising(attempts: Sequence[Attempt], baseline: str) -> list[Attempt]:
+    """Kernels that are right and may be faster, best first, each text once."""
+    by_id = {attempt.node.id: attempt for attempt in attempts}
+    seen: set[str] = set()
+    found = []
+    for node in ranked((attempt.node for attempt in attempts), baseline):
+        speedup = node.speedup(baseline)
+        if speedup is not None and speedup.point > 1 and node.turn.source not in seen:
+            seen.add(node.turn.source)
+            found.append(by_id[node.id])
+    return found
+
+
+async def settle(
+    judge: FinalJudge, journal: Journal, episode: str, subject: Subject, attempts: Sequence[Attempt], settings: EpisodeSettings
+) -> Settled:
+    """The first of the best that surely beats the first baseline; failing that, the first that surely beats eager."""
+    settled = Settled()
+    facts: dict[str, Any] | None = None
+    first = promising(attempts, settings.baseline)[:MOST]
+    named = {attempt.node.id for attempt in first}
+    others = [] if settings.baseline == "eager" else promising(attempts, "eager")
+    others = [attempt for attempt in others if attempt.node.id not in named][:MOST]
+    for attempt in [*first, *others]:
+        if settled.beats_eager is not None and attempt.node.id not in named:
+            break
+        if facts is None:
+            found = await asyncio.to_thread(judge.ask, "describe", subject.task.label, source=subject.task.source)
+            facts = facts_of(found, settings.device, settings.precision)
+        try:
+            file = delivered(attempt.node.candidate, facts, subject.title)
+        except (ValueError, SyntaxError) as error:
+            settled.retrials.append(Retrial(attempt, f"it cannot stand alone in one file: {error}"))
+            continue
+        verdict = await _judged(judge, journal, episode, subject, attempt, file)
+        faster = verdict.outcome is Outcome.FASTER and verdict.baseline in ("", settings.baseline)
+        if not faster and (settled.beats_eager is not None or not surely_beats(verdict, "eager")):
+            settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
+            continue
+        try:
+            tried = await asyncio.to_thread(
+                judge.ask, "try_out", "optimized.py", source=subject.task.source, delivered=file.text, entry=file.load
+            )
+        except TaskError as error:
+            tried = {"problems": [str(error)]}
+        if tried["problems"]:
+            settled.retrials.append(
+                Retrial(
+                    attempt,
+                    f"as a module in place of the original: {'; '.join(map(str, tried['problems']))}",
+                    settings.baseline if faster else "eager",
+                )
+            )
+            continue
+        guard_us = round(float(tried.get("guard_us", 0.0)), 1)
+        finding = Finding(attempt, file, verdict, str(tried.get("refused", "")), guard_us)
+        if faster:
+            settled.finding, settled.beats_eager = finding, None
+            break
+        settled.beats_eager = finding
+        settled.retrials.append(Retrial(attempt, again_in_words(verdict, settings.baseline)))
+    return settled
+
+
+def surely_beats(verdict: Verdict, baseline: str) -> bool:
+    speedup = verdict.speedup.get(baseline) if verdict.outcome.accepted else None
+    return speedup is not None and speedup.low > 1
+
+
+def again_in_words(verdict: Verdict, baseline: str) -> str:
+    """What the last verdict says, against what; and that it beats eager, where that is all it beats."""
+    names = dict.fromkeys((verdict.baseline or baseline, "eager"))
+    told = "; ".join(f"{text} against {name}" for name in names if (text := spread(verdict, name)))
+    return f"judged again in full it is {verdict.outcome}{f': {told}' if told else ''}"
+
+
+def missed(settled: Settled, settings: EpisodeSettings) -> str:
+    """What was asked for and not found, in a sentence that says against what."""
+    asked = f"No kernel surely beats {settings.baseline}{', the module as it is' if settings.baseline == 'eager' else ''}"
+    if settled.beats_eager is not None:
+        return f"{asked}, which was asked for; one surely beats eager, {spread(settled.beats_eager.verdict, 'eager')}."
+    unfit = next((retrial for retrial in settled.retrials if retrial.beats == settings.baseline), None)
+    if unfit is not None:
+        return f"A kernel surely beats {unfit.beats}, and cannot be handed over: {unfit.why}."
+    if settings.baseline == "eager" or not settled.retrials:
+        return f"{asked}."
+    return f"{asked}, and none that was judged again surely beats eager."
+
+
+async def _judged(
+    judge: FinalJudge, journal: Journal, episode: str, subject: Subject, attempt: Attempt, file: Delivered
+) -> Verdict:
+    candidate = Candidate(file.text, attempt.node.candidate.language, attempt.node.id)
+    key = final_key(episode, candidate.id)
+
+    async def again() -> Judged:
+        begun = time.monotonic()
+        verdict = await judge.judge_async(subject.task, candidate, quick=False)
+        return Judged(key, episode, attempt.node.id, verdict, seconds=round(time.monotonic() - begun, 3))
+
+    return (await journal.once(key, Judged, again)).verdict

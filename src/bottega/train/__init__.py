@@ -1,0 +1,1 @@
+"""Training: rewards, advantages, one loss, SFT and the RL loop."""

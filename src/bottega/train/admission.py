@@ -1,0 +1,269 @@
+"""New cards: which proposals of a step the gate tries, what it found, and how those that passed become part of the library.
+
+Proposals are proved in a library of their own beside the run's, refused ones with all their evidence; what passes is staged. Staged cards
+lie in the checkpoint with the weights that earned them, and are written to the run's library only after that checkpoint is on the
+disk. Whoever opens the run next finishes what a kill left undone, so there are never cards without weights or weights without cards.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bottega.backbone.client import Speaker
+from bottega.core.errors import BottegaError
+from bottega.core.event import Summarised
+from bottega.core.skill import Skill, State
+from bottega.core.task import Task
+from bottega.core.trial import Interval, Trial
+from bottega.episodes.admission_sampler import Apprentice, Judging
+from bottega.episodes.context import seed_of
+from bottega.episodes.journal import Journal
+from bottega.episodes.phases import Phases
+from bottega.episodes.settings import EpisodeSettings
+from bottega.skills.gate import Decision, Rules
+from bottega.skills.library import Library, content_hash
+from bottega.skills.likeness import ALIKE, likeness
+from bottega.skills.proving import Proof, prove
+from bottega.skills.starter import starter_cards
+from bottega.skills.upkeep import tired, twins_of
+from bottega.skills.uses import Scheme, Use
+from bottega.train.materials import Materials
+from bottega.train.rewards.summary import summary_reward
+from bottega.train.rollout import Rollouts
+from bottega.train.settings import Config
+
+CHANGE = "train"
+"""The kind of the library's change that makes a step's cards visible."""
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A card that the gate let through, with what let it through."""
+
+    skill: Skill
+    reason: str
+    trials: tuple[tuple[str, Trial], ...]
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What the library is to be told of the steps since the last checkpoint."""
+
+    cards: tuple[Passed, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+    def __add__(self, other: Staged) -> Staged:
+        return Staged(self.cards + other.cards, self.uses + other.uses)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cards": [
+                {
+                    "skill": card.skill.to_json(),
+                    "reason": card.reason,
+                    "trials": [[key, trial.to_json()] for key, trial in card.trials],
+                }
+                for card in self.cards
+            ],
+            "uses": [asdict(use) for use in self.uses],
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Staged:
+        def card(found: dict[str, Any]) -> Passed:
+            trials = tuple((key, Trial.from_json(trial)) for key, trial in found["trials"])
+            return Passed(Skill.from_json(found["skill"]), found["reason"], trials)
+
+        def use(found: dict[str, Any]) -> Use:
+            schemes = tuple(Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in found["schemes"])
+            return Use(**{**found, "retrieved": tuple(found["retrieved"]), "schemes": schemes})
+
+        return cls(tuple(map(card, data["cards"])), tuple(map(use, data["uses"])))
+
+
+@dataclass(frozen=True)
+class Admission:
+    rewards: dict[str, float | None] = field(default_factory=dict)
+    """For each summary, by the id of its trace; None where the gate did not come to its cards."""
+    staged: Staged = field(default_factory=Staged)
+    proposed: int = 0
+    proved: int = 0
+    admitted: int = 0
+    known: int = 0
+    """Proposals that say what a card of the library says already: worth nothing, and not tried."""
+    undecided: tuple[str, ...] = ()
+    """Proofs that could not be finished, one line each."""
+
+
+def admit(
+    config: Config, materials: Materials, settings: EpisodeSettings, step: int, rollouts: Rollouts, journal: Journal,
+    library: Library | None, proofs: Library, speaker: Speaker, judge: Judging, phases: Phases | None = None,
+) -> Admission:  # fmt: skip
+    """Everything that the step's summaries propose, through the gate. All of one winning trace's before the next one's: a summary is
+    compared with the others of its trace, and half of a comparison is none."""
+    proposals: dict[str, list[str]] = {}
+    homes: dict[str, tuple[Skill, Task]] = {}  # by text and task: the same advice may help one task and not another
+    for episode, task in zip(rollouts.episodes, rollouts.tasks):
+        for trace in episode.of("summarise"):
+            found = journal.done(trace.id, Summarised)
+            named = {f"{content_hash(skill)}/{task.id}": skill for skill in found.proposals} if found is not None else {}
+            proposals[trace.id] = list(named)
+            for key, skill in named.items():
+                homes.setdefault(key, (skill, task))
+    decisions: dict[str, Decision | None] = {}
+    wanted: list[tuple[str, Skill, Task, Task]] = []
+    known = 0
+    for key, (skill, task) in homes.items():
+        twin = twins_of(library, skill) if library is not None else []
+        sibling = sibling_of(task, materials.tasks)
+        if twin:
+            known += 1
+            decisions[key] = Decision("refuse", f"says what {twin[0].keep} says", Interval(1.0, 1.0, 1.0))
+        elif sibling is not None and len(wanted) < config.skills.proofs:
+            wanted.append((key, skill, task, sibling))
+    names = proofs.add_many([skill for _, skill, _, _ in wanted], "rename", f"step {step}").names if wanted else []
+    tried = [
+        Proof(proofs.get(name), (task, sibling), _rules(config), (), seed_of(config.data.seed, f"gate/{step}"), f"step {step}")
+        for name, (_, _, task, sibling) in zip(names, wanted)
+    ]
+    undecided: list[str] = []
+    if tried:
+        found_all = _proved(config, materials, settings, proofs, tried, speaker, judge, phases)
+        for (key, skill, _, _), found_one in zip(wanted, found_all):
+            decisions[key] = found_one if isinstance(found_one, Decision) else None
+            if not isinstance(found_one, Decision):
+                undecided.append(f"{skill.name}: {found_one}")
+    rewards = {trace: _reward([decisions.get(key) for key in keys], config) for trace, keys in proposals.items()}
+    passed = [
+        (decision, proof, skill)
+        for (key, skill, _, _), proof in zip(wanted, tried)
+        if (decision := decisions[key]) is not None and decision.step == "admit"
+    ]
+    staged = Staged() if config.ablations.frozen_library else _staged(passed, proofs)
+    return Admission(rewards, staged, sum(map(len, proposals.values())), len(wanted), len(passed), known, tuple(undecided))
+
+
+def sibling_of(task: Task, tasks: Sequence[Task]) -> Task | None:
+    """The task that shares most tags with it, the nearest behind it where several do; none where there is no other."""
+    place = next((number for number, other in enumerate(tasks) if other.id == task.id), 0)
+    found: tuple[tuple[int, int], Task] | None = None
+    for number, other in enumerate(tasks):
+        if other.id != task.id:
+            rank = len({*task.tags} & {*other.tags}), -((number - place) % len(tasks))
+            if found is None or rank > found[0]:
+                found = rank, other
+    return found[1] if found is not None else None
+
+
+def _rules(config: Config) -> Rules:
+    skills = config.skills
+    return Rules(
+        threshold=skills.threshold, alpha=skills.alpha, least_rounds=skills.least_rounds, most_rounds=skills.rounds,
+        baseline=config.reward.baseline,
+    )  # fmt: skip
+
+
+def _proved(
+    config: Config, materials: Materials, settings: EpisodeSettings, proofs: Library, tried: Sequence[Proof], speaker: Speaker,
+    judge: Judging, phases: Phases | None,
+) -> list[Decision | BottegaError]:  # fmt: skip
+    """Side by side; attempts that were finished before a kill are taken from the proofs' own library."""
+    attempts = ThreadPoolExecutor(config.skills.at_once * len(tried))
+    apprentice = Apprentice(
+        speaker, judge, materials.prompts, materials.device, materials.language, proofs.folder / "kernels",
+        temperature=settings.temperature, max_tokens=settings.max_tokens, baseline=settings.baseline,
+        judged_on=materials.judge_device, shared=phases,
+    )  # fmt: skip
+
+    def one(proof: Proof) -> Decision | BottegaError:
+        try:
+            return prove(proofs, proof, apprentice.attempt, apprentice.confirm, run=attempts.map)
+        except BottegaError as error:
+            return error
+
+    with attempts, ThreadPoolExecutor(len(tried)) as side_by_side, apprentice:
+        return list(side_by_side.map(one, tried))
+
+
+def _reward(found: Sequence[Decision | None], config: Config) -> float | None:
+    """0 for an answer without a card. None while a card of it is untried, unless another one passed."""
+    decided = [decision for decision in found if decision is not None]
+    worth = summary_reward(decided, config.reward.summary_cap, config.reward.bound)
+    return None if len(decided) < len(found) and not worth else worth
+
+
+def _staged(passed: Sequence[tuple[Decision, Proof, Skill]], proofs: Library) -> Staged:
+    """The best card of each task, with its evidence; of cards that say nearly the same, the better one."""
+    found: list[Passed] = []
+    tasks: set[str] = set()
+    for decision, proof, skill in sorted(passed, key=lambda each: -each[0].gain.point):
+        own = proof.tasks[0].id
+        if own in tasks or any(likeness(skill, other.skill) >= ALIKE for other in found):
+            continue
+        tasks.add(own)
+        keys = [f"{proof.id}/{task.id}" for task in proof.tasks]
+        rows = [(key, proofs.store.row("SELECT body FROM trials WHERE key = ?", key)) for key in keys]
+        trials = tuple((key, Trial.from_json(json.loads(row["body"]))) for key, row in rows if row is not None)
+        found.append(Passed(skill, decision.reason, trials))
+    return Staged(tuple(found))
+
+
+@dataclass(frozen=True)
+class Applied:
+    admitted: tuple[str, ...]
+    retired: tuple[str, ...]
+    cards: int
+    """Admitted ones, in all."""
+
+
+def apply(library: Library, staged: Staged, step: int) -> Applied:
+    """Make a checkpoint's cards visible, once: called again it changes nothing. Cards that do not help retire in the same change."""
+    note = f"step {step}"
+    if _change(library, note) is None:
+        for use in staged.uses:
+            library.uses.record(use)
+        cards = [card.skill for card in staged.cards]
+        names = library.add_many(cards, "rename", f"staged in {note}").names if cards else []
+        weary = tired(library)
+        with library.store.change(CHANGE, note) as change:
+            for name, card in zip(names, staged.cards):
+                library.evidence.record(change, [(key, replace(trial, skill=name)) for key, trial in card.trials])
+                library.move_within(change, name, State.ADMITTED, card.reason)
+            for name, reason in weary:
+                library.move_within(change, name, State.RETIRED, reason)
+    version = _change(library, note)
+    rows = library.store.rows("SELECT name, state FROM cards WHERE valid_from = ? ORDER BY row", version)
+    by_state = {state: tuple(row["name"] for row in rows if row["state"] == state) for state in ("admitted", "retired")}
+    return Applied(by_state["admitted"], by_state["retired"], library.counts()[State.ADMITTED])
+
+
+def _change(library: Library, note: str) -> int | None:
+    row = library.store.row("SELECT version FROM changes WHERE kind = ? AND note = ?", CHANGE, note)
+    return int(row["version"]) if row is not None else None
+
+
+def open_run_library(source: str, folder: Path) -> Library:
+    """The run's own copy of a library. One that a kill left half copied is copied anew."""
+    if folder.exists():
+        library = Library(folder)
+        if library.store.row("SELECT 1 FROM changes WHERE kind = 'begin'") is not None:
+            return library
+        library.close()
+        shutil.rmtree(folder)
+    cards: list[Skill] = []
+    if source == "starter":
+        cards = list(starter_cards())
+    elif source != "empty":
+        with Library(Path(source), create=False) as other:
+            cards = [card for card in other.cards() if card.state is not State.RETIRED]
+    library = Library(folder)
+    library.add_many(cards, "skip", f"from {source}")
+    with library.store.change("begin", f"{len(cards)} cards from {source}"):
+        pass
+    return library

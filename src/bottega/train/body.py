@@ -1,0 +1,181 @@
+"""The forward pass that training runs for Llama-like models: over one pack, on the transformers module's own parameters.
+
+Parameters stay in fp32, where the optimiser's small steps are not lost; each pass casts them to the dtype it computes in. Query, key
+and value are one matrix product, gate and up another; LoRA's two small products come beside. Against transformers' own pass this
+takes packs, touches no mask, and compiles once for all layers. The decoder that draws answers computes the same model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from bottega.backbone.weights import bare, unfit
+from bottega.train.attention import by_document, flash
+from bottega.train.packing import Pack
+
+
+class Linear(NamedTuple):
+    weight: Tensor
+    bias: Tensor | None
+    down: Tensor | None = None
+    """LoRA's first matrix."""
+    up: Tensor | None = None
+    scale: float = 1.0
+    dropout: float = 0.0
+
+
+class Parts(NamedTuple):
+    """The parameters of one layer."""
+
+    before: Tensor
+    qkv: tuple[Linear, ...]
+    query_norm: Tensor | None
+    key_norm: Tensor | None
+    out: Linear
+    between: Tensor
+    gate_up: tuple[Linear, ...]
+    down: Linear
+
+
+class Layout(NamedTuple):
+    heads: int
+    kv_heads: int
+    head: int
+    epsilon: float
+    scale: float
+
+
+class Body:
+    """From a pack to the hidden states after the final norm, [T, hidden]."""
+
+    def __init__(self, model: Any, dtype: torch.dtype, compiled: bool, recompute: bool) -> None:
+        why = unfit(model)
+        if why:
+            raise ValueError(why)
+        self.model, self.dtype, self.recompute = model, dtype, recompute
+        inner = bare(model)
+        attention = inner.model.layers[0].self_attn
+        self.layout = Layout(
+            inner.config.num_attention_heads, inner.config.num_key_value_heads, attention.head_dim,
+            inner.config.rms_norm_eps, attention.scaling,
+        )  # fmt: skip
+        self._layer: Callable[..., Tensor] = torch.compile(_flash_layer, dynamic=False) if compiled else _flash_layer
+        self._norm: Callable[..., Tensor] = torch.compile(rms_norm, dynamic=False) if compiled else rms_norm
+
+    def __call__(self, pack: Pack, longest: int | None = None) -> Tensor:
+        """`longest`: a bound on documents that stays the same from pack to pack, so that nothing is compiled twice."""
+        inner, layout = bare(self.model).model, self.layout
+        hidden = F.embedding(pack.ids, inner.embed_tokens.weight).to(self.dtype)
+        rotary = inner.rotary_emb
+        angles = pack.positions[:, None].float() * rotary.inv_freq.to(hidden.device).float()
+        cosine, sine = (angles.cos() * rotary.attention_scaling)[:, None], (angles.sin() * rotary.attention_scaling)[:, None]
+        attend = None
+        if hidden.is_cuda and self.dtype != torch.float32:
+            torch._dynamo.mark_dynamic(pack.starts, 0)
+        else:
+            attend = by_document(pack.lengths, layout.scale)
+
+        def run(given: Tensor, parts: Parts) -> Tensor:
+            if attend is None:
+                return self._layer(given, cosine, sine, pack.starts, longest or pack.longest, layout, parts)
+            return layer_forward(given, cosine, sine, attend, layout, parts)
+
+        recompute, training = self.recompute and torch.is_grad_enabled(), self.model.training
+        for layer in inner.layers:
+            parts = parts_of(layer, training)
+            hidden = checkpoint(run, hidden, parts, use_reentrant=False) if recompute else run(hidden, parts)
+        return self._norm(hidden, inner.norm.weight, layout.epsilon)
+
+
+def _flash_layer(
+    hidden: Tensor, cosine: Tensor, sine: Tensor, starts: Tensor, longest: int, layout: Layout, parts: Parts
+) -> Tensor:
+    def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return flash(queries, keys, values, starts, longest, layout.scale)
+
+    return layer_forward(hidden, cosine, sine, attend, layout, parts)
+
+
+def layer_forward(
+    hidden: Tensor,
+    cosine: Tensor,
+    sine: Tensor,
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+    layout: Layout,
+    parts: Parts,
+) -> Tensor:
+    normed = rms_norm(hidden, parts.before, layout.epsilon)
+    qkv = linear(normed, parts.qkv).view(len(hidden), -1, layout.head)
+    queries, keys, values = qkv.split([layout.heads, layout.kv_heads, layout.kv_heads], dim=1)
+    if parts.query_norm is not None and parts.key_norm is not None:
+        queries = rms_norm(queries, parts.query_norm, layout.epsilon)
+        keys = rms_norm(keys, parts.key_norm, layout.epsilon)
+    mixed = attend(rotated(queries, cosine, sine), rotated(keys, cosine, sine), values.contiguous())
+    hidden = hidden + linear(mixed.reshape(len(hidden), -1), (parts.out,))
+    normed = rms_norm(hidden, parts.between, layout.epsilon)
+    gate, up = linear(normed, parts.gate_up).chunk(2, dim=-1)
+    return hidden + linear(F.silu(gate) * up, (parts.down,))
+
+
+def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    wide = hidden.float()
+    scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
+    return (scaled * weight.float()).to(hidden.dtype)
+
+
+def rotated(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    first, second = heads.float().chunk(2, dim=-1)
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1).to(heads.dtype)
+
+
+def linear(inputs: Tensor, parts: Sequence[Linear]) -> Tensor:
+    """One product for all parts, which read the same inputs; their outputs lie side by side."""
+    weight = torch.cat([part.weight for part in parts]) if len(parts) > 1 else parts[0].weight
+    biases = [part.bias for part in parts if part.bias is not None]
+    bias = torch.cat(biases).to(inputs.dtype) if len(biases) == len(parts) else None
+    found = F.linear(inputs, weight.to(inputs.dtype), bias)
+    if any(part.down is not None for part in parts):
+        found = found + torch.cat([_adapter(inputs, part) for part in parts], dim=-1)
+    return found
+
+
+def _adapter(inputs: Tensor, part: Linear) -> Tensor:
+    if part.down is None or part.up is None:
+        return inputs.new_zeros((*inputs.shape[:-1], part.weight.shape[0]))
+    given = F.dropout(inputs, part.dropout) if part.dropout else inputs
+    return F.linear(F.linear(given, part.down.to(inputs.dtype)), part.up.to(inputs.dtype)) * part.scale
+
+
+def parts_of(layer: Any, training: bool) -> Parts:
+    attention, feed = layer.self_attn, layer.mlp
+    norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
+    return Parts(
+        before=layer.input_layernorm.weight,
+        qkv=tuple(_linear(each, training) for each in (attention.q_proj, attention.k_proj, attention.v_proj)),
+        query_norm=None if norms[0] is None else norms[0].weight,
+        key_norm=None if norms[1] is None else norms[1].weight,
+        out=_linear(attention.o_proj, training),
+        between=layer.post_attention_layernorm.weight,
+        gate_up=tuple(_linear(each, training) for each in (feed.gate_proj, feed.up_proj)),
+        down=_linear(feed.down_proj, training),
+    )
+
+
+def _linear(module: Any, training: bool) -> Linear:
+    base = getattr(module, "base_layer", module)
+    if not hasattr(module, "lora_A") or module.merged or module.disable_adapters:
+        return Linear(base.weight, base.bias)
+    active = [name for name in module.active_adapters if name in module.lora_A]
+    if not active:
+        return Linear(base.weight, base.bias)
+    if len(active) > 1:
+        raise ValueError("more than one adapter is active: train them one at a time")
+    name = active[0]
+    dropout = getattr(module.lora_dropout[name], "p", 0.0) if training else 0.0
+    return Linear(base.weight, base.bias, module.lora_A[name].weight, module.lora_B[name].weight, module.scaling[name], dropout)

@@ -1,0 +1,206 @@
+"""Checkpoints: everything that a run needs to go on as if nothing had happened, on the disk whole or not at all.
+
+A checkpoint is a folder, written beside its place under another name, flushed to the disk, and renamed; only then does `latest` point
+to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bottega.core.errors import TrainingError
+from bottega.train.optimiser import Optimiser
+
+FORMAT = 1
+STATE, WEIGHTS, OPTIMISER, RANDOM, LATEST = "state.json", "weights.safetensors", "optimiser.pt", "random.pt", "latest"
+_NAME = re.compile(r"step-(\d{8})")
+
+
+@dataclass(frozen=True)
+class Saved:
+    folder: Path
+    step: int
+    state: dict[str, Any]
+    """What the loop put there: data position, library version and whatever else is its own."""
+
+
+class Checkpoints:
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+        self.passed_over: list[str] = []
+        """Checkpoints that could not be used when the latest was looked for, and why."""
+
+    def save(self, step: int, model: Any, optimiser: Optimiser, state: Mapping[str, Any]) -> Path:
+        """Raises `TrainingError` when it cannot be kept; what was kept before is untouched."""
+        place = self.folder / f"step-{step:08}"
+        draft = self.folder / f".{place.name}.{os.getpid()}"
+        trained = {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            _require_room(self.folder, 3 * sum(value.numel() * value.element_size() for value in trained.values()))
+            draft.mkdir()
+            _write_weights(draft / WEIGHTS, trained)
+            torch.save(optimiser.state(), draft / OPTIMISER)
+            torch.save(random_states(), draft / RANDOM)
+            sizes = {name: (draft / name).stat().st_size for name in (WEIGHTS, OPTIMISER, RANDOM)}
+            content = {"format": FORMAT, "step": step, "files": sizes, "state": dict(state)}
+            (draft / STATE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            for name in (*sizes, STATE):
+                _flush(draft / name)
+            _flush(draft)
+            if place.exists():  # from before a resume: the same numbers
+                shutil.rmtree(place)
+            os.rename(draft, place)
+            _flush(self.folder)
+            self._point(place.name)
+        except Exception as error:  # torch and safetensors raise their own kinds for a full disk
+            shutil.rmtree(draft, ignore_errors=True)
+            told = error.strerror if isinstance(error, OSError) and error.strerror else str(error).splitlines()[0]
+            raise TrainingError(
+                f"{place}: the checkpoint could not be kept ({told}); earlier ones stand. Make room, then go on with --resume"
+            ) from error
+        for step_before in sorted(self._steps())[: -self.keep]:
+            shutil.rmtree(self.folder / f"step-{step_before:08}", ignore_errors=True)
+        return place
+
+    def latest(self) -> Saved | None:
+        """The last good one: what `latest` names, or else the newest that is whole."""
+        self.passed_over = []
+        names = [f"step-{step:08}" for step in sorted(self._steps(), reverse=True)]
+        with contextlib.suppress(OSError):
+            pointed = (self.folder / LATEST).read_text(encoding="utf-8").strip()
+            names = [pointed] * (pointed in names) + [name for name in names if name != pointed]
+        for name in names:
+            try:
+                return _read(self.folder / name)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self.passed_over.append(f"{name}: {error}")
+        return None
+
+    def load(self, saved: Saved, model: Any, optimiser: Optimiser) -> None:
+        """Put weights, optimiser and random states back. Raises `TrainingError` where they are another model's."""
+        trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        weights = _read_weights(saved.folder / WEIGHTS)
+        if weights.keys() != trained.keys() or any(weights[name].shape != trained[name].shape for name in weights):
+            raise TrainingError(f"{saved.folder} holds another model than the one that is to go on: same model, same LoRA?")
+        with torch.no_grad():
+            for name, parameter in trained.items():
+                parameter.copy_(weights[name])
+        optimiser.restore(torch.load(saved.folder / OPTIMISER, map_location="cpu", weights_only=True))
+        set_random_states(torch.load(saved.folder / RANDOM, map_location="cpu", weights_only=True))
+
+    def oldest(self) -> int:
+        """The first step that a run may go back to; 0 without a checkpoint."""
+        return min(self._steps(), default=0)
+
+    def _steps(self) -> list[int]:
+        if not self.folder.is_dir():
+            return []
+        return [int(found[1]) for path in self.folder.iterdir() if (found := _NAME.fullmatch(path.name))]
+
+    def _sweep(self) -> None:
+        """Drafts of processes that were killed."""
+        for path in self.folder.glob(".step-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _point(self, name: str) -> None:
+        draft = self.folder / f".{LATEST}.{os.getpid()}"
+        draft.write_text(name + "\n", encoding="utf-8")
+        _flush(draft)
+        os.replace(draft, self.folder / LATEST)
+        _flush(self.folder)
+
+
+def random_states() -> dict[str, Any]:
+    version, internal, following = random.getstate()
+    kind, keys, position, has_gauss, gauss = np.random.get_state()
+    found: dict[str, Any] = {
+        "python": [version, list(internal), following],
+        "numpy": [str(kind), torch.from_numpy(np.asarray(keys, np.int64)), int(position), int(has_gauss), float(gauss)],
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available():
+        found["cuda"] = torch.cuda.get_rng_state_all()
+    return found
+
+
+def set_random_states(states: Mapping[str, Any]) -> None:
+    version, internal, following = states["python"]
+    random.setstate((version, tuple(internal), following))
+    kind, keys, position, has_gauss, gauss = states["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), position, has_gauss, gauss))
+    torch.set_rng_state(states["torch"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(states["cuda"])
+
+
+def _read(folder: Path) -> Saved:
+    content = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    if content["format"] > FORMAT:
+        raise ValueError(f"written by a newer version (format {content['format']})")
+    for name, size in content["files"].items():
+        if (folder / name).stat().st_size != size:
+            raise ValueError(f"{name} is not whole")
+    return Saved(folder, int(content["step"]), content["state"])
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(28, f"it takes about {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free")
+
+
+def _write_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    save_file({name: value.contiguous().cpu() for name, value in weights.items()}, path)
+
+
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except Exception as error:
+        raise TrainingError(f"{path} cannot be read: {error}") from None
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def written_whole(place: Path, write: Callable[[Path], None]) -> None:
+    """A folder that appears at its place complete: `write` fills another one, which is flushed and renamed."""
+    draft = place.with_name(f".{place.name}.{os.getpid()}")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        draft.mkdir(parents=True)
+        write(draft)
+        for path in draft.rglob("*"):
+            _flush(path)
+        _flush(draft)
+        if place.exists():
+            shutil.rmtree(place)
+        os.rename(draft, place)
+        _flush(place.parent)
+    except OSError as error:
+        raise TrainingError(f"{place}: cannot be written ({error.strerror or error}); make room, then --resume") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,214 @@
+"""Conversations to learn from: rows of JSONL or parquet with `messages`, the last of which is the answer.
+
+A row may say its `role` and its `split`. The prompt is written as at rollout time, by the tokenizer's own template with the mark that
+begins an answer, and the answer is its text and the token that ends a turn: what the model will be asked to draw, token for token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bottega.backbone.chat import Message
+from bottega.backbone.tokenizer import HuggingFaceTokenizer
+from bottega.core.errors import BackboneError, UsageError
+from bottega.core.turn import Role
+from bottega.train.rows import Row, imitation_row
+
+ROLES = {"selector": "select", "writer": "write", "summariser": "summarise", **{name: name for name in get_args(Role)}}
+
+
+class Said(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    role: str = Field(pattern="^(system|user|assistant)$")
+    content: str
+
+
+class Conversation(BaseModel):
+    """A row as it comes; whatever else it has is not our business."""
+
+    model_config = ConfigDict(extra="ignore")
+    messages: list[Said] = Field(min_length=2)
+    role: str | None = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """One conversation as tokens: small, because there may be millions."""
+
+    ids: np.ndarray
+    begin: int
+    """Where the answer begins."""
+    role: str
+    key: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def row(self) -> Row:
+        ids = self.ids.tolist()
+        return imitation_row(ids[: self.begin], ids[self.begin :], key=self.key)
+
+
+@dataclass
+class Lessons:
+    train: list[Lesson] = field(default_factory=list)
+    held_out: list[Lesson] = field(default_factory=list)
+    too_long: int = 0
+    without_answer: int = 0
+    other_roles: int = 0
+    digest: str = ""
+    """Of everything that is in it: a resumed run must read the same."""
+
+    def __str__(self) -> str:
+        left = {"too long": self.too_long, "without an answer": self.without_answer, "of other roles": self.other_roles}
+        told = ", ".join(f"{count} {why}" for why, count in left.items() if count)
+        tokens = sum(map(len, self.train))
+        return f"{len(self.train)} rows to learn ({tokens:,} tokens), {len(self.held_out)} held out" + (
+            f"; left out: {told}" if told else ""
+        )
+
+
+AT_ONCE = 2000
+"""Rows that are broken into tokens together."""
+
+
+def read_lessons(
+    source: Path, tokenizer: HuggingFaceTokenizer, longest: int, held_out: float, seed: int, roles: Sequence[str] | None = None,
+    hear: Callable[[int], None] = lambda count: None,
+) -> Lessons:  # fmt: skip
+    """Raises `UsageError` with file and line for a row that is none, and when nothing is left to learn."""
+    found, digest = Lessons(), hashlib.sha256()
+    counted = 0
+    told: list[_Told] = []
+
+    def take() -> None:
+        for one, lesson in zip(told, _lessons(told, tokenizer)):
+            if len(lesson) > longest:
+                found.too_long += 1
+                continue
+            digest.update(lesson.ids.tobytes() + bytes([0]))
+            (found.held_out if _is_held_out(one.conversation.split, lesson, held_out, seed) else found.train).append(lesson)
+        told.clear()
+
+    for place, raw in rows_of(source):
+        conversation = _conversation(place, raw)
+        role = ROLES.get(conversation.role or "write")
+        if role is None:
+            raise UsageError(f"{place}: unknown role {conversation.role!r}; use {', '.join(ROLES)}")
+        counted += 1
+        hear(counted)
+        if roles is not None and role not in roles:
+            found.other_roles += 1
+        elif _has_answer(place, conversation):
+            told.append(_Told(place, conversation, role))
+        else:
+            found.without_answer += 1
+        if len(told) == AT_ONCE:
+            take()
+    take()
+    found.digest = digest.hexdigest()[:16]
+    if not found.train:
+        longer = "; a larger data.longest takes longer rows" if found.too_long else ""
+        raise UsageError(f"{source}: nothing to learn from: {found if counted else 'no rows'}{longer}")
+    return found
+
+
+def rows_of(source: Path) -> Iterator[tuple[str, Any]]:
+    """Rows of a file, or of all files of a folder in the order of their names, each with its place."""
+    if source.is_dir():
+        paths = sorted(path for path in source.rglob("*") if path.suffix in (".jsonl", ".parquet"))
+        if not paths:
+            raise UsageError(f"{source}: holds no .jsonl and no .parquet file")
+    elif source.is_file():
+        paths = [source]
+    else:
+        raise UsageError(f"{source}: no such file or folder")
+    for path in paths:
+        yield from _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
+
+
+def _jsonl(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    try:
+                        yield f"{path}:{number}", json.loads(line)
+                    except json.JSONDecodeError as error:
+                        raise UsageError(f"{path}:{number}: is no JSON: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from None
+
+
+def _parquet(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise UsageError(f"{path}: reading parquet needs pyarrow (pip install pyarrow), or write JSONL") from None
+    for number, row in enumerate(cast(Iterable[Any], parquet.read_table(path).to_pylist()), 1):
+        yield f"{path}:{number}", row
+
+
+def _conversation(place: str, raw: Any) -> Conversation:
+    try:
+        return Conversation.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"{place}: {where + ': ' if where else ''}{first['msg']} (a row has `messages` of role and content)"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A row that was read and not yet broken into tokens."""
+
+    place: str
+    conversation: Conversation
+    role: str
+
+
+def _has_answer(place: str, conversation: Conversation) -> bool:
+    answer = conversation.messages[-1]
+    if answer.role != "assistant":
+        raise UsageError(f"{place}: the last message is by {answer.role}, but the answer to learn must be the assistant's")
+    return bool(answer.content.strip())
+
+
+def _lessons(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[Lesson]:
+    """All at once, because a tokenizer then uses all cores: one by one, 30,000 rows took longer than the first minute of training."""
+    before = [[Message(cast(Any, said.role), said.content) for said in one.conversation.messages[:-1]] for one in told]
+    try:
+        prompts = tokenizer.conversations(before)
+    except BackboneError:
+        prompts = [_prompt(one.place, messages, tokenizer) for one, messages in zip(told, before)]  # tells which row it is
+    answers = tokenizer.encode_many([one.conversation.messages[-1].content for one in told])
+    return [
+        Lesson(np.asarray([*prompt, *answer, tokenizer.ends[0]], np.int32), len(prompt), one.role, one.place.rpartition("/")[2])
+        for one, prompt, answer in zip(told, prompts, answers)
+    ]
+
+
+def _prompt(place: str, messages: Sequence[Message], tokenizer: HuggingFaceTokenizer) -> list[int]:
+    try:
+        return tokenizer.conversation(messages)
+    except BackboneError as error:
+        raise UsageError(f"{place}: {error}") from None
+
+
+def _is_held_out(split: str | None, lesson: Lesson, share: float, seed: int) -> bool:
+    """As the row says; where it says nothing, a hash of its tokens decides, so that a row's side never depends on the others."""
+    if split is not None:
+        return split != "train"
+    drawn = hashlib.blake2b(lesson.ids.tobytes() + str(seed).encode(), digest_size=8).digest()
+    return int.from_bytes(drawn, "big") / 2.0**64 < share

@@ -1,0 +1,71 @@
+"""What an RL run works with: the model, tasks, a judge, prompts and a device's facts. Handed in, so that the loop knows none of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+
+from bottega.agents.prompts import Prompts
+from bottega.backbone.loading import Loaded
+from bottega.core.candidate import Language
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import UsageError
+from bottega.core.task import Task
+from bottega.judge.device_facts import device_facts
+from bottega.judge.fingerprint import fingerprint
+from bottega.judge.judge import Judge
+from bottega.tasks.load import load_tasks
+from bottega.train.settings import Config
+from bottega.train.sft import load_for_training
+from bottega.train.stopwatch import Judges
+
+
+@dataclass(frozen=True)
+class Materials:
+    loaded: Loaded
+    tasks: tuple[Task, ...]
+    judge: Judges
+    prompts: Prompts
+    device: DeviceFacts
+    judge_device: str
+    """cpu, cuda or cuda:N."""
+    language: Language
+    fingerprint: dict[str, Any]
+    problems: tuple[str, ...] = ()
+    """Tasks that cannot be used, one line each."""
+
+    @property
+    def digest(self) -> str:
+        """The same for the same tasks: a run that is resumed must have them."""
+        return hashlib.sha256("".join(task.id for task in self.tasks).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def open_materials(config: Config) -> Iterator[Materials]:
+    rollout = config.rollout
+    model_device = config.model.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    language = cast(Language, rollout.language or ("cpp" if model_device == "cpu" else "triton"))
+    judge_device = rollout.judge_device or ("cpu" if language == "cpp" else model_device)
+    found = load_tasks(config.data.tasks, size="cpu" if judge_device == "cpu" else "gpu")
+    if not found.tasks:
+        told = "; ".join(problem.message for problem in found.problems[:3])
+        raise UsageError(f"data.tasks = {list(config.data.tasks)}: names no task that can be used{': ' + told if told else ''}")
+    baselines = ("eager", "compile") if config.reward.name == "milestones" else (config.reward.baseline,)
+    with Judge(judge_device, workers=rollout.judge_workers, baselines=baselines, quick=True, timeout=rollout.timeout) as judge:
+        torch.manual_seed(config.data.seed)  # a new adapter is drawn at random
+        yield Materials(
+            loaded=load_for_training(config),
+            tasks=found.tasks,
+            judge=judge,
+            prompts=Prompts(rollout.style),
+            device=device_facts(judge_device),
+            judge_device=judge_device,
+            language=language,
+            fingerprint=fingerprint(judge_device),
+            problems=tuple(problem.message for problem in found.problems),
+        )

@@ -1,0 +1,85 @@
+"""AdamW with a schedule, a bound on the gradient, and a refusal to take a step that is no number.
+
+One bad batch must not ruin a run: a step whose loss or gradient is not finite is left out and says so. Several in a row mean that the
+weights themselves are bad; then the run ends, and the last good checkpoint is where to go on from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from bottega.core.errors import TrainingError
+from bottega.train.settings import OptimiserSettings
+
+
+def rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Of a step, counted from 0, in a run of `steps`: a function of the step alone, so that a resumed run needs no memory of it."""
+    if step < settings.warmup:
+        return settings.lr * (step + 1) / settings.warmup
+    if settings.schedule == "constant":
+        return settings.lr
+    share = min(1.0, (step - settings.warmup) / max(1, steps - settings.warmup))
+    return settings.lr * (settings.least + (1 - settings.least) * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+@dataclass(frozen=True)
+class Stepped:
+    rate: float
+    norm: float
+    """Of the gradient, before it was bounded."""
+    skipped: str = ""
+    """Why nothing was changed; empty when it was."""
+
+
+class Optimiser:
+    def __init__(self, parameters: Iterable[nn.Parameter], settings: OptimiserSettings) -> None:
+        self.settings = settings
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        if not self.parameters:
+            raise TrainingError("the model has no parameter that can be trained: all of them are frozen")
+        self.bad = 0
+        """Steps in a row that were left out."""
+        matrices = [parameter for parameter in self.parameters if parameter.ndim > 1]
+        others = [parameter for parameter in self.parameters if parameter.ndim <= 1]
+        groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        self._inner = torch.optim.AdamW(
+            [group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas, eps=settings.epsilon,
+            fused=self.parameters[0].is_cuda,
+        )  # fmt: skip
+
+    def step(self, loss: float, step: int, steps: int) -> Stepped:
+        """Use the gradients that have been gathered, and forget them. Raises `TrainingError` after too many bad steps in a row."""
+        now = rate(self.settings, step, steps)
+        for group in self._inner.param_groups:
+            group["lr"] = now
+        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.settings.clip))
+        if math.isfinite(loss) and math.isfinite(norm):
+            self._inner.step()
+            self.forget()
+            self.bad = 0
+            return Stepped(now, norm)
+        self.forget()
+        self.bad += 1
+        what = "loss" if not math.isfinite(loss) else "gradient"
+        if self.bad >= self.settings.bad_steps:
+            raise TrainingError(
+                f"the {what} was no number in {self.bad} steps in a row: the weights are likely damaged. Go on from the last "
+                "checkpoint with a lower optimiser.lr or optimiser.clip"
+            )
+        return Stepped(now, norm, f"the {what} is no number; the step was left out")
+
+    def forget(self) -> None:
+        self._inner.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Any]:
+        return {"inner": self._inner.state_dict(), "bad": self.bad}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._inner.load_state_dict(state["inner"])
+        self.bad = int(state["bad"])

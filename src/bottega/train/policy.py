@@ -1,0 +1,131 @@
+"""The model as the trainer sees it: packs in; loss with gradients, or log-probs, out. The parameters are the transformers module's own.
+
+Llama-like models take our own pass. Any other model that transformers knows goes through its own forward, a document a line,
+padded on the right: slower, but the same loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bottega.backbone.weights import bare, unfit
+from bottega.core.errors import BackboneError
+from bottega.train.body import Body
+from bottega.train.head import CHUNK, head_logprobs, head_loss, plain_logprobs
+from bottega.train.loss import token_losses
+from bottega.train.packing import Pack, bins, pack
+from bottega.train.rows import Row
+from bottega.train.settings import LossSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    loss: Tensor
+    """Summed over the tokens; divide it before `backward`."""
+    logprobs: Tensor
+    """[N], without a gradient."""
+    entropy: Tensor
+    """[N]"""
+
+
+class Policy:
+    def __init__(
+        self, model: Any, *, dtype: torch.dtype | None = None, compiled: bool | None = None, recompute: bool = False,
+        longest: int | None = None,
+    ) -> None:  # fmt: skip
+        """No dtype: bf16 on a GPU, fp32 on a CPU. `recompute` trades time for memory. `longest`: a bound on the rows' length."""
+        self.model = model
+        self.device: torch.device = next(model.parameters()).device
+        cuda = self.device.type == "cuda"
+        self.dtype = dtype or (torch.bfloat16 if cuda else torch.float32)
+        self.longest = longest
+        self.why = unfit(model)
+        """Why the model cannot take our own pass; empty when it can."""
+        self.compiled = cuda if compiled is None else compiled
+        self.body = None if self.why else Body(model, self.dtype, self.compiled, recompute)
+        self.chunk = CHUNK[self.device.type] if cuda else 1
+        for parameter in self.trainable():
+            if parameter.dtype != torch.float32:
+                raise BackboneError(f"a {parameter.dtype} parameter cannot be trained: load the model with dtype float32")
+
+    def trainable(self) -> list[nn.Parameter]:
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+
+    def pack(self, rows: Sequence[Row], numbers: Sequence[int] | None = None, size: int | None = None) -> Pack:
+        """Where passes are compiled, packs are filled up to a fixed size; elsewhere they are as long as they are."""
+        return pack(rows, numbers, size if self.compiled and self.device.type == "cuda" else None, self.chunk)
+
+    def loss(self, packed: Pack, settings: LossSettings) -> Passed:
+        packed = packed.to(self.device)
+
+        def loss(logprobs: Tensor, part: slice) -> Tensor:
+            return token_losses(logprobs, {name: stream[part] for name, stream in packed.streams.items()}, settings)
+
+        if self.body is None:
+            logprobs, entropy = plain_logprobs(self._foreign(packed), packed.targets)
+            return Passed(loss(logprobs, slice(None)).sum(), logprobs.detach(), entropy)
+        hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
+        return Passed(*head_loss(hidden, bare(self.model).lm_head.weight, packed.targets, loss))
+
+    @torch.no_grad()
+    def logprobs(self, packed: Pack) -> tuple[Tensor, Tensor]:
+        """Log-prob and entropy of every token that counts, as in evaluation: nothing drops out."""
+        packed = packed.to(self.device)
+        training = self.model.training
+        self.model.eval()
+        try:
+            if self.body is None:
+                return plain_logprobs(self._foreign(packed), packed.targets)
+            hidden = self.body(packed, self._bound(packed)).index_select(0, packed.places)
+            return head_logprobs(hidden, bare(self.model).lm_head.weight, packed.targets)
+        finally:
+            self.model.train(training)
+
+    def row_logprobs(self, rows: Sequence[Row], size: int) -> list[np.ndarray]:
+        """For each row the log-probs of its tokens that count, by packs of `size` tokens: for `old`, `reference` and mismatch."""
+        found: list[np.ndarray] = [np.zeros(0, np.float32)] * len(rows)
+        for numbers in bins([len(row) for row in rows], size):
+            packed = self.pack([rows[number] for number in numbers], numbers, size)
+            values, at = self.logprobs(packed)[0].float().cpu().numpy(), 0
+            for number, count in packed.owners:
+                found[number] = values[at : at + count]
+                at += count
+        return found
+
+    def _bound(self, packed: Pack) -> int:
+        if self.longest is not None and packed.longest > self.longest:
+            raise ValueError(f"a row of {packed.longest} tokens where at most {self.longest} were announced")
+        return self.longest or packed.longest
+
+    def _foreign(self, packed: Pack) -> Tensor:
+        """The logits before each token that counts, [N, vocabulary]."""
+        width = max(packed.lengths)
+        ids = packed.ids.new_zeros((len(packed.lengths), width))
+        lines: list[int] = []
+        columns: list[int] = []
+        at = 0
+        for line, length in enumerate(packed.lengths):
+            ids[line, :length] = packed.ids[at : at + length]
+            lines += [line] * length
+            columns += range(length)
+            at += length
+        places = packed.places.tolist()
+        where = ([lines[place] for place in places], [columns[place] for place in places])
+        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[where]
+        return logits
+
+
+def with_logprobs(rows: Iterable[Row], values: Iterable[np.ndarray], stream: Literal["old", "reference"]) -> list[Row]:
+    """Rows whose stream is filled in for the tokens that count."""
+    found = []
+    for row, own in zip(rows, values, strict=True):
+        filled = np.full(len(row), np.nan, np.float32)
+        filled[row.learned] = own
+        found.append(replace(row, old=filled) if stream == "old" else replace(row, reference=filled))
+    return found

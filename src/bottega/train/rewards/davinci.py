@@ -1,0 +1,28 @@
+"""The reward of daVinci-kernel and Dr. Kernel: right, fast up to a cap, and fast by its own kernels.
+
+r = 0.5 C + 0.5 min(speedup, U) + 0.5 coverage C, with C = 1 for what is right and honest. U is 6 in daVinci-kernel and 3 in
+Dr. Kernel. Whatever the judge did not accept gets 0, decoys included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bottega.core.verdict import Verdict
+from bottega.train.rewards.reading import Reading
+
+
+@dataclass(frozen=True)
+class DaVinci:
+    reading: Reading = field(default_factory=Reading)
+    cap: float = 6.0
+    correct: float = 0.5
+    fast: float = 0.5
+    own: float = 0.5
+    """Weight of the coverage."""
+
+    def __call__(self, verdict: Verdict | None) -> float:
+        if verdict is None or not verdict.outcome.accepted:
+            return 0.0
+        speedup = min(self.reading.speedup(verdict), self.cap)
+        return self.correct + self.fast * speedup + self.own * self.reading.coverage(verdict)

@@ -1,0 +1,22 @@
+"""Kevin's reward: 0.3 for being right, and the speedup. A weight of 1, and one of 0, made its authors' rewards stall; 0.3 did not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from bottega.core.verdict import Verdict
+from bottega.train.rewards.reading import Reading
+
+
+@dataclass(frozen=True)
+class Kevin:
+    reading: Reading = field(default_factory=Reading)
+    cap: float = math.inf
+    """The paper states none; one lucky measurement then moves a whole group."""
+    correct: float = 0.3
+
+    def __call__(self, verdict: Verdict | None) -> float:
+        if verdict is None or not verdict.outcome.accepted:
+            return 0.0
+        return self.correct + min(self.reading.speedup(verdict), self.cap)

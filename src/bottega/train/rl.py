@@ -1,0 +1,349 @@
+"""The RL loop, top to bottom: one backbone, three roles, one update a step.
+
+    library snapshot → selection schemes → rollouts → judge → rewards → summaries → admission gate → advantages → one update
+    → staged cards become visible with the weights that earned them
+
+A step's answers, verdicts and proofs are in logs of their own before anything is learned from them. A run that was killed loads its last
+checkpoint and walks the same steps again; what the logs hold is taken from there, so nothing is drawn or judged twice, and the same
+numbers come out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import resource
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bottega.backbone.client import TokenSpeaker
+from bottega.backbone.local import LocalBackbone
+from bottega.core.episode import Episode
+from bottega.core.errors import TrainingError, UsageError
+from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.episodes.context import Workshop
+from bottega.episodes.episode import use_of
+from bottega.episodes.journal import FILE, Journal
+from bottega.episodes.phases import Now, share_device
+from bottega.skills.gate import Rules
+from bottega.skills.library import Library
+from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
+from bottega.train.alarms import alarms
+from bottega.train.batch import Batch, batch_of, credits_of, reward_of
+from bottega.train.checkpoint import Checkpoints
+from bottega.train.credit import statistics
+from bottega.train.export import export_model
+from bottega.train.figures import rollout_figures
+from bottega.train.loss import means, measures
+from bottega.train.materials import Materials, open_materials
+from bottega.train.metrics import Metrics, require_packages
+from bottega.train.optimiser import Optimiser
+from bottega.train.packing import Pack, bins
+from bottega.train.policy import Policy, with_logprobs
+from bottega.train.rewards.reading import Reading
+from bottega.train.rollout import Rollouts, episode_settings, roll_out, tasks_of_step
+from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
+from bottega.train.settings import Config
+from bottega.train.sft import policy_for
+from bottega.train.stopwatch import Stopwatch, WatchedJudge, WatchedSpeaker
+from bottega.train.update import update
+
+STEPS = 100
+"""Of a run that does not say."""
+ALL_ALIKE = "every advantage is 0: no answer that could be learned from was better than another"
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What there is to do, told before the first step."""
+
+    steps: int
+    step: int
+    model: str
+    parameters: int
+    trained: int
+    tasks: int
+    problems: tuple[str, ...]
+    cards: int
+    """In the library now, admitted or not."""
+    engine: str
+    past: tuple[Measured, ...] = ()
+    """What the steps before told, where a run goes on."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A step's rollouts and proofs are done; the update begins."""
+
+    step: int
+
+
+Told = Event | Begun | Learning | Now
+"""May be told from any thread."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    folder: Path
+    step: int
+    steps: int
+    values: dict[str, float]
+    """Of the last step."""
+    stopped: str = ""
+    """Why it ended before its last step; empty when it did not."""
+
+
+def train(
+    config: Config, folder: Path, *, resume: bool = False,
+    materials: Callable[[Config], AbstractContextManager[Materials]] = open_materials,
+    hear: Callable[[Told], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+) -> Finished:  # fmt: skip
+    """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
+    if not resume and (folder / FILE).exists():
+        raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    require_packages(config.log)
+    with ExitStack() as open_things:
+        given = open_things.enter_context(materials(config))  # first: a model or a task that cannot be had leaves no run behind
+        journal = open_things.enter_context(Journal(folder))
+        RunDirectory(folder).begin("rl", config)
+        run = Run(config, journal, given, hear)
+        open_things.callback(run.close)
+        begin = run.resume() if resume else 0
+        if not any(isinstance(event, RunStarted) for event in journal.events):
+            journal.write(RunStarted("bottega train", config.model_dump(mode="json"), given.fingerprint))
+        journal.listeners.append(hear)
+        hear(run.begun(begin))
+        with Metrics(journal, config.log) as metrics:
+            for step in range(begin + 1, run.steps + 1):
+                values, note = run.step(step)
+                metrics.measured("train", step, values, note)
+                wrong = alarms([event.values for event in run.history() if event.step <= step])
+                for told in wrong:
+                    metrics.measured(f"alarm/{wrong.index(told)}", step, {}, told)
+                ending = "asked to stop" if stop() else "; ".join(wrong) if config.log.stop_on_alarm else ""
+                if ending or run.staged.cards or step == run.steps or step % config.checkpoint.every == 0:
+                    metrics.measured("checkpoint", step, run.commit(step))
+                if ending and step < run.steps:
+                    run.export()
+                    journal.write(RunEnded(ending, {"step": step}))
+                    return Finished(folder, step, run.steps, values, ending)
+        run.export()
+        last = run.history()[-1].values if run.history() else {}
+        journal.write(RunEnded("all steps taken", {"steps": run.steps}))
+    return Finished(folder, run.steps, run.steps, last)
+
+
+@dataclass
+class Run:
+    """What stays from step to step: the weights, their optimiser, the library, and what waits for the next checkpoint."""
+
+    config: Config
+    journal: Journal
+    materials: Materials
+    hear: Callable[[Told], None]
+    staged: Staged = field(default_factory=Staged)
+
+    def __post_init__(self) -> None:
+        config, folder = self.config, self.journal.folder
+        self.steps = config.data.steps or STEPS
+        self.directory = RunDirectory(folder)
+        self.settings = episode_settings(config, self.materials)
+        self.reward = reward_of(config)
+        self.reading = Reading(config.reward.baseline, config.reward.bound, config.reward.unmeasured)
+        loaded = self.materials.loaded
+        reference = copy.deepcopy(loaded.model) if config.loss.kl else None
+        self.reference = Policy(reference, compiled=False, longest=config.data.longest) if reference is not None else None
+        self.policy = policy_for(config, loaded)
+        self.optimiser = Optimiser(self.policy.trainable(), config.optimiser)
+        decoder = self.policy.dtype if self.policy.device.type == "cuda" else None
+        self.backbone = LocalBackbone(
+            loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
+        )
+        self.phases = share_device(TokenSpeaker(self.backbone))
+        self.phases.hear = self.hear
+        self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
+        self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
+        self.proofs = Library(folder / PROOFS) if config.ablations.skills else None
+
+    # one step
+
+    def step(self, number: int) -> tuple[dict[str, float], str]:
+        """Its figures, and what a reader must know of it."""
+        watch = Stopwatch()
+        speaker, judge = WatchedSpeaker(TokenSpeaker(self.backbone), watch), WatchedJudge(self.materials.judge, watch)
+        with Journal(self.directory.step(number)) as log:
+            log.listeners.append(self.hear)
+            given = self.materials
+            workshop = Workshop(speaker, judge, self.library, given.prompts, given.device, log, shared=self.phases)
+            tasks = tasks_of_step(self.materials.tasks, number, self.config.rollout.tasks, self.config.data.seed)
+            with watch.stage("rollout"):  # episodes overlap; on one device their answers and their verdicts take turns
+                rollouts = asyncio.run(roll_out(workshop, tasks, self.settings, number))
+            with watch.stage("gate"):
+                admission = self._admit(number, rollouts, log, speaker, judge)
+        self.hear(Learning(number))
+        with watch.stage("training"), watch.trainer.work():
+            credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
+            batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)
+            learned, note = self._update(batch, number)
+        self.backbone.weights_changed()
+        self.staged += admission.staged + Staged(uses=self._uses(rollouts.episodes))
+        values = {
+            **rollout_figures(rollouts.episodes, self.reward, self.reading),
+            **statistics(credits),
+            **learned,
+            **_told(batch, admission, rollouts, watch),
+        }
+        notes = [note, *rollouts.failed, *admission.undecided]
+        notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
+        return values, "; ".join(filter(None, notes))
+
+    def _admit(self, number: int, rollouts: Rollouts, log: Journal, speaker: WatchedSpeaker, judge: WatchedJudge) -> Admission:
+        if self.proofs is None:
+            return Admission()
+        return admit(
+            self.config,
+            self.materials,
+            self.settings,
+            number,
+            rollouts,
+            log,
+            self.library,
+            self.proofs,
+            speaker,
+            judge,
+            self.phases,
+        )
+
+    def _update(self, batch: Batch, number: int) -> tuple[dict[str, float], str]:
+        """All roles in one update. A batch of which nothing is left, or nothing that says more of one answer than of another, changes
+        nothing, and says so: momentum and weight decay alone would move the weights, and towards nothing."""
+        if not batch.rows:
+            return {}, f"no update, nothing is left to learn from: {batch.told}"
+        rows, size = batch.rows, self.config.data.pack_tokens
+        if self.reference is not None:
+            rows = with_logprobs(rows, self.reference.row_logprobs(rows, size), "reference")
+        packs = [
+            self.policy.pack([rows[place] for place in places], places, size)
+            for places in bins([len(row) for row in rows], size)
+        ]
+        alike = not any(pack.streams["advantage"][pack.streams["policy"] != 0].any() for pack in packs)
+        if alike and self.reference is None:
+            return {**self._measured(packs), "tokens/learned": 0.0}, f"no update, {ALL_ALIKE}"
+        again = self.config.rollout.updates
+        for time in range(again):
+            done = update(self.policy, self.optimiser, packs, self.config.loss, (number - 1) * again + time, self.steps * again)
+        values = {name: value for name, value in done.values.items() if name != "tokens_per_second"}
+        rate = done.tokens / done.seconds if done.seconds else 0.0
+        note = done.skipped or (f"{ALL_ALIKE}, so the update only drew towards the reference" if alike else "")
+        return {**values, "training_tokens_per_second": rate, "tokens/learned": float(done.learned)}, note
+
+    def _measured(self, packs: Sequence[Pack]) -> dict[str, float]:
+        """What an update tells of its tokens, without one: a run whose answers have become alike is one that alarms are there for."""
+        sums: dict[str, float] = {}
+        for pack in packs:
+            logprobs, entropy = self.policy.logprobs(pack)
+            streams = {name: stream.to(self.policy.device) for name, stream in pack.streams.items()}
+            for name, value in measures(logprobs, entropy, streams, self.config.loss).items():
+                sums[name] = sums.get(name, 0.0) + float(value)
+        return means(sums)
+
+    def _uses(self, episodes: tuple[Episode, ...]) -> tuple[Any, ...]:
+        """How the library's cards fared, for their statistics."""
+        if self.library is None or self.config.ablations.frozen_library:
+            return ()
+        rules = Rules(baseline=self.config.reward.baseline)
+        return tuple(use_of(episode, "train", rules) for episode in episodes if len(episode.schemes) > 1)
+
+    # what is kept
+
+    def commit(self, number: int) -> dict[str, float]:
+        """The checkpoint first, with the staged cards in it; then the library. A kill in between is made good by `resume`."""
+        watch = Stopwatch()
+        with watch.stage("checkpoint"):
+            state = {
+                "step": number,
+                "tasks": self.materials.digest,
+                "policy_version": self.backbone.policy_version,
+                "library_version": self.library.version if self.library is not None else 0,
+                "staged": self.staged.to_json(),
+            }
+            place = self.keeping.save(number, self.policy.model, self.optimiser, state)
+            told = self._publish(self.staged, number)
+        self.journal.write(Checkpointed(f"checkpointed/{number}", number, f"{CHECKPOINTS}/{place.name}"))
+        if self.config.checkpoint.step_logs == "needed":
+            self.directory.drop_steps(self.keeping.oldest())
+        return {**told, "seconds": watch.stages["checkpoint"]}
+
+    def _publish(self, staged: Staged, number: int) -> dict[str, float]:
+        self.staged = Staged()
+        if self.library is None:
+            return {}
+        done = apply(self.library, staged, number)
+        return {"admitted": float(len(done.admitted)), "retired": float(len(done.retired)), "cards": float(done.cards)}
+
+    def export(self) -> None:
+        """The model as it is now, for whoever opens `local:RUN/model`; a run that goes on later writes it again."""
+        loaded = self.materials.loaded
+        export_model(
+            loaded.model, loaded.tokenizer.inner, self.journal.folder / MODEL, getattr(torch, self.config.checkpoint.export)
+        )
+
+    def resume(self) -> int:
+        """Load the last good checkpoint and finish what it began; how many steps are done."""
+        saved = self.keeping.latest()
+        if saved is None:
+            if any(isinstance(event, Checkpointed) for event in self.journal.events):  # early steps' logs are gone: no way back
+                why = "; ".join(self.keeping.passed_over) or "there is none"
+                raise TrainingError(f"{self.journal.folder / CHECKPOINTS}: no checkpoint can be used ({why}); begin a new run")
+            return 0
+        if saved.state.get("tasks") != self.materials.digest:
+            raise TrainingError(f"data.tasks names other tasks than when {self.journal.folder} began: resume needs the same")
+        self.keeping.load(saved, self.policy.model, self.optimiser)
+        told = self._publish(Staged.from_json(saved.state["staged"]), saved.step)
+        if self.journal.done(f"checkpoint/{saved.step}", Measured) is None:
+            self.journal.write(Measured(f"checkpoint/{saved.step}", saved.step, told, "finished after a restart"))
+        while self.backbone.policy_version < saved.state["policy_version"]:
+            self.backbone.weights_changed()
+        return saved.step
+
+    def history(self) -> list[Measured]:
+        return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
+
+    def begun(self, step: int) -> Begun:
+        parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
+        trained = sum(parameter.numel() for parameter in self.policy.trainable())
+        return Begun(
+            self.steps, step, self.materials.loaded.name, parameters, trained, len(self.materials.tasks), self.materials.problems,
+            len(self.library) if self.library is not None else 0, self.backbone.engine,
+            tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        asyncio.run(self.backbone.close())
+        for library in (self.library, self.proofs):
+            if library is not None:
+                library.close()
+
+
+def _told(batch: Batch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:
+    cuda = torch.cuda.is_available()
+    peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        "dropped/coverage": batch.coverage.share,
+        "dropped/mismatch": batch.mismatch.share,
+        "dropped/too_long": float(batch.too_long),
+        "rows": float(len(batch.rows)),
+        "skills/proposed": float(admission.proposed),
+        "skills/known": float(admission.known),
+        "skills/proved": float(admission.proved),
+        "skills/passed": float(admission.admitted),
+        "episodes": float(len(rollouts.episodes)),
+        "episodes/failed": float(len(rollouts.failed)),
+        "memory_gib": peak / 2**30,
+        **watch.figures(),
+    }

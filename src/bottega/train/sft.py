@@ -1,0 +1,232 @@
+"""Supervised fine-tuning, top to bottom: read conversations, plan each epoch, update, look at held-out rows, keep checkpoints, export.
+
+The same rows, the same packs and the same loss as RL, with a weight of 1 on every token of the answers. The run's folder is its whole state:
+`config.json`, `events.jsonl`, `checkpoints/`, and at the end `model/`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bottega.backbone.loading import Loaded, Lora, load
+from bottega.core.errors import TrainingError, UsageError
+from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
+from bottega.episodes.delivery.files import json_text, write
+from bottega.episodes.journal import Journal
+from bottega.train.checkpoint import Checkpoints
+from bottega.train.config import changed, checked, overridden, refuse_without_effect
+from bottega.train.conversations import Lesson, Lessons, read_lessons
+from bottega.train.export import export_model
+from bottega.train.metrics import Metrics, require_packages
+from bottega.train.optimiser import Optimiser
+from bottega.train.packing import Pack, bins, plan
+from bottega.train.policy import Policy
+from bottega.train.settings import Config
+from bottega.train.update import update
+
+CONFIG, CHECKPOINTS, MODEL = "config.json", "checkpoints", "model"
+FREE_TO_CHANGE = ("checkpoint.", "log.")
+"""What a resumed run may be told otherwise without becoming another run."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    folder: Path
+    step: int
+    steps: int
+    held_out: dict[str, float]
+    """The last evaluation."""
+    stopped: bool = False
+
+    @property
+    def model(self) -> Path | None:
+        return None if self.stopped else self.folder / MODEL
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What there is to do, told before the first step."""
+
+    lessons: Lessons
+    steps: int
+    step: int
+    model: str
+    parameters: int
+    trained: int
+    past: tuple[Measured, ...] = ()
+    """What the steps before told, where a run goes on."""
+
+
+def sft(
+    config: Config, source: Path, folder: Path, *, resume: bool = False, hear: Callable[[Event | Begun], None] = lambda event: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Finished:  # fmt: skip
+    """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
+    keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
+    if not resume and (folder / "events.jsonl").exists():
+        raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
+    require_packages(config.log)
+    torch.manual_seed(config.data.seed)
+    loaded = load_for_training(config)  # first: a model or rows that cannot be had leave no run behind
+    lessons = read_lessons(
+        source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
+    )  # fmt: skip
+    with Journal(folder) as journal:
+        journal.listeners.append(hear)
+        write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
+        policy = policy_for(config, loaded)
+        optimiser = Optimiser(policy.trainable(), config.optimiser)
+        schedule = Schedule(config, lessons.train)
+        begin = 0
+        saved = keeping.latest() if resume else None
+        if saved is not None:
+            if saved.state.get("data") != lessons.digest:
+                raise TrainingError(f"{source} holds other rows than when {folder} began: resume needs the same data")
+            keeping.load(saved, policy.model, optimiser)
+            begin = saved.step
+        if not any(isinstance(event, RunStarted) for event in journal.events):
+            journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
+        sizes = _count(policy.model.parameters()), _count(policy.trainable())
+        past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
+        hear(Begun(lessons, schedule.steps, begin, loaded.name, *sizes, past))
+        with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
+            held_out: dict[str, float] = {}
+            coming = ahead.submit(schedule.packs, policy, begin)
+            for step in range(begin, schedule.steps):
+                begun = time.perf_counter()
+                packs = coming.result()
+                if step + 1 < schedule.steps:  # packed while the device computes
+                    coming = ahead.submit(schedule.packs, policy, step + 1)
+                waited = time.perf_counter() - begun
+                updated = update(policy, optimiser, packs, config.loss, step, schedule.steps)
+                done = step + 1
+                values = {**updated.values, "epoch": schedule.epoch(done), "tokens": updated.tokens, "waited": waited}
+                metrics.measured("train", done, values, updated.skipped)
+                last, ended = done == schedule.steps, stop()
+                if lessons.held_out and (last or done % config.log.eval_every == 0):
+                    held_out = evaluate(policy, lessons.held_out[: config.log.eval_rows], config.data.pack_tokens)
+                    metrics.measured("eval", done, held_out)
+                if last or ended or done % config.checkpoint.every == 0:
+                    place = keeping.save(done, policy.model, optimiser, {"data": lessons.digest})
+                    journal.write(Checkpointed(f"checkpoint/{done}", done, f"{CHECKPOINTS}/{place.name}"))
+                if ended and not last:
+                    return Finished(folder, done, schedule.steps, held_out, stopped=True)
+        export_model(loaded.model, loaded.tokenizer.inner, folder / MODEL, getattr(torch, config.checkpoint.export))
+        journal.write(RunEnded("all steps taken", {"steps": schedule.steps, **held_out}))
+    return Finished(folder, schedule.steps, schedule.steps, held_out)
+
+
+class Schedule:
+    """Which rows are in which step: a pure function of the rows' lengths, the settings and the seed."""
+
+    def __init__(self, config: Config, lessons: Sequence[Lesson]) -> None:
+        data, self.lessons = config.data, lessons
+        self.size = data.pack_tokens
+        lengths = [len(lesson) for lesson in lessons]
+        packs = max(1, data.batch_tokens // data.pack_tokens)
+        epochs: list[list[list[list[int]]]] = []
+        for epoch in range(data.epochs):
+            epochs.append(plan(lengths, self.size, packs, data.seed + epoch, data.batch_rows))
+            if data.steps is not None and sum(map(len, epochs)) >= data.steps:
+                break
+        while data.steps is not None and sum(map(len, epochs)) < data.steps:  # more steps than the epochs hold: begin again
+            epochs.append(plan(lengths, self.size, packs, data.seed + len(epochs), data.batch_rows))
+        self._steps = [step for epoch in epochs for step in epoch][: data.steps]
+        self._epoch_steps = len(epochs[0])
+
+    @property
+    def steps(self) -> int:
+        return len(self._steps)
+
+    def epoch(self, step: int) -> float:
+        return step / self._epoch_steps
+
+    def packs(self, policy: Policy, step: int) -> list[Pack]:
+        return [
+            policy.pack([self.lessons[number].row() for number in numbers], numbers, self.size) for numbers in self._steps[step]
+        ]
+
+
+def evaluate(policy: Policy, lessons: Sequence[Lesson], size: int) -> dict[str, float]:
+    """Mean negative log-likelihood of a held-out token, in all and by role."""
+    rows = [lesson.row() for lesson in lessons]
+    sums: dict[str, tuple[float, int]] = {}
+    for numbers in bins([len(row) for row in rows], size):
+        packed = policy.pack([rows[number] for number in numbers], numbers, size)
+        values, at = policy.logprobs(packed)[0].float().cpu(), 0
+        for number, count in packed.owners:
+            own = -float(values[at : at + count].double().sum())
+            at += count
+            for name in ("nll", f"nll/{lessons[number].role}"):
+                total, tokens = sums.get(name, (0.0, 0))
+                sums[name] = total + own, tokens + count
+    return {name: total / tokens for name, (total, tokens) in sums.items() if tokens}
+
+
+def load_for_training(config: Config) -> Loaded:
+    """Weights that are trained are in fp32; under LoRA the frozen ones are in what the trainer computes in."""
+    model = config.model
+    lora = Lora(model.lora.rank, model.lora.alpha, model.lora.dropout) if model.lora else None
+    adapted = lora is not None or model.adapter is not None
+    loaded = load(
+        model.name, device=model.device, dtype=model.compute if adapted else "float32", lora=lora, adapter=model.adapter, context=model.context,
+    )  # fmt: skip
+    _freeze(loaded.model, model.freeze)
+    for parameter in loaded.model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    return loaded
+
+
+def _freeze(model: Any, pieces: Sequence[str]) -> None:
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    for piece in pieces:
+        if not any(piece in name for name in names):
+            raise UsageError(
+                f"model.freeze: no parameter that is trained has {piece!r} in its name; there are {names[0]}, …, {names[-1]}"
+            )
+    for name, parameter in model.named_parameters():
+        if any(piece in name for piece in pieces):
+            parameter.requires_grad_(False)
+    if names and not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
+
+
+def policy_for(config: Config, loaded: Loaded) -> Policy:
+    compute = None if config.model.compute == "auto" else getattr(torch, config.model.compute)
+    return Policy(
+        loaded.model,
+        dtype=compute,
+        compiled=config.model.compile,
+        recompute=config.model.recompute,
+        longest=config.data.longest,
+    )
+
+
+def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> tuple[Config, Path]:
+    """The settings and the data of the run in a folder. Overrides may change how it is logged and kept, and nothing else."""
+    try:
+        content: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        kept = checked(content["config"], str(folder / CONFIG))
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: no run to resume there (it has no {CONFIG})") from None
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"{folder / CONFIG}: cannot be read: {error}") from None
+    wanted = checked(overridden(content["config"], overrides), "overrides")
+    refuse_without_effect("sft", overridden({}, overrides), "overrides")
+    other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
+    if other:
+        raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")
+    return wanted, Path(content["data"])
+
+
+def _count(parameters: Any) -> int:
+    return sum(parameter.numel() for parameter in parameters)

@@ -1,0 +1,149 @@
+"""Who was busy in a step: the generator, the judge and the trainer, each by its own watch, and what passed through them.
+
+Wrapped around a speaker and a judge, so that neither knows of it. The judge's wrapper is also where a lost judge is asked again: one
+dead process must cost a verdict at most, never a step of hours.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from bottega.backbone.chat import Message
+from bottega.backbone.client import Answer, Speaker
+from bottega.backbone.sampling import Sampling
+from bottega.core.candidate import Candidate
+from bottega.core.errors import JudgeError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.known_verdicts import SameText
+
+TRIES = 3
+"""How often a judge that was lost is asked in all."""
+LOST = "the judge was lost"
+
+
+class Busy:
+    """Seconds in which at least one piece of work was under way, from any thread."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.calls = 0
+        self._under_way = 0
+        self._since = 0.0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        with self._lock:
+            if not self._under_way:
+                self._since = time.monotonic()
+            self._under_way += 1
+            self.calls += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    self.seconds += time.monotonic() - self._since
+
+
+class Stopwatch:
+    """Of one step."""
+
+    def __init__(self) -> None:
+        self.generator, self.judge, self.trainer = Busy(), Busy(), Busy()
+        self.generated = 0
+        """Tokens that were drawn now; those from the log were drawn before."""
+        self.lost = 0
+        """Verdicts that could not be had."""
+        self.stages: dict[str, float] = {}
+        self._begun = time.monotonic()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - begun
+
+    def figures(self) -> dict[str, float]:
+        whole = time.monotonic() - self._begun
+        busy = {"generator": self.generator, "judge": self.judge, "trainer": self.trainer}
+        return {
+            **{f"seconds/{name}": seconds for name, seconds in self.stages.items()},
+            "seconds/step": whole,
+            **{f"busy/{name}": watch.seconds / whole for name, watch in busy.items()},
+            "tokens_per_second": self.generated / self.generator.seconds if self.generator.seconds else 0.0,
+        }
+
+
+class Judges(Protocol):
+    """What a run needs of a judge: verdicts for episodes, which wait on an event loop, and for the gate, which has threads."""
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict: ...
+
+
+class WatchedJudge:
+    """Asks again when the judge was lost. An episode then goes on without a verdict, which is no reward; a proof cannot, and raises.
+
+    Episodes of a step that give the same text share its verdict; the gate's proofs are judged afresh every time.
+    """
+
+    def __init__(self, judge: Judges, watch: Stopwatch) -> None:
+        self._judge, self._watch = judge, watch
+        self._same = SameText()
+
+    def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        with self._watch.judge.work():
+            for _ in range(TRIES - 1):
+                try:
+                    return self._judge.judge(task, candidate, **options)
+                except JudgeError:
+                    continue
+            return self._judge.judge(task, candidate, **options)
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        if options:
+            return await self._asked(task, candidate, **options)
+        return await self._same.judged(task.id, candidate.id, lambda: self._asked(task, candidate))
+
+    async def _asked(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        told = ""
+        with self._watch.judge.work():
+            for _ in range(TRIES):
+                try:
+                    return await self._judge.judge_async(task, candidate, **options)
+                except JudgeError as error:
+                    told = str(error)
+        self._watch.lost += 1
+        return Verdict(
+            Outcome.INVALID_TASK, diagnosis=f"{LOST}: {told}", notes=(LOST,), task_id=task.id, candidate_id=candidate.id
+        )
+
+
+class WatchedSpeaker:
+    """Closing it closes nothing: the backbone stays for the next step."""
+
+    def __init__(self, speaker: Speaker, watch: Stopwatch) -> None:
+        self._speaker, self._watch = speaker, watch
+        self.name, self.context = speaker.name, speaker.context
+
+    def count_tokens(self, text: str) -> int:
+        return self._speaker.count_tokens(text)
+
+    async def say(self, messages: Sequence[Message], sampling: Sampling) -> Answer:
+        with self._watch.generator.work():
+            answer = await self._speaker.say(messages, sampling)
+        self._watch.generated += answer.usage.output_tokens
+        return answer
+
+    async def close(self) -> None:
+        pass

@@ -1,0 +1,303 @@
+"""Proofreading: slips as a small model makes them are seen, and nothing that works is called a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.small_bench import cpp_text
+from corpus import ACCEPTED, Specimen, specimens
+from episodes.decay import KERNEL, TASK
+
+from bottega.compiler.builder import Builder
+from bottega.compiler.link import completed
+from bottega.compiler.source.check import faults
+from bottega.core.candidate import Language, detect_language
+from bottega.core.task import Task
+from bottega.tasks.load import load_tasks
+
+GATED = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.proj = nn.Linear(width, width)
+        self.register_buffer("shift", torch.zeros(width))
+
+    def forward(self, x, gate):
+        return torch.sigmoid(self.proj(x)) * gate + self.shift
+
+
+def get_inputs():
+    return [torch.randn(8, 16), torch.randn(8, 16)]
+
+
+def get_init_inputs():
+    return [16]
+"""
+RIGHT = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def t3_kernel(t1_ptr, gate_ptr, t3_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    t1 = tl.load(t1_ptr + offsets, mask=mask)
+    gate = tl.load(gate_ptr + offsets, mask=mask)
+    t2 = tl.sigmoid(t1)
+    t3 = t2 * gate
+    tl.store(t3_ptr + offsets, t3, mask=mask)
+
+
+class ModelNew(Model):
+    def forward(self, x, gate):
+        t1 = self.proj(x)
+        t3 = torch.empty((8, 16), device=x.device, dtype=x.dtype)
+        n = t1.numel()
+        t3_kernel[(triton.cdiv(n, 1024),)](t1, gate, t3, n, BLOCK=1024, num_warps=4)
+        return t3 + self.shift
+"""
+LAUNCH = "(t1, gate, t3, n, BLOCK=1024, num_warps=4)"
+
+
+def found(answer: str, language: Language = "triton") -> tuple[str, ...]:
+    return faults(completed(answer, GATED), GATED, language)
+
+
+def test_the_right_answer_has_no_fault() -> None:
+    assert found(RIGHT) == ()
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ("    t1 = tl.load(t1_ptr + offsets, mask=mask)\n", "", "t3_kernel reads t1, which nothing defines"),
+        ("t1_ptr, gate_ptr, t3_ptr, n,", "t1_ptr, t3_ptr, n,", "t3_kernel reads gate_ptr, which nothing defines"),
+        ("t2 = tl.sigmoid(t1)", "t2 = libdevice.tanh(t1)", "t3_kernel reads libdevice, which nothing defines"),
+        ("    t2 = tl.sigmoid(t1)\n    t3 = t2 * gate", "    t3 = t2 * gate\n    t2 = t1", "t3_kernel reads t2 before it has a value"),
+        ("    t2 = tl.sigmoid(t1)", "    t2 += tl.sigmoid(t1)", "t3_kernel reads t2 before it has a value"),
+        ("    t2 = tl.sigmoid(t1)", "    for i in range(n):\n        if i:\n            t2 += t1", "t3_kernel reads t2 before it has a value"),
+        (LAUNCH, "(t1, gate, t3, n, 1, 2, BLOCK=1024)", "the launch of t3_kernel gives 6 arguments in a row, and it takes 5"),
+        (LAUNCH, "(t1, t3, n, BLOCK=1024)", "the launch of t3_kernel leaves out n"),
+        (LAUNCH, "(t1, gate, t3, n, WIDTH=1, BLOCK=1024)", "the launch of t3_kernel gives WIDTH, which it does not take"),
+        (LAUNCH, "(t1, gate, t3, n, n=n, BLOCK=1024)", "the launch of t3_kernel gives n twice"),
+        ("        t1 = self.proj(x)\n", "", "forward reads t1, which nothing defines"),
+        ("        n = t1.numel()\n", "", "forward reads n, which nothing defines"),
+        ("return t3 + self.shift", "return polish(t3)", "forward reads polish, which nothing defines"),
+        ("self.shift", "self.shfit", "ModelNew reads self.shfit, which nothing gives it"),
+        ("forward(self, x, gate):\n", "forward(self, x):\n        gate = x\n", "forward takes 1 argument, and the task's 2"),
+        ("        return t3", "        t4 = t5\n        t5 = t3\n        return t4", "forward reads t5 before it has a value"),
+        ("        return t3", "    return t3", "the file is no Python: 'return' outside function in line"),
+        ("return t3 + self.shift", "return t3 + (", "the file is no Python: '(' was never closed in line"),
+    ],
+)  # fmt: skip
+def test_slips_are_seen(then: str, now: str, told: str) -> None:
+    assert then in RIGHT
+    assert any(fault.startswith(told) for fault in found(RIGHT.replace(then, now)))
+
+
+def test_a_call_that_does_not_fit_a_part_of_the_shelf_is_seen() -> None:
+    calls = RIGHT.replace("self.proj(x)", "linear(x, self.proj.weight, self.proj.bias, self.shift)")
+    assert found(calls) == ("a call of linear gives 4 arguments in a row, and it takes 3",)
+    assert found(calls.replace("self.shift)", "axis=1)")) == ("a call of linear gives axis, which it does not take",)
+    assert found(calls.replace(", self.shift)", ")")) == ()
+
+
+def test_a_constructor_that_nobody_can_call_is_seen() -> None:
+    built = RIGHT.replace(
+        "    def forward", "    def __init__(self, width, depth):\n        super().__init__(width)\n\n    def forward"
+    )
+    assert found(built) == ("__init__ takes 2 arguments, and the task's 1",)
+    assert found(built.replace("depth", "depth=2")) == ()
+
+
+VALID = {
+    "comprehensions and lambdas": """
+def f(rows):
+    g = lambda row, k=len(rows): [one * k for one in row]
+    kept = [last := row for row in rows]
+    return {i: g(row) for i, row in enumerate(rows)}, last, kept
+""",
+    "globals that come later": """
+def f():
+    return LATER + counted()
+
+def counted():
+    global COUNT
+    COUNT = 1
+    return COUNT
+
+def g():
+    return COUNT
+
+LATER = 1
+""",
+    "a name that may be missing": """
+def f():
+    try:
+        return nowhere
+    except NameError:
+        return 0
+""",
+    "an import of everything": """
+from torch import *
+
+def f(x):
+    return relu(x)
+""",
+    "names that are made": """
+for name in ('a', 'b'):
+    globals()[name] = 1
+
+def f():
+    return a + b
+""",
+    "one branch": """
+def forward(x):
+    if x:
+        y = 1
+    return y
+""",
+    "match and with": """
+def f(x):
+    with open(x) as file:
+        match file:
+            case [first, *rest]:
+                return first, rest
+            case {'a': one, **others}:
+                return one, others
+            case other:
+                return other
+""",
+    "exceptions": """
+def f():
+    try:
+        pass
+    except ValueError as error:
+        return error
+    finally:
+        del f.cache
+""",
+    "class scopes": """
+class A:
+    size = 2
+    rows = [i for i in range(size)]
+
+    def f(self):
+        def inner():
+            return __class__, self
+        return inner
+""",
+    "nonlocal": """
+def f():
+    n = 0
+    def g():
+        nonlocal n
+        n += 1
+        return n
+    return g
+""",
+    "annotations": """
+from __future__ import annotations
+
+def f(x: Unseen) -> Unseen:
+    y: Unseen = x
+    return y
+""",
+    "functions with a name twice": """
+def f(a):
+    return a
+
+def f(a, b):
+    return f(a, b)
+""",
+    "stars": """
+def f(a, b):
+    return a
+
+def g(*rows, **named):
+    return f(*rows), f(**named), g(1, 2, c=3)
+""",
+}
+
+
+@pytest.mark.parametrize("source", VALID.values(), ids=VALID)
+def test_valid_python_is_left_alone(source: str) -> None:
+    assert faults(source, GATED, "cpp") == ()
+
+
+def test_an_earlier_round_may_have_given_the_value() -> None:
+    rounds = """        for i in range(3):
+            for j in range(i):
+                t3 = t3 + last
+            if i:
+                t3 = t3 * kept
+            last, kept = i, i
+        return t3
+"""
+    assert found(RIGHT.replace("        return t3 + self.shift\n", rounds)) == ()
+
+
+def test_a_kernel_may_read_a_global_before_it_has_its_own() -> None:
+    scaled = RIGHT.replace("@triton.jit", "SCALE = tl.constexpr(2)\n\n\n@triton.jit")
+    scaled = scaled.replace("    t3 = t2 * gate", "    t3 = t2 * gate * SCALE\n    SCALE = 3")
+    assert found(scaled) == ()
+
+
+def test_what_tunes_a_kernel_gives_it_arguments() -> None:
+    tuned = RIGHT.replace("@triton.jit", "@triton.autotune(configs=[triton.Config({'BLOCK': 1024})], key=['n'])\n@triton.jit")
+    assert found(tuned.replace(LAUNCH, "(t1, gate, t3, n)")) == ()
+
+
+@pytest.mark.parametrize("folder", ["honest/cpu", "honest/cuda", "attacks/cpu", "attacks/cuda", "attacks/hostile"])
+def test_no_kernel_of_the_corpus_has_a_fault(folder: str) -> None:
+    every = [one for one in specimens(folder) if not one.placeholders and one.expect & (ACCEPTED | {"rejected", "incorrect"})]
+    assert every
+    assert {one.id: found_in for one in every if (found_in := _of(one))} == {}
+
+
+def _of(specimen: Specimen) -> tuple[str, ...]:
+    source, task = specimen.path.read_text(), specimen.task.source
+    return faults(completed(source, task), task, detect_language(source))
+
+
+def test_examples_and_hand_written_kernels_have_no_fault() -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    sources = [path.read_text() for path in examples.glob("*.py")]
+    assert sources
+    assert [faults(source, GATED, "cpp") for source in sources if "ModelNew" not in source] == [()] * (len(sources) - 1)
+    (star,) = load_tasks(["builtin:star_relu"], size="cpu").tasks
+    assert faults((examples / "star_relu.py").read_text(), star.source, "cpp") == ()
+    assert faults(KERNEL, TASK.source, "cpp") == faults(cpp_text("x[i]"), star.source, "cpp") == ()
+
+
+@pytest.mark.parametrize("language", ["cpp", "triton"])
+@pytest.mark.parametrize("plain", [True, False])
+def test_no_kernel_of_the_builder_has_a_fault(language: Language, plain: bool) -> None:
+    tasks = [Task(GATED, "gated"), *load_tasks(["builtin:rms_norm_rows", "builtin:dilated_max_pool"], size="cpu").tasks]
+    steps = [(task, step) for task in tasks for step in Builder(plain=plain).build(task, language).steps]
+    assert len(steps) > len(tasks)
+    seen = [faults(completed(step.candidate.source, task.source), task.source, language) for task, step in steps]
+    assert set(seen) == {()}
+
+
+def test_a_part_of_the_shelf_that_an_answer_changed_is_looked_at() -> None:
+    answer = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, x, gate):\n        return cumsum(x, 1)\n"
+    whole = completed(answer, GATED)
+    assert "def cumsum(" in whole and faults(whole, GATED, "triton") == ()
+    head, _, rest = whole.partition("def cumsum(")
+    line, _, body = rest.partition(":\n")
+    assert faults(f"{head}def cumsum({line}:\n    missing_part(1)\n{body}", GATED, "triton") == (
+        "cumsum reads missing_part, which nothing defines",
+    )
+
+
+def test_a_file_that_is_nested_too_deeply_is_not_looked_at() -> None:
+    deep = (
+        "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x" + " + x" * 700 + "\n"
+    )
+    assert faults(deep, "", "triton") == ()

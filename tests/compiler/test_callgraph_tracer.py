@@ -1,0 +1,158 @@
+"""Sketches drawn in cells: no task kills, holds up or forges the sketch of another one."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bottega.compiler import callgraph_tracer as module
+from bottega.compiler.callgraph_tracer import LONGEST, Sketcher, shared_sketcher
+from bottega.core.task import Task
+
+SOURCE = """\
+{before}
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) @ x.T
+
+
+def get_inputs():
+    return [torch.randn({rows}, 16)]
+
+
+def get_init_inputs():
+    return []
+"""
+FORGED = "import json, os, struct\nbody = json.dumps({'sketch': 'forged', 'number': '0'}).encode()\nframe = struct.pack('<I', len(body)) + body\n"
+DEEPER = "\n        "
+EVERYWHERE = "for fd in range(3, 300):\n    try:\n        os.write(fd, frame * 50)\n    except OSError:\n        pass\n"
+
+rows_of_another = itertools.count(1000)
+
+
+def task(rows: int = 8, before: str = "") -> Task:
+    return Task(SOURCE.format(rows=rows, before=before))
+
+
+def told(rows: int, dtype: str = "") -> str:
+    calls = f"t1 = relu(x) {rows}x16{dtype}\nt2 = T(x) 16x{rows}{dtype}\nt3 = matmul(t1, t2) {rows}x{rows}{dtype}"
+    return f"forward(x)\nx {rows}x16{dtype}\n{calls}\nreturn t3"
+
+
+@pytest.fixture(scope="module")
+def sketcher() -> Iterator[Sketcher]:
+    with Sketcher(seconds=2.0) as one:
+        yield one
+
+
+def test_one_cell_draws_one_after_the_other_and_each_once(sketcher: Sketcher) -> None:
+    assert [sketcher.sketch(task(rows)) for rows in (2, 3, 4)] == [told(2), told(3), told(4)]
+    (table,) = sketcher._idle
+    drawn = table.drawn
+    assert sketcher.sketch(task(2, before="# the same task")) == told(2) and table.drawn == drawn
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import os; os.kill(os.getpid(), 9)",
+        "import os; os.kill(os.getppid(), 9)",
+        "import os; os._exit(0)",
+        "import os; os.closerange(0, 1000)",
+        "raise SystemExit(0)",
+        "raise KeyboardInterrupt",
+        "raise BaseException",
+        "while True: pass",
+        "memory = bytearray(40 << 30)",
+        "import os; open(f'/proc/{os.getppid()}/mem', 'r+b')",
+        "import os\nfor fd in range(3, 300):\n    try:\n        os.write(fd, b'\\xff' * 99)\n    except OSError:\n        pass\n",
+        "1 / 0",
+    ],
+)
+def test_a_task_that_breaks_its_cell_has_no_sketch_and_the_next_one_has(sketcher: Sketcher, before: str) -> None:
+    assert sketcher.sketch(task(8, before)) == ""
+    rows = next(rows_of_another)
+    assert sketcher.sketch(task(rows)) == told(rows)
+
+
+@pytest.mark.parametrize(
+    ("before", "dtype"),
+    [
+        ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(1000)", ""),
+        ("for _ in range(20): print('x' * 1000000)", ""),
+        ("import torch\ntorch.set_default_dtype(torch.float64)", " float64"),
+        ("import torch\ntorch.relu = torch.sigmoid\nimport bottega.compiler.callgraph as s\ns.MOST_CALLS = 0\ns.sketch_of = None", None),
+        (FORGED + "import threading, time\ndef late():\n    time.sleep(0.2)\n    while True:\n        "
+         + EVERYWHERE.replace("\n", DEEPER) + "\nthreading.Thread(target=late, daemon=True).start()", ""),
+        pytest.param(FORGED + "import time\nif os.fork() == 0:\n    while True:\n        time.sleep(0.01)\n        "
+                     + EVERYWHERE.replace("\n", DEEPER), None, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_what_a_task_leaves_behind_is_not_found_by_the_next(sketcher: Sketcher, before: str, dtype: str | None) -> None:
+    drawn = sketcher.sketch(task(8, before))
+    assert dtype is None or drawn == told(8, dtype)  # about itself it may say what it likes
+    for _ in range(3):
+        rows = next(rows_of_another)
+        assert sketcher.sketch(task(rows)) == told(rows)
+
+
+def test_a_forged_answer_is_about_nobody_else(sketcher: Sketcher) -> None:
+    assert sketcher.sketch(task(8, FORGED + EVERYWHERE + "import time\ntime.sleep(1000)")) == "forged"
+    rows = [next(rows_of_another) for _ in range(3)]
+    assert [sketcher.sketch(task(one)) for one in rows] == [told(one) for one in rows]
+
+
+def test_an_answer_to_another_question_costs_the_cell(sketcher: Sketcher) -> None:
+    """The cell's own process is out of the tasks' reach, so the test asks for it: a question is put by hand, and its answer is late."""
+    sketcher.sketch(task(next(rows_of_another)))
+    (table,) = sketcher._idle
+    table._channel.send({"number": "early", "source": task(5).source, "seconds": 2.0})
+    rows = next(rows_of_another)
+    assert sketcher.sketch(task(rows)) == told(rows)
+    assert table not in sketcher._idle
+
+
+def test_a_text_without_end_is_no_sketch(sketcher: Sketcher) -> None:
+    long = FORGED.replace("'forged'", f"'x' * {LONGEST + 1}") + EVERYWHERE + "import time\ntime.sleep(1000)"
+    assert sketcher.sketch(task(8, long)) == ""
+    assert sketcher.sketch(task(8, f"x = {'1 + ' * module.LONGEST_SOURCE}1")) == ""
+    assert sketcher.sketch(Task("def (")) == ""
+
+
+def test_threads_that_ask_at_once(sketcher: Sketcher) -> None:
+    tasks = [next(rows_of_another) for _ in range(6)] * 2
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(lambda rows: sketcher.sketch(task(rows)), tasks)) == [told(rows) for rows in tasks]
+
+
+def test_closing_ends_what_is_being_drawn_and_keeps_nothing_of_it() -> None:
+    one = Sketcher(seconds=60.0)
+    assert one.sketch(task(8)) == told(8)
+    answers: list[str | None] = []
+    asking = threading.Thread(target=lambda: answers.append(one.drawn(task(8, "import time\ntime.sleep(1000)"))))
+    asking.start()
+    while one._idle:
+        time.sleep(0.01)
+    one.close()
+    asking.join(30)
+    assert answers == [None] and one.drawn(task(9)) is None and one.sketch(task(9)) == ""
+    assert one.sketch(task(8)) == told(8)  # known
+    one.close()
+
+
+def test_a_worn_cell_is_replaced(monkeypatch: pytest.MonkeyPatch, sketcher: Sketcher) -> None:
+    monkeypatch.setattr(module, "SKETCHES_EACH", 1)
+    rows = next(rows_of_another)
+    assert sketcher.sketch(task(rows)) == told(rows)
+
+
+def test_the_shared_one_is_one() -> None:
+    assert shared_sketcher() is shared_sketcher()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+from modules_in_cpp import QUICK, SWEEP, module
+
+from bottega.compiler.backends.cpp import TECHNIQUES, write
+from bottega.compiler.builder import understand
+from bottega.compiler.expression import Load, apply
+from bottega.compiler.kernel import Call, Map, Store
+from bottega.compiler.module_frame import frame_of
+from bottega.compiler.plan import Plan
+from bottega.compiler.planner import TECHNIQUES as PLANNER
+from bottega.compiler.style import Style
+from bottega.compiler.view import Buffer, View
+from bottega.core.task import Task
+
+ALL = frozenset(technique.name for technique in (*PLANNER, *TECHNIQUES)) - {"statistics_apart"}
+
+
+def _module(source: str, name: str) -> types.ModuleType:
+    made = types.ModuleType(name)
+    exec(compile(source, name, "exec"), made.__dict__)
+    return made
+
+
+def _flat(value: object) -> list[torch.Tensor]:
+    return [value] if isinstance(value, torch.Tensor) else [item for part in value for item in _flat(part)]  # type: ignore[attr-defined]
+
+
+def _check(source: str, techniques: frozenset[str], seed: int) -> None:
+    """What is written agrees with the module in fp64, as closely as eager does or nearly so."""
+    understood = understand(Task(source, "module"), Style(seed))
+    plan = understood.plan(techniques)
+    if all(isinstance(kernel, Call) for kernel in plan.kernels):
+        return
+    text = write(plan, understood.frame, techniques, Style(seed))
+    task, candidate = _module(source, "task"), _module(text, "candidate")
+    torch.manual_seed(seed)
+    model, exact, new = task.Model().eval(), task.Model().eval().double(), candidate.ModelNew().eval()
+    new.load_state_dict(model.state_dict())
+    exact.load_state_dict({name: value.double() for name, value in model.state_dict().items()})
+    inputs = task.get_inputs()
+    with torch.no_grad():
+        wanted = _flat(exact(*[value.double() if value.is_floating_point() else value for value in inputs]))
+        eager, got = _flat(model(*inputs)), _flat(new(*inputs))
+    for reference, ordinary, ours in zip(wanted, eager, got):
+        assert ours.shape == ordinary.shape and ours.dtype == ordinary.dtype
+        scale = reference.double().abs().mean() + 1e-30
+        allowed = max(2e-5, 10 * ((ordinary.double() - reference.double()).abs().max() / scale).item())
+        assert ((ours.double() - reference.double()).abs().max() / scale).item() <= allowed, text
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_everything_switched_on_agrees_with_fp64(name: str) -> None:
+    _check(QUICK[name], ALL, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("name", [*QUICK, *SWEEP])
+def test_every_module_plain_and_tuned_agrees_with_fp64(name: str, plain: bool) -> None:
+    _check({**QUICK, **SWEEP}[name], frozenset() if plain else ALL, len(name))
+
+
+def _bias_plan() -> tuple[Plan, Task]:
+    """relu(x + bias), the bias along the channels of the middle."""
+    source = module("F.relu(x + self.bias.view(8, 1))", "torch.randn(3, 8, 5)", init="self.bias = nn.Parameter(torch.randn(8))")
+    x, b, y = (
+        Buffer("x", (3, 8, 5), "float32", "input"),
+        Buffer("self.bias", (8,), "float32", "parameter"),
+        Buffer("y", (3, 8, 5), "float32"),
+    )
+    body = apply("relu", apply("add", Load(x.whole(), "float32"), Load(View("self.bias", (3, 8, 5), (0, 1, 0)), "float32")))
+    plan = Plan(
+        {item.name: item for item in (x, b, y)},
+        (Map((3, 8, 5), (Store(y.whole(), body, "float32"),), ("add", "relu")),),
+        "y",
+        ("x",),
+    )
+    return plan, Task(source, "bias")
+
+
+def test_sizes_come_from_tensors_and_broadcasts_are_hoisted() -> None:
+    plan, task = _bias_plan()
+    text = write(plan, frame_of(task), frozenset(), Style(1))
+    kernel, forward = text.split("def forward")
+    assert "x.shape[0], x.shape[1], x.shape[2])" in forward
+    assert "[(b * channels + c) * inner + i]" in kernel
+    assert "= bias[c];" in kernel
+
+
+def test_a_technique_that_does_not_apply_changes_nothing() -> None:
+    plan, task = _bias_plan()
+    plain = write(plan, frame_of(task), frozenset(), Style(1))
+    for technique in TECHNIQUES:
+        if technique.name != "grain_threshold":
+            assert write(plan, frame_of(task), frozenset({technique.name}), Style(1)) == plain
+
+
+def test_styles_differ_and_each_keeps_to_itself() -> None:
+    plan, task = _bias_plan()
+    written = [write(plan, frame_of(task), frozenset(), Style(seed)) for seed in range(8)]
+    assert len(set(written)) > 4
+    assert written[3] == write(plan, frame_of(task), frozenset(), Style(3))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+from modules_in_cpp import QUICK, module
+
+from bottega.compiler.backends.cuda import TECHNIQUES, write
+from bottega.compiler.builder import understand
+from bottega.compiler.steps import Refusal
+from bottega.compiler.style import Style
+from bottega.core.task import Task
+
+FUSED = frozenset({"fuse_elementwise", "fuse_rows", "fuse_windows"})
+
+
+def _written(source: str, techniques: frozenset[str]) -> str:
+    understood = understand(Task(source, "module"), Style(0))
+    return write(understood.plan(techniques), understood.frame, techniques, Style(0))
+
+
+def test_rows_get_a_block_or_a_warp_and_dense_maps_float4() -> None:
+    softmax = module("F.softmax(x, dim=-1)", "torch.randn(40, 333)")
+    assert "block_sum(total)" in _written(softmax, FUSED)
+    assert "warp_sum(total)" in _written(softmax, FUSED | {"warp_per_row"})
+    assert "float4" in _written(module("F.gelu(x) * 2", "torch.randn(64, 64)"), FUSED | {"vector_loads"})
+
+
+def test_a_scan_by_blocks_walks_tiles_with_a_carry() -> None:
+    text = _written(module("torch.cumsum(x, dim=-1)", "torch.randn(5, 133)"), FUSED | {"block_scan"})
+    assert "block_scan(value, total)" in text and "carry += total;" in text
+
+
+def test_products_of_our_own_are_refused() -> None:
+    with pytest.raises(Refusal, match="not written in CUDA"):
+        _written(QUICK["linear"], FUSED | {"own_product"})
+
+
+def test_techniques_have_distinct_names() -> None:
+    assert len({technique.name for technique in TECHNIQUES}) == len(TECHNIQUES)

@@ -1,0 +1,91 @@
+"""Operands of other shapes are looked up by the shapes that the sketch shows, and no index is taken apart for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lookup_tasks import LOOKUPS
+from small_tasks import task
+
+from bottega.agents.answers.lint.bounds import reaches
+from bottega.agents.answers.lint.call_order import strayed
+from bottega.agents.answers.lint.callgraph import doubts
+from bottega.agents.answers.lint.shapes import misfits
+from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.library_builder import PartsBuilder
+from bottega.compiler.link import completed
+from bottega.data.answers import written
+
+HERE = Path(__file__).parent
+SHAPES = re.compile(r"\(\d+(?:, \d+)*,?\)")
+
+
+def answer(name: str) -> tuple[str, str]:
+    given = next(one for one in LOOKUPS if one.name == name)
+    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    sketch = sketch_of(given.source)
+    return written(whole, "", "terse", "", given.source, sketch), sketch
+
+
+@pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
+def test_shapes_stand_in_the_sketch_and_no_index_is_taken_apart(name: str) -> None:
+    short, sketch = answer(name)
+    lines = [line for line in short.split("\n") if "index_in" in line]
+    assert lines and "def index_in" not in short
+    shown = {tuple(map(int, text.split("x"))) for text in re.findall(r"(?<= )\d+(?:x\d+)*\b", sketch)}
+    shapes = {tuple(int(size) for size in re.findall(r"\d+", text)) for line in lines for text in SHAPES.findall(line)}
+    between = (
+        {(3, 5, 4, 8)} if name == "cropped" else set()
+    )  # a part of a part: cut along one dimension, and not along the other
+    assert shapes and shapes <= shown | between
+    assert "HW" not in short and "_stride" not in short
+
+
+@pytest.mark.parametrize("name", [one.name for one in LOOKUPS])
+def test_an_answer_with_lookups_becomes_whole_and_is_not_doubted(name: str) -> None:
+    given = next(one for one in LOOKUPS if one.name == name)
+    short, sketch = answer(name)
+    whole = completed(short.removeprefix("```python\n").removesuffix("```"), given.source)
+    assert "def index_in" in whole
+    assert [look(whole, sketch) for look in (doubts, misfits, strayed, reaches)] == [(), (), (), ()]
+
+
+def test_a_part_has_the_name_that_the_sketch_gives_it() -> None:
+    short, sketch = answer("chunked_gate")
+    assert re.search(r"t1_0, t1_1 = chunk\(x, 2, dim=1\)", sketch)
+    first, second = (re.search(rf"    t1_{k} = tl.load\(x_ptr \+ (.*), mask=mask\)", short) for k in (0, 1))
+    assert first and first[1] == "index_in_part((3, 10, 4, 6), 1, 0, (3, 5, 4, 6), offsets)"
+    assert second and second[1] == "index_in_part((3, 10, 4, 6), 1, 5, (3, 5, 4, 6), offsets)"
+    told = short.index("    # t1_0, t1_1 = chunk", short.index("@triton.jit"))
+    assert told < min(short.index("    t1_0 = "), short.index("    t1_1 = "))
+
+
+def test_a_part_along_two_dimensions_is_a_part_of_a_part() -> None:
+    short, _ = answer("cropped")
+    inner = "index_in_part((3, 5, 4, 8), 3, 2, (3, 5, 4, 6), offsets)"
+    assert f"x_ptr + index_in_part((3, 5, 6, 8), 2, 1, (3, 5, 4, 8), {inner})" in short
+
+
+def test_a_global_maximum_is_a_row_and_no_window() -> None:
+    given = task("highest", "return F.adaptive_max_pool2d(torch.tanh(x), 1)", "torch.randn(3, 5, 4, 6)")
+    whole = PartsBuilder().build(given, "triton").steps[-1].candidate.source
+    assert "nan_max" in whole and "for ky" not in whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limits", ["wide", "tight"])
+def test_they_compute_what_the_module_does_by_lookups(limits: str) -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", limits, *(one.name for one in LOOKUPS)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    errors = {f"{name}: {technique}": error for name, steps in found.items() for technique, error in steps}
+    assert len(found) == len(LOOKUPS) and sum("shelved_parts" in name for name in errors) >= len(LOOKUPS) - 2
+    assert {name: error for name, error in errors.items() if isinstance(error, str) or not error < 5e-6} == {}

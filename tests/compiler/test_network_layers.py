@@ -1,0 +1,150 @@
+"""Networks whose layers are exchanged compute what they did, say what they said, and are captured only where a graph is true to them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from network_tasks import ASKS, COUNTS, DRAWS, HELD, HOST, KEEPS, MIXED, MLP, NETWORKS, RESIDUAL, network
+from small_tasks import SMALL
+
+from bottega.compiler.builder import LONGEST_UNROLLED, Builder, techniques_of
+from bottega.compiler.layers.observe import observe
+from bottega.compiler.layers.rewrite import read, rewritten, uncommented
+from bottega.compiler.layers.steps import layer_steps
+from bottega.compiler.layers.whole import KINDS
+from bottega.compiler.style import Style
+
+HERE = Path(__file__).parent
+LIMIT = 5e-6
+
+
+def interpreted(what: str) -> dict[str, float]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "layers_interpreted.py"), what]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+def test_layers_compute_what_torchs_do_in_every_configuration() -> None:
+    found = interpreted("layers")
+    assert {name: error for name, error in found.items() if not error < LIMIT} == {}
+
+
+@pytest.mark.slow
+def test_networks_compute_what_they_did() -> None:
+    found = interpreted("networks")
+    assert set(found) == set(NETWORKS)
+    assert {name: error for name, error in found.items() if not error < LIMIT} == {}
+
+
+def sources(source: str, seed: int = 0, **barred: tuple[str, ...]) -> dict[str, str]:
+    return {step.technique: step.candidate.source for step in layer_steps(network("net", source), Style(seed), **barred)}
+
+
+def test_the_network_stays_as_it_was_written() -> None:
+    theirs = read(NETWORKS["residual"])
+    body = rewritten(theirs, {"Conv2d": "Conv2d"})
+    assert "self.stem = Conv2d(3, 16, 7, 2, 3)" in body
+    assert "isinstance(m, nn.Conv2d)" in body
+    assert "super(ModelNew, self).__init__()" in body
+    assert "# keeps the size" in body
+    assert "#" not in uncommented(body)
+    assert "Two convolutions" not in body
+    assert "get_inputs" not in body
+    assert "batch" not in body
+
+
+def test_layers_are_found_however_they_are_spelled() -> None:
+    body = rewritten(read(NETWORKS["mixed"]), {kind: f"Own{kind}" for kind in KINDS})
+    for made in ("OwnConv1d(width", "OwnConv2d(HIDDEN", "OwnConvTranspose2d(16", "OwnLinear(18", "OwnLinear(32"):
+        assert made in body
+    assert body.index("WIDTHS = (2, 4)") < body.index("class ModelNew")
+    assert "def widened" in body
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("source", [RESIDUAL, MIXED, MLP])
+def test_every_step_parses_and_the_graph_stands_around_the_same_layers(source: str, seed: int) -> None:
+    found = sources(source, seed)
+    for text in found.values():
+        ast.parse(text)
+        assert "class ModelNew" in text
+        assert ("CUDAGraph" in text) == ("self.static_x.copy_(x)" in text) == ("self.graph = None" in text)
+    assert "triton" not in found["captured"]
+    last = [text for name, text in found.items() if name.endswith("_layers")][-1]
+    assert functions(last) == functions(found["graph_replay"])
+
+
+def functions(text: str) -> list[str]:
+    return [ast.unparse(node) for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+
+
+def obstacle(source: str) -> str:
+    theirs = read(network("net", source))
+    names = {kind: f"Recorded{kind}" for kind in KINDS}
+    return observe(theirs, rewritten(theirs, names), names).obstacle
+
+
+def test_what_a_graph_would_not_repeat_is_not_captured() -> None:
+    assert obstacle(MLP) == obstacle(RESIDUAL) == obstacle(HELD) == ""
+    assert "random" in obstacle(DRAWS)
+    assert "keeps self.last" in obstacle(KEEPS)
+    assert "host" in obstacle(HOST)
+    assert "changes what the module keeps" in obstacle(COUNTS)
+    assert layer_steps(network("asks", ASKS), Style()) == []
+    assert set(sources(KEEPS)) == {"linear_layers"}
+
+
+def test_several_results_are_copied_out_one_by_one() -> None:
+    assert "return tuple(out.clone() for out in self.static_out)" in sources(MIXED)["captured"]
+
+
+def test_a_step_grows_from_the_one_before() -> None:
+    steps = layer_steps(NETWORKS["residual"], Style())
+    assert [step.technique for step in steps] == [
+        "captured",
+        "convolution_layers",
+        "linear_layers",
+        "norm_layers",
+        "graph_replay",
+    ]
+    assert [step.candidate.parent for step in steps[:2]] == [None, None]
+    assert [step.candidate.parent for step in steps[2:]] == [step.candidate.id for step in steps[1:4]]
+    assert layer_steps(NETWORKS["residual"], Style(), {step.technique for step in steps}) == []
+
+
+def test_layers_too_small_for_our_kernels_are_left_to_torch() -> None:
+    small = MLP.replace("[40, 70, 33, 700, 36, 32]", "[40, 30, 20, 24, 20, 8]")
+    assert set(sources(small)) == {"captured"}
+
+
+def test_one_module_alone_is_no_network() -> None:
+    assert all(layer_steps(given, Style()) == [] for given in SMALL if "Linear" in given.source and "Conv" not in given.source)
+
+
+def test_a_long_network_is_taught_by_its_layers_alone() -> None:
+    deep = RESIDUAL.replace("(16, 32, 2)]", "(16, 32, 2), (32, 32, 1), (32, 48, 2), (48, 48, 1)]").replace(
+        "Linear(32, ", "Linear(48, "
+    )
+    course = Builder().build(network("deep", deep), "triton")
+    assert course.steps[0].technique == "captured"
+    assert course.steps[-1].technique == "graph_replay"
+    assert "naive" not in {step.technique for step in course.steps}
+    short = Builder().build(NETWORKS["mlp"], "triton")
+    assert short.steps[0].technique == "naive"
+    assert short.steps[-1].technique == "graph_replay"
+    assert max(len(step.candidate.source) for step in short.steps) <= LONGEST_UNROLLED
+
+
+def test_techniques_are_listed_for_triton_alone() -> None:
+    assert {"captured", "convolution_layers", "linear_layers"} <= {technique.name for technique in techniques_of("triton")}
+    assert not {"captured", "convolution_layers"} & {technique.name for technique in techniques_of("cpp")}

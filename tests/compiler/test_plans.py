@@ -1,0 +1,109 @@
+"""A plan means what the module does, whatever techniques are on: run with torch, kernel by kernel, against the module itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from plan_interpreter import Interpreter
+from small_tasks import SMALL, task
+
+from bottega.compiler.builder import Builder, understand
+from bottega.compiler.kernel import Attention, Call, Map, Product, Rows
+from bottega.compiler.planner import TECHNIQUES
+from bottega.compiler.steps import Refusal
+from bottega.core.task import Task
+
+NAMES = [technique.name for technique in TECHNIQUES]
+SETS = [frozenset(NAMES[:count]) for count in (0, 1, 4, len(NAMES))]
+
+
+def built(given: Task) -> tuple[torch.nn.Module, list]:
+    namespace: dict = {"__name__": "task"}
+    exec(compile(given.source, given.name, "exec"), namespace)
+    torch.manual_seed(1)
+    model = namespace["Model"]()
+    for parameter in model.parameters():
+        parameter.data = torch.randn_like(parameter) * 0.3 + 0.5 * (parameter.ndim == 1)
+    return model, namespace["get_inputs"]()
+
+
+def close(got: object, wanted: object) -> None:
+    mine, theirs = torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(wanted)
+    assert len(mine) == len(theirs)
+    for one, other in zip(mine, theirs):
+        assert one.shape == other.shape
+        assert one.dtype == other.dtype
+        loose = other.dtype in (torch.float16, torch.bfloat16)
+        torch.testing.assert_close(one.double(), other.double(), rtol=2e-2 if loose else 2e-4, atol=1e-2 if loose else 2e-5)
+
+
+@pytest.mark.parametrize("given", SMALL, ids=lambda given: given.name)
+def test_a_plan_computes_what_the_module_does(given: Task) -> None:
+    understood = understand(given)
+    model, inputs = built(given)
+    with torch.no_grad():
+        wanted = model(*[value.clone() for value in inputs])
+        for techniques in SETS:
+            close(Interpreter(understood.plan(techniques), model, [value.clone() for value in inputs]).run(), wanted)
+
+
+def kernels(name: str, *techniques: str) -> list:
+    given = next(one for one in SMALL if one.name == name)
+    return list(understand(given).plan(frozenset(techniques)).kernels)
+
+
+def test_without_techniques_every_operator_stands_alone() -> None:
+    assert [kernel.origin for kernel in kernels("chain")] == [("mul",), ("add",), ("sigmoid",), ("mul",)]
+
+
+def test_a_chain_becomes_one_pass() -> None:
+    assert [type(kernel) for kernel in kernels("chain", "fuse_elementwise")] == [Map]
+
+
+def test_a_product_stays_with_the_library_until_asked_for() -> None:
+    fused = kernels("linear_tail", "fuse_elementwise")
+    assert [type(kernel) for kernel in fused] == [Call, Map]
+    assert [type(kernel) for kernel in kernels("linear_tail", "fuse_elementwise", "own_product")] == [Product]
+
+
+def test_a_norm_by_hand_is_one_program_for_each_row() -> None:
+    assert [type(kernel) for kernel in kernels("rms_by_hand", "fuse_elementwise", "fuse_rows")] == [Rows]
+    assert [type(kernel) for kernel in kernels("norm_channels", "fuse_elementwise", "fuse_rows")] == [Rows]
+
+
+def test_attention_by_hand_is_found() -> None:
+    assert [type(kernel) for kernel in kernels("attention_by_hand", *NAMES)] == [Attention]
+
+
+def test_a_result_with_two_users_is_computed_once() -> None:
+    fused = kernels("residual_two_uses", "fuse_elementwise")
+    assert [type(kernel) for kernel in fused] == [Call, Map]
+
+
+def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None:
+    call, tail = kernels("recurrent_given", "fuse_elementwise")[1:]
+    assert (type(call), type(tail), call.function, call.targets) == (Call, Map, "self.g[0]", "lstm, _")
+    call = kernels("recurrent_pair", "fuse_elementwise")[0]
+    assert len(call.arguments) == 1
+    assert re.fullmatch(r"(\w+), \((\w+), (\w+)\)", call.targets)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        task("random", "return F.dropout(x, 0.5, training=True)", "torch.randn(3, 4)"),
+        task("data_dependent", "return x[x > 0]", "torch.randn(3, 4)"),
+        task("unknown", "return torch.linalg.svdvals(x)", "torch.randn(3, 4)"),
+    ],
+    ids=lambda given: given.name,
+)
+def test_what_is_not_understood_is_refused(given: Task) -> None:
+    with pytest.raises(Refusal, match=given.name):
+        Builder().build(given, "cpp")
+
+
+def test_a_task_that_raises_is_refused_with_its_reason() -> None:
+    with pytest.raises(Refusal, match="cannot be traced: RuntimeError"):
+        understand(task("broken", "raise RuntimeError('no')", "torch.randn(3)"))

@@ -1,0 +1,91 @@
+"""The plain style's last step: heavy operators are the shelf's parts, by the sketch's own lines; the rest is fused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_tasks import SMALL, task
+
+from bottega.compiler.builder import Builder
+from bottega.compiler.callgraph import sketch_of
+from bottega.compiler.library.index import shelf_of
+from bottega.compiler.lowering.parts import PARTS
+from bottega.compiler.planner import SHELVED
+from bottega.compiler.source.check import faults
+from bottega.compiler.steps import Refusal
+from bottega.compiler.strip import shortened
+from bottega.core.candidate import Language
+from bottega.core.task import Task
+from bottega.data import drafts, unjudged
+
+HERE = Path(__file__).parent
+CALL = re.compile(r"^(t\d+ = \w+\(.*\))(?: [\dx]+| scalar)$", re.MULTILINE)
+INTERPRETED = ("linear_tail", "conv_tail", "pools", "scan", "einsum", "heads", "batch_norm", "extremes", "transposed_chain")
+
+
+def given(name: str) -> Task:
+    return next(one for one in SMALL if one.name == name)
+
+
+def step(name: str) -> str:
+    steps = Builder(plain=True).build(given(name), "triton").steps
+    return next(one.candidate.source for one in steps if one.technique == SHELVED.name)
+
+
+def test_every_operator_that_is_left_to_the_shelf_is_there() -> None:
+    assert set(shelf_of().offered()) >= PARTS
+
+
+def test_one_name_for_the_step_everywhere() -> None:
+    assert drafts.SHELVED == unjudged.SHELVED == SHELVED.name
+
+
+@pytest.mark.parametrize("language", ["triton", "cpp"])
+def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: Language) -> None:
+    rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
+    try:
+        steps = Builder(plain=True).build(rounded, language).steps
+    except Refusal:
+        assert language == "cpp"  # which has no such part
+        return
+    assert any(one.technique == SHELVED.name for one in steps) == (language == "triton")
+    for one in steps:
+        assert faults(one.candidate.source, rounded.source, language) == ()
+        assert ("F.max_pool2d(" in one.candidate.source) == (one.technique != SHELVED.name)
+
+
+@pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])
+def test_heavy_calls_are_the_sketchs_own_lines_and_their_parts_come_along(name: str) -> None:
+    calls = [call for call in CALL.findall(sketch_of(given(name).source)) if call.split(" = ")[1].split("(")[0] in PARTS]
+    whole = step(name)
+    short = shortened(whole, given(name).source)
+    assert calls and all(call in short for call in calls)
+    for call in calls:
+        word = call.split(" = ")[1].split("(")[0]
+        assert f"def {word}(" in whole and f"def {word}(" not in short
+
+
+def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results_name() -> None:
+    short = shortened(step("linear_tail"), given("linear_tail").source)
+    body = short[short.index("@triton.jit") : short.index("class ModelNew")]
+    names = re.findall(r"^    (t\d+) = (?!tl\.load)", body, re.MULTILINE)
+    fused = [call.split(" = ")[0] for call in CALL.findall(sketch_of(given("linear_tail").source))[1:]]
+    assert names == fused and f"def {fused[-1]}_kernel(" in body
+
+
+@pytest.mark.slow
+def test_they_compute_what_the_module_does() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), "plain", "wide", *INTERPRETED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    shelved = {name: error for name, steps in found.items() for technique, error in steps if technique == SHELVED.name}
+    assert set(shelved) >= {"linear_tail", "conv_tail", "pools", "scan", "einsum", "heads", "batch_norm"}
+    assert {name: error for name, error in shelved.items() if isinstance(error, str) or not error < 5e-6} == {}

@@ -1,0 +1,133 @@
+"""What the Triton writer writes computes what the module does, at every step of a course and in every hand."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from small_tasks import SMALL
+from triton_tasks import WIDE
+
+from bottega.compiler.backends.triton import TECHNIQUES, write
+from bottega.compiler.builder import Builder, Understood, understand
+from bottega.compiler.expression import Apply, Constant
+from bottega.compiler.steps import Refusal
+from bottega.compiler.style import Style
+
+HERE = Path(__file__).parent
+LIMIT = 5e-6
+LOOSE = {"halves": 2e-2}
+QUICK = (
+    *("slices", "statistics", "nan_kept", "first_of_equals", "heads", "conv_strides", "conv_depthwise", "turned_uneven"),
+    *("pool_padded", "product_turned", "attend", "recurrent_pair", "conv_spoken", "far_first"),
+)
+"""Between them, every technique of these and of the longer ones."""
+LONGER = ("bias_planes", "layer_norm", "recurrent_given", "turned_spoken")
+
+
+def judged(limits: str, seed: int, names: tuple[str, ...] = ()) -> dict[str, list]:
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(HERE / "triton_interpreted.py"), str(seed), limits, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def wrong(found: dict[str, list]) -> list:
+    return [
+        (name, technique, error)
+        for name, steps in found.items()
+        for technique, error in steps
+        if isinstance(error, str) or not error < LOOSE.get(name, LIMIT)
+    ]
+
+
+@pytest.mark.parametrize("names", [QUICK, pytest.param(LONGER, marks=pytest.mark.slow)], ids=["quick", "longer"])
+def test_steps_compute_what_the_module_does(names: tuple[str, ...]) -> None:
+    found = judged("tight", 3, names)
+    assert wrong(found) == []
+    assert all(found.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limits", "seed"), [("wide", 1), ("tight", 2)])
+def test_every_small_task_in_every_step(limits: str, seed: int) -> None:
+    assert wrong(judged(limits, seed)) == []
+
+
+@cache
+def known(name: str, seed: int) -> Understood:
+    return understand(next(one for one in (*SMALL, *WIDE) if one.name == name), Style(seed))
+
+
+def source(name: str, *techniques: str, seed: int = 0) -> str:
+    understood = known(name, seed)
+    chosen = frozenset(techniques)
+    return write(understood.plan(chosen), understood.frame, chosen, Style(seed))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_hand_writes_one_text(seed: int) -> None:
+    assert source("layer_norm", seed=seed) == source("layer_norm", seed=seed)
+
+
+def test_hands_differ() -> None:
+    assert len({source("layer_norm", seed=seed) for seed in range(8)}) > 4
+
+
+def test_a_technique_that_does_not_apply_changes_nothing() -> None:
+    plain = source("bias_planes")
+    for technique in TECHNIQUES:
+        assert source("bias_planes", technique.name) == plain
+
+
+def test_sizes_are_read_off_tensors() -> None:
+    text = source("bias_planes", "fuse_elementwise")
+    assert "x.shape[1]" in text
+    assert "x.numel()" in text
+
+
+def test_products_of_fp32_keep_their_accuracy() -> None:
+    assert 'input_precision="ieee"' in source("product_split")
+    assert 'input_precision="tf32x3"' in source("product_split", "tf32x3")
+    dots = re.findall(r"tl\.dot\(.*\)", source("attend", "own_attention", "tf32x3"))
+    assert dots
+    assert all('input_precision="tf32x3"' in dot for dot in dots)
+
+
+@pytest.mark.parametrize("name", ["conv_spoken", "turned_spoken", "product_spoken", "attend_spoken", "rows_spoken"])
+def test_no_kernel_writes_over_its_arguments(name: str) -> None:
+    for seed in range(6):
+        for techniques in ((), ("own_product", "own_convolution", "own_attention", *(item.name for item in TECHNIQUES))):
+            for kernel in ast.parse(source(name, *techniques, seed=seed)).body:
+                if isinstance(kernel, ast.FunctionDef):
+                    written = {
+                        node.id for node in ast.walk(kernel) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+                    }
+                    assert not written & {argument.arg for argument in kernel.args.args}
+
+
+def test_every_step_of_a_course_names_what_it_adds() -> None:
+    given = next(one for one in WIDE if one.name == "turned_even")
+    names = [step.technique for step in Builder().build(given, "triton").steps]
+    assert names[0] == "naive"
+    assert {"phases", "tf32x3"} <= set(names)
+
+
+def test_what_it_does_not_understand_it_refuses() -> None:
+    given = next(one for one in SMALL if one.name == "chain")
+    understood = understand(given)
+    plan = understood.plan(frozenset())
+    kernel = plan.kernels[0]
+    strange = replace(kernel.stores[0], body=Apply("atan2", (Constant(1.0), Constant(2.0))))
+    broken = replace(plan, kernels=(replace(kernel, stores=(strange,)),))
+    with pytest.raises(Refusal):
+        write(broken, understood.frame, frozenset(), Style())

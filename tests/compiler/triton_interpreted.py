@@ -1,0 +1,125 @@
+"""Runs what the Triton writer writes, by Triton's interpreter, against the module in fp64. Started as a process of its own:
+
+    TRITON_INTERPRET=1 python triton_interpreted.py SEED LIMITS NAME ...
+
+In place of a seed, `plain` is the builder's plain style. The interpreter is chosen when Triton is imported. It has no libdevice, so
+numpy stands in for those functions; and it multiplies bfloat16 wrongly, so products of that type are left to the device.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import warnings
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lookup_tasks import LOOKUPS
+from small_tasks import SMALL
+from torch import nn
+from triton_tasks import WIDE
+
+from bottega.compiler.backends.triton import layout, product, scan, width
+from bottega.compiler.builder import Builder
+from bottega.core.task import Task
+
+TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS)}
+LIBDEVICE = {
+    "tanh": np.tanh, "expm1": np.expm1, "log1p": np.log1p, "pow": np.power, "rint": np.rint, "trunc": np.trunc, "tan": np.tan,
+    "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "fmod": np.fmod, "atan2": np.arctan2,
+}  # fmt: skip
+
+
+def stand_in() -> None:
+    import triton.language as tl
+    from triton.language.extra import libdevice
+    from triton.runtime.interpreter import TensorHandle
+
+    def stood(function: Any) -> Any:
+        def call(*values: Any) -> Any:
+            first = values[0].handle
+            found = function(*(np.asarray(value.handle.data) for value in values)).astype(first.data.dtype)
+            return tl.core.tensor(TensorHandle(found, first.dtype), values[0].type)
+
+        return call
+
+    for name, function in LIBDEVICE.items():
+        setattr(libdevice, name, stood(function))
+
+
+def tighten() -> None:
+    """Small rows count as long ones, so that loops and splits run on small tasks too."""
+    layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, product.SHARE = 4, 64, 1, 4, 2
+
+
+def loaded(source: str, folder: str, number: int) -> Any:
+    path = Path(folder) / f"candidate_{number}.py"
+    path.write_text(source)
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prepared(model: nn.Module) -> nn.Module:
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        parameter.data = (torch.randn(parameter.shape) * 0.3 + 0.5 * (parameter.ndim == 1)).to(parameter.dtype)
+    return model
+
+
+def distance(got: Any, wanted: Any) -> float:
+    """The largest relative error in the root mean square, over all outputs."""
+    mine, theirs = torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(wanted)
+    worst = 0.0 if len(mine) == len(theirs) else float("inf")
+    for one, other in zip(mine, theirs):
+        if one.shape != other.shape or one.isnan().any() != other.isnan().any():
+            return float("inf")
+        apart = (one.double() - other.double()).pow(2).mean().sqrt()
+        worst = max(worst, float(apart / (other.double().pow(2).mean().sqrt() + 1e-6)))
+    return worst
+
+
+def check(given: Task, seed: str, folder: str) -> list[tuple[str, float | str]]:
+    """Each step of the course with its error."""
+    namespace: dict[str, Any] = {"__name__": "task"}
+    exec(compile(given.source, given.name, "exec"), namespace)
+    inputs = namespace["get_inputs"]()
+    wide = [value.double() if value.is_floating_point() else value for value in inputs]
+    found: list[tuple[str, float | str]] = []
+    with torch.no_grad():
+        wanted = prepared(namespace["Model"]()).double()(*wide)
+        builder = Builder(plain=seed == "plain", every_product=True)
+        for number, step in enumerate(builder.build(given, "triton", seed=0 if builder.plain else int(seed)).steps):
+            source = step.candidate.source
+            narrow = any(value.dtype == torch.bfloat16 for value in inputs) and "tl.dot" in source
+            if narrow or "CUDAGraph" in source:
+                continue
+            try:
+                model = prepared(loaded(source, folder, number).ModelNew())
+                found.append((step.technique, distance(model(*inputs), wanted)))
+            except Exception as error:
+                found.append((step.technique, f"{type(error).__name__}: {error}\n{source}"))
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    torch.set_num_threads(1)
+    stand_in()
+    if sys.argv[2].startswith("tight"):
+        tighten()
+    if sys.argv[2].endswith("large"):
+        width.BEYOND = width.INT32  # every tensor counts as one of more than 2^31 elements
+    result = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[3:] or TASKS:
+            result[name] = check(TASKS[name], sys.argv[1], folder)
+    print(json.dumps(result))

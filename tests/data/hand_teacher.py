@@ -1,0 +1,183 @@
+"""A small teacher for tests: a few C++ kernels written by hand for three tasks, each beginning with one that is slow on purpose.
+
+Slow on purpose and by a lot (no optimisation at all), so that a step is surely faster than the one before it on any machine, however
+busy. It also plays the teachers that crash, hang, raise and refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from bottega.compiler.steps import FIRST_ATTEMPT, Course, Refusal, Step
+from bottega.core.candidate import Candidate, Language
+from bottega.core.task import Task
+
+HEAD = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+"""
+TAIL = """
+
+rows = ROWS
+features = 1024
+
+
+def get_inputs():
+    return [torch.randn(rows, features)]
+
+
+def get_init_inputs():
+    return [features]
+"""
+BODIES = {
+    "silu_norm": """\
+        x = x * self.scale + self.shift
+        x = x * torch.sigmoid(x)
+        return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-6)
+""",
+    "silu_chain": """\
+        x = x * self.scale + self.shift
+        x = x * torch.sigmoid(x)
+        return (x * 0.125 - 2.5) * x + 0.75
+""",
+    "tanh_chain": """\
+        x = torch.tanh(x * self.scale + self.shift)
+        x = x * x - x * 0.25
+        return torch.relu(x) + 0.375
+""",
+}
+LOOPS = {
+    "silu_norm": """\
+    float squares = 0.f;
+@sum
+    for (int64_t i = 0; i < features; ++i) {
+      const float v = in[i] * scale[i] + shift[i];
+      const float a = v / (1.f + expf(-fmaxf(v, -80.f)));
+      out[i] = a;
+      squares += a * a;
+    }
+    const float factor = 1.f / sqrtf(squares / features + 1e-6f);
+@each
+    for (int64_t i = 0; i < features; ++i) out[i] *= factor;
+""",
+    "silu_chain": """\
+@each
+    for (int64_t i = 0; i < features; ++i) {
+      const float v = in[i] * scale[i] + shift[i];
+      const float a = v / (1.f + expf(-fmaxf(v, -80.f)));
+      out[i] = (a * 0.125f - 2.5f) * a + 0.75f;
+    }
+""",
+    "tanh_chain": """\
+@each
+    for (int64_t i = 0; i < features; ++i) {
+      const float t = tanhf(in[i] * scale[i] + shift[i]);
+      const float s = t * t - t * 0.25f;
+      out[i] = (s > 0.f ? s : 0.f) + 0.375f;
+    }
+""",
+}
+CARD = {
+    "silu_norm": "norm_moments_by_blocks",
+    "silu_chain": "elementwise_chain_one_pass",
+    "tanh_chain": "elementwise_chain_one_pass",
+}
+
+
+def task(name: str, rows: int = 64) -> Task:
+    """Small, so that judging is quick; a task whose times are compared needs thousands of rows."""
+    return Task(
+        HEAD + BODIES[name] + TAIL.replace("ROWS", str(rows)),
+        name,
+        name,
+        2,
+        ("activation", "elementwise", "dtype:float32", "level:2"),
+    )
+
+
+def kernel(name: str, slow: bool, threads: bool, seed: int) -> str:
+    loop = LOOPS[name]
+    if slow:  # every value goes through memory, and everything is done four times
+        loop = loop.replace("const float", "volatile float").replace("float squares", "volatile float squares")
+        loop = loop.replace("squares += a * a;", "squares = squares + a * a;").replace("@sum\n", "").replace("@each\n", "")
+        loop = f"    for (int again = 0; again < 4; ++again) {{\n{loop}    }}\n"
+    else:
+        loop = loop.replace("@sum", "    #pragma omp simd reduction(+ : squares)").replace("@each", "    #pragma omp simd")
+    head = '#pragma GCC optimize("O0")\n' if slow else ""
+    pragma = "  #pragma omp parallel for schedule(static)\n" if threads else ""
+    return f'''\
+"""{name.replace("_", " ")}, version {seed}."""
+
+import torch
+from torch import nn
+
+from bottega.runtime import cpp
+
+library = cpp(
+    r"""
+{head}#include <cmath>
+#include <cstdint>
+
+extern "C" void {name}(const float* x, const float* scale, const float* shift, float* y, int64_t rows, int64_t features) {{
+{pragma}  for (int64_t row = 0; row < rows; ++row) {{
+    const float* in = x + row * features;
+    float* out = y + row * features;
+{loop}  }}
+}}
+""",
+    flags=({"" if slow else '"-ffast-math",'}),
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.shift = nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        library.{name}(x, self.scale, self.shift, y, x.shape[0], x.shape[1])
+        return y
+'''
+
+
+class Hand:
+    """Knows the tasks above, and what to do wrong with tasks that are named for it."""
+
+    name = "hand 1"
+
+    async def teach(self, task: Task, language: Language, seed: int = 0) -> Course:
+        return self.build(task, language, seed=seed)
+
+    def build(self, task: Task, language: Language, without: frozenset[str] = frozenset(), seed: int = 0) -> Course:
+        if task.name == "kills_itself":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if task.name == "hangs":
+            time.sleep(3600)
+        if task.name == "raises":
+            raise RuntimeError("this teacher has a bug")
+        if task.name not in LOOPS or language != "cpp":
+            raise Refusal(f"no kernel of {task.name} in {language} is known")
+        slow = Candidate(kernel(task.name, True, False, seed), "cpp", "slow")
+        steps = [Step(slow, FIRST_ATTEMPT, (), "One plain loop over all elements.")]
+        if "vectorised" not in without:
+            fast = Candidate(kernel(task.name, False, False, seed), "cpp", "fast", slow.id)
+            steps.append(
+                Step(fast, "vectorised", (CARD[task.name],), "The inner loop is vectorised and values stay in registers.")
+            )
+            both = Candidate(kernel(task.name, False, True, seed), "cpp", "both", fast.id)
+            steps.append(Step(both, "threads", ("openmp_grain_threshold",), "Rows are spread over the threads."))
+        return Course(task.id, language, self.name, tuple(steps))

@@ -1,0 +1,86 @@
+"""The llm teacher: a backbone's episode as a course, with what went wrong on the way as mistakes that were really made."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from bottega.backbone.client import ChatSpeaker
+from bottega.backbone.scripted import ScriptedChat
+from bottega.compiler.steps import Refusal
+from bottega.core.errors import BudgetError
+from bottega.data.material import Slip
+from bottega.data.pool import OwnClassroom
+from bottega.data.store import Bench, Store
+from bottega.data.stored_verdicts import KeepingJudge
+from bottega.data.teachers.llm import LlmTeacher, Model, slug
+from bottega.episodes.budget import Caps
+from bottega.episodes.settings import EpisodeSettings
+from bottega.judge.device_facts import device_facts
+from bottega.judge.judge import Judge
+
+sys.path.insert(0, str(Path(__file__).parent / "cold_start"))
+
+from hand_teacher import kernel, task
+
+WANTED = task("silu_chain")
+SETTINGS = EpisodeSettings(turns=3, samples=1, schemes=0)
+
+
+def said(summary: str, source: str) -> str:
+    return f"{summary}\n```python\n{source}```"
+
+
+def teacher(answers: list[str], judge: object, folder: Path, failed: list[Slip], caps: Caps | None = None) -> LlmTeacher:
+    model = Model("scripted", ChatSpeaker(ScriptedChat(answers)), SETTINGS, caps or Caps())
+    return LlmTeacher(model, judge, device_facts("cpu"), folder, failed=failed.extend)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_course_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
+    right = kernel("silu_chain", False, False, 0)
+    broken = right.replace("+ shift[i]", "- shift[i]")
+    threads = kernel("silu_chain", False, True, 0)
+    answers = [said("One pass.", broken), said("Add the shift.", right), said("Spread the rows over all threads.", threads)]
+    failed: list[Slip] = []
+    with Store(tmp_path / "store") as store:
+        keeping = KeepingJudge(judge, store, Bench("1", "cpu"))
+        with teacher(answers, keeping, tmp_path / "log", failed) as made:
+            course = asyncio.run(made.teach(WANTED, "cpp"))
+            again = asyncio.run(made.teach(WANTED, "cpp"))  # from the log: the script has no answer left
+        assert course == again and store.counts()["verdicts"] == 3
+    steps = {step.candidate.source: step for step in course.steps}
+    assert set(steps) == {right, threads} and course.teacher == "llm 1 scripted"
+    assert steps[right].technique == "naive" and steps[right].candidate.parent is None
+    assert steps[threads].technique == "spread_rows_over_all_threads"
+    assert steps[threads].candidate.parent == steps[right].candidate.id
+    (slip,) = {slip.candidate.id: slip for slip in failed}.values()
+    assert (slip.candidate.source, slip.candidate.parent, slip.mistake) == (
+        broken,
+        steps[right].candidate.id,
+        "model_incorrect",
+    )
+
+
+def test_an_episode_without_a_right_kernel_is_a_refusal(judge: Judge, tmp_path: Path) -> None:
+    with (
+        teacher(["no kernel here"] * 3, judge, tmp_path, []) as made,
+        pytest.raises(Refusal, match="none of 3 kernels was right"),
+    ):
+        asyncio.run(made.teach(WANTED, "cpp"))
+
+
+def test_a_spent_budget_ends_the_run_and_not_the_course(judge: Judge, tmp_path: Path) -> None:
+    with teacher(["no kernel here"] * 9, judge, tmp_path, [], Caps(kernels=1)) as made:
+        room = OwnClassroom(made)
+        for seed in (0, 1):
+            with pytest.raises(BudgetError, match="1 kernels is spent"):
+                asyncio.run(room.lecture(WANTED, "cpp", seed))
+
+
+def test_a_slug_keeps_what_tells() -> None:
+    assert slug("We fuse the bias and the GELU into the product.") == "fuse_bias_gelu_product"
+    assert slug("") == "unnamed"

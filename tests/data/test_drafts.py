@@ -1,0 +1,81 @@
+"""Drafts from the builder: in a process of its own, which a module may refuse, crash or hang without hurting anyone."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from bottega.compiler.steps import Step
+from bottega.core.candidate import Candidate
+from bottega.core.draft import Drafts
+from bottega.core.task import Task
+from bottega.data.drafts import CAPTURED, SHELVED, CompilerDrafts, promising_steps
+
+MODULE = """import os
+import signal
+import time
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        BODY
+
+
+def get_inputs():
+    return [torch.randn(64, 128)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def drawn(body: str, timeout: float = 60.0, count: int = 2) -> Drafts:
+    task = Task(MODULE.replace("BODY", body), "module")
+    return asyncio.run(CompilerDrafts(timeout=timeout).drafts(task, "cpp", count))
+
+
+def test_a_module_that_is_understood_has_kernels_and_no_more_than_asked_for() -> None:
+    found = drawn("return torch.softmax(torch.relu(x) * 0.5, dim=-1)")
+    assert found.author.startswith("builder") and not found.refused
+    assert len(found.drafts) == 2 and len({draft.source for draft in found.drafts}) == 2
+    for draft in found.drafts:
+        assert "ModelNew" in {node.name for node in ast.parse(draft.source).body if isinstance(node, ast.ClassDef)}
+        assert 'extern "C"' in draft.source and draft.technique and draft.summary
+
+
+@pytest.mark.slow
+def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
+    refused = drawn("return x + torch.rand_like(x)")
+    assert not refused.drafts and refused.refused
+    died = drawn("os.kill(os.getpid(), signal.SIGKILL)\n        return x + 1")
+    assert not died.drafts and "SIGKILL" in died.refused
+    mark = f"sleep 6{os.getpid()}"
+    hung = drawn(f"os.system('{mark} &')\n        time.sleep(600)\n        return x + 1", timeout=2.0)
+    assert not hung.drafts and "within 2 seconds" in hung.refused
+    told = [path.read_bytes().replace(b"\0", b" ").decode() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    running = " ".join(told)
+    assert mark not in running  # what it started ends with it
+
+
+def step(name: str, parent: Step | None = None) -> Step:
+    return Step(Candidate(name, parent=parent.candidate.id if parent else None), name)
+
+
+def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
+    naive = step("naive")
+    fused = step("fused", naive)
+    tuned, own = step("tuned", fused), step("own", fused)
+    tiles, captured = step("tiles", own), step(CAPTURED)
+    course = (naive, fused, tuned, own, tiles, captured)
+    assert [one.technique for one in promising_steps(course, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
+    shelved = step(SHELVED, fused)
+    assert [one.technique for one in promising_steps((*course, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
+    assert [one.technique for one in promising_steps(course[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]

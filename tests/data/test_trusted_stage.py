@@ -1,0 +1,228 @@
+"""Cold-start data on the trusting bench: who may use it, what is kept apart, how a run stops and goes on, and the judge's audit."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hand_teacher import Hand, task
+from test_data_command import ran
+from test_judging_material import _verdicts
+
+import bottega
+from bottega.compiler.builder import Builder
+from bottega.compiler.steps import FIRST_ATTEMPT, Course, Step
+from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import UsageError
+from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.data import build
+from bottega.data.build import examples_stage, judge_stage, teach_stage
+from bottega.data.chosen_steps import chosen_steps
+from bottega.data.material import subject_of
+from bottega.data.pool import Appointment, Classrooms
+from bottega.data.settings import ExampleStage, JudgeStage
+from bottega.data.store import Store
+from bottega.data.stored_verdicts import bench_of
+from bottega.data.trusted.audit import Audit, drawn
+from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.judge.device_facts import device_facts
+
+MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
+OURS = ("data/trusted/", "data/build.py", "app/data_command.py", "app/data_display.py")
+
+
+class ShortBuilder(Builder):
+    """The builder, with the first and the last kernel of its courses: a test need not judge them all."""
+
+    def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> Course:
+        course = super().build(task, language, without, seed)
+        return Course(course.task_id, course.language, course.teacher, (course.steps[0], *course.steps[1:][-1:]))
+
+
+def room(_: Any = None) -> Classrooms:
+    return Classrooms(Appointment("test_trusted_stage:ShortBuilder"), 1, 120.0)
+
+
+@pytest.mark.slow
+def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None:
+    subjects = [subject_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    stage = JudgeStage(mistakes=1, proofs=0, workers=1, teachers=1, trusted=True, audit=0.0)
+    taught = asyncio.run(teach_stage(tmp_path, subjects, room, stage, MAKING)).progress
+    assert (taught.tasks_done, taught.courses, taught.judged) == (2, 2, 0) and _verdicts(tmp_path) == {}
+    first = asyncio.run(judge_stage(tmp_path, subjects[:1], room, stage, MAKING)).progress
+    assert first.judged >= 3 and first.faults == [] and first.spent["trying"] > 0 and first.judging_s > 0
+    second = asyncio.run(judge_stage(tmp_path, subjects, room, replace(stage, seconds=1e-9), MAKING)).progress
+    assert second.time_up and second.left == 2 and second.judged == 0
+    with Store(tmp_path, create=False, write=False) as store:
+        trusted, real = trusted_bench_of(stage), bench_of(stage)
+        assert is_trusted(trusted) and not is_trusted(real) and len(store.judged(trusted)) == first.judged
+        assert store.judged(real) == []
+    outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0))
+    assert outcome.faults == [] and "; trusted " in card["device"] and card["audit"] is None
+    assert "audited none" in (tmp_path / "card.md").read_text()
+
+
+def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subjects = [subject_of(task("silu_chain"))]
+    hand = lambda: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    asked: list[str] = []
+    monkeypatch.setattr(build, "is_here", lambda device: device == "cpu")
+    monkeypatch.setattr(build, "device_facts", lambda device: asked.append(device) or device_facts("cpu"))
+
+    def noted(device: str) -> dict[str, Any]:
+        asyncio.run(teach_stage(tmp_path, subjects, hand, JudgeStage(device=device, teachers=1, proofs=0), MAKING))
+        with Store(tmp_path, create=False, write=False) as store:
+            return store.fact("device")
+
+    assert noted("cuda:1") == DeviceFacts("cuda", "unknown cuda device", "", 0, 0.0).to_json() and asked == []
+    assert noted("cpu") == device_facts("cpu").to_json() and asked == ["cpu"]
+    with Store(tmp_path) as store:
+        (step, *_) = Hand().build(subjects[0].task, "cpp").steps
+        store.add_verdict(bench_of(JudgeStage()), subjects[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
+    assert noted("cuda") == device_facts("cpu").to_json()  # a judge's own device stands
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> None:
+    subjects = [subject_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    stage = JudgeStage(mistakes=2, proofs=0, workers=2, teachers=1, trusted=True, audit=0.5)
+    progress = asyncio.run(judge_stage(tmp_path, subjects, room, stage, MAKING)).progress
+    with Store(tmp_path, create=False, write=False) as store:
+        judged = store.judged(trusted_bench_of(stage))
+        chosen = {pair for pair in judged if drawn(*pair, 0.5)}
+        assert len(judged) == progress.judged and set(store.judged(bench_of(stage))) == chosen and chosen
+    assert progress.audit["audited"] == len(chosen) == progress.audit["same_class"]
+    _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), bench=trusted_bench_of(stage))
+    assert card["audit"]["audited"] == len(chosen) and "by the trusting bench" in (tmp_path / "card.md").read_text()
+
+
+def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
+    for words in (["--teacher", "llm", "--backbone", "embedded"], ["--teacher", "hand_teacher:Hand"]):
+        result = ran("build", "builtin:star_relu", "--trust-teacher", *words, "--out", tmp_path / "out")
+        assert isinstance(result.exception, UsageError) and "foreign code" in str(result.exception)
+    assert not (tmp_path / "out").exists()
+    hand = lambda _: Classrooms(Appointment("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
+    with pytest.raises(UsageError, match="foreign code"):
+        asyncio.run(judge_stage(tmp_path, [subject_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING))
+    assert _verdicts(tmp_path) == {}
+    for plain in (False, True):
+        must_be_trusted(Builder(plain).name.partition(" ")[0])
+    for words, what in (
+        (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
+        (["--steps", "some"], "steps"),
+        (["--teacher", "plain", "--trust-teacher", "--steps", "some"], "steps"),
+        (["--audit", "2"], "audited share"),
+        (["--seconds", "-1"], "seconds"),
+    ):
+        result = ran("build", "builtin:star_relu", *words, "--out", tmp_path / "out")
+        assert isinstance(result.exception, UsageError) and what in str(result.exception)
+
+
+def test_nothing_but_the_cold_start_can_reach_it() -> None:
+    root = Path(bottega.__file__).parent
+    for path in root.rglob("*.py"):
+        name = path.relative_to(root).as_posix()
+        if name.startswith(OURS):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not any("cold_start.trusted" in module for module in modules), name
+
+
+def test_the_steps_of_a_course_that_are_judged() -> None:
+    def step(name: str, parent: Step | None) -> Step:
+        return Step(
+            Candidate(f"# {name}", "cpp", name, parent.candidate.id if parent else None), name if parent else FIRST_ATTEMPT
+        )
+
+    naive = step("naive", None)
+    fused = step("fused", naive)
+    library = [fused]
+    own = [fused]
+    for number in range(3):
+        library.append(step(f"library{number}", library[-1]))
+    for number in range(4):
+        own.append(step(f"own{number}", own[-1]))
+    steps = [naive, fused, *library[1:], *own[1:]]
+
+    def names(which: str) -> list[str]:
+        return [one.candidate.name for one in chosen_steps(steps, which)]
+
+    assert names("all") == [one.candidate.name for one in steps]
+    assert names("ends") == ["naive", "library1", "library2", "own2", "own3"]
+    assert names("1") == ["naive"] and names("3") == ["naive", "library2", "own3"]
+    assert len(names("7")) == 7 and set(names("ends")) < set(names("7")) and names("99") == names("all")
+    course = Hand().build(task("silu_chain"), "cpp").steps
+    assert chosen_steps(course[:1], "ends") == course[:1] and chosen_steps(course, "2") == (course[0], course[2])
+
+
+def test_an_audit_counts_what_agrees() -> None:
+    def verdict(outcome: Outcome, *ends: float) -> Verdict:
+        return Verdict(outcome, speedup={"eager": Speedup(sum(ends) / 2, *ends)} if ends else {})
+
+    audit, of = Audit(0.5), task("silu_chain")
+    audit.take(of, verdict(Outcome.FASTER, 1.2, 1.4), verdict(Outcome.AMBIGUOUS, 0.9, 1.3), "eager")
+    audit.take(of, verdict(Outcome.FASTER, 1.2, 1.4), verdict(Outcome.FASTER, 1.5, 1.7), "eager")
+    audit.take(of, verdict(Outcome.INCORRECT), verdict(Outcome.INCORRECT), "eager")
+    audit.take(of, verdict(Outcome.FASTER, 1.2, 1.4), verdict(Outcome.INCORRECT), "eager")
+    assert (audit.audited, audit.same_class, audit.both_timed, audit.overlapping) == (4, 3, 2, 1)
+    assert len(audit.differences) == 2 and "agrees on 3 of 4" in audit.words() and "speed of 1 of 2" in audit.words()
+    pairs = [(f"task{number}", "kernel") for number in range(4000)]
+    assert 300 < sum(drawn(*pair, 0.1) for pair in pairs) < 500
+    assert not any(drawn(*pair, 0.0) for pair in pairs) and all(drawn(*pair, 1.0) for pair in pairs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_run_on_the_trusting_bench_goes_on(tmp_path: Path) -> None:
+    sources = tmp_path / "tasks"
+    sources.mkdir()
+    for name in ("silu_chain", "silu_norm", "tanh_chain"):
+        (sources / f"{name}.py").write_text(task(name).source)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "bottega.app.cli", "data", "build", str(sources), "--out", str(out), "--trust-teacher"]
+    command += [
+        "--workers",
+        "2",
+        "--teachers",
+        "1",
+        "--mistakes",
+        "1",
+        "--audit",
+        "0",
+        "--proofs",
+        "0",
+        "--stage",
+        "judge",
+        "--json",
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    deadline = time.monotonic() + 240
+    while len(_verdicts(out)) < 3 and time.monotonic() < deadline and run.poll() is None:
+        time.sleep(0.05)
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    seen = _verdicts(out)
+    assert len(seen) >= 3
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=600)
+    told = json.loads(done.stdout)
+    found = _verdicts(out)
+    assert all(found[key] == at for key, at in seen.items())
+    assert told["tasks_done"] == 3 and told["judged"] == len(found) - len(seen) and told["known"] == len(seen)
+    assert told["faults"] == [] and told["left"] == 0

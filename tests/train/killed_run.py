@@ -1,0 +1,75 @@
+"""A run of the toy world in a process of its own that ends itself by SIGKILL at a given moment: a killed run that is always killed there.
+
+    python killed_run.py FOLDER MOMENT [SECTION.KEY=VALUE]...
+
+MOMENT is `event:N` (after the N-th event is on the disk), `checkpoint` (before it gets its name), `publish` (the checkpoint is there, the library
+knows nothing of it), `half` (cards are in the library, and not yet admitted) or `drop` (an early step's log is half removed).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from toy_world import ToyJudge, toy_config, toy_materials
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+from bottega.skills.library import Library
+from bottega.train import admission, checkpoint, rl, run_directory
+
+
+def die(*_: Any, **__: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(folder: Path) -> ToyJudge:
+    """A judge that writes down what it was asked, over all processes of a run."""
+
+    def heard(task: Task, candidate: Candidate) -> None:
+        with open(folder / "asked", "a") as file:
+            file.write(f"{task.id} {candidate.id}\n")
+
+    return ToyJudge(heard)
+
+
+def main() -> None:
+    folder, moment = Path(sys.argv[1]), sys.argv[2]
+    torch.set_num_threads(1)
+    heard = 0
+
+    def hear(event: Any) -> None:
+        nonlocal heard
+        heard += 1
+        if moment == f"event:{heard}":
+            die()
+
+    if moment == "checkpoint":
+        checkpoint.os.rename = die  # type: ignore[assignment]
+    if moment == "publish":
+        rl.apply = die  # type: ignore[assignment]
+    if moment == "half":
+        assert admission.Library is Library
+        Library.move_within = die  # type: ignore[method-assign]
+    if moment == "drop":
+        real = run_directory.shutil.rmtree
+
+        def half(place: Path, **options: Any) -> None:
+            if place.parent.name == run_directory.STEPS:
+                (place / "events.jsonl").unlink()
+                die()
+            real(place, **options)
+
+        run_directory.shutil.rmtree = half  # type: ignore[assignment]
+    config = toy_config(folder, *sys.argv[3:])
+    rl.train(config, folder / "run", materials=toy_materials(folder, counted(folder)), hear=hear)
+
+
+if __name__ == "__main__":
+    main()

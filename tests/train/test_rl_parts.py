@@ -1,0 +1,167 @@
+"""The parts of the RL loop on their own: the order of tasks, alarms, figures, staged cards, siblings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from toy_world import CARDS, USELESS, shelf, tasks  # noqa: E402
+
+from bottega.core.episode import Episode  # noqa: E402
+from bottega.core.skill import Skill, State  # noqa: E402
+from bottega.core.trace import Trace  # noqa: E402
+from bottega.core.trial import Interval, Trial  # noqa: E402
+from bottega.core.turn import Turn  # noqa: E402
+from bottega.core.verdict import Outcome, Speedup, Verdict  # noqa: E402
+from bottega.skills.library import Library  # noqa: E402
+from bottega.skills.uses import Scheme, Use  # noqa: E402
+from bottega.train.admission import Passed, Staged, apply, open_run_library, sibling_of  # noqa: E402
+from bottega.train.alarms import AlarmRules, alarms  # noqa: E402
+from bottega.train.figures import rollout_figures  # noqa: E402
+from bottega.train.rewards import reward_named  # noqa: E402
+from bottega.train.rewards.reading import Reading  # noqa: E402
+from bottega.train.rollout import tasks_of_step  # noqa: E402
+
+
+def test_every_task_comes_once_before_any_comes_again() -> None:
+    known = tasks()
+    drawn = [task.id for step in range(1, 7) for task in tasks_of_step(known, step, 2, seed=5)]
+    assert sorted(drawn[:6]) == sorted(task.id for task in known)
+    assert sorted(drawn[6:]) == sorted(drawn[:6])
+    assert drawn[6:] != drawn[:6]
+    assert len(tasks_of_step(known, 1, 40, seed=5)) == 6, "a step has no more tasks than there are"
+
+
+def test_a_sibling_shares_most_tags() -> None:
+    known = tasks()
+    for task in known:
+        sibling = sibling_of(task, known)
+        assert sibling is not None
+        assert sibling.id != task.id
+        assert sibling.tags[0] == task.tags[0]
+    assert sibling_of(known[0], known[:1]) is None
+
+
+RULES = AlarmRules(window=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("entropy", [1.0, 1.0, 0.5, 0.4], ""),
+        ("entropy", [1.0, 1.0, 0.05, 0.04], "entropy fell from 1 to 0.045"),
+        ("entropy", [1.0, 1.0, 4.0, 4.0], "entropy rose"),
+        ("entropy", [1.0, 1.0, 0.01], ""),
+        ("junk", [0.9, 0.9, 0.8, 0.8], ""),
+        ("junk", [0.1, 0.1, 0.8, 0.8], "80% of the answers hold no kernel, and 10% did once"),
+        ("fast_1.2", [0.0, 0.2, 0.2, 0.0, 0.0], "fast_1.2 fell from 20.0% to 0.0%"),
+        ("fast_1.2", [0.02, 0.02, 0.0, 0.0], ""),
+        ("fast_1.2", [0.2, 0.2, 0.15, 0.15], ""),
+    ],
+)
+def test_alarms_compare_a_run_with_its_own_past(name: str, values: list[float], told: str) -> None:
+    found = alarms([{name: value} for value in values], RULES)
+    assert bool(found) is bool(told)
+    assert told in " ".join(found)
+
+
+def verdict(point: float | None, share: float = 1.0) -> Verdict:
+    if point is None:
+        return Verdict(Outcome.INCORRECT)
+    return Verdict(Outcome.FASTER, True, {"eager": Speedup(point, point, point)}, coverage={"share": share})
+
+
+def episode(lines: list[list[Verdict | None]]) -> Episode:
+    """Of several rollouts; None is an answer without a kernel."""
+    traces = tuple(
+        Trace(f"e/write/{number}", "write", tuple(Turn("write", "", fault="" if v else "no code", verdict=v) for v in line))
+        for number, line in enumerate(lines)
+    )
+    return Episode("e", "t", "task", "", "cpu", 1, ("a", "b"), ((), ("a",)), traces)
+
+
+def test_figures_of_a_step_by_hand() -> None:
+    found = rollout_figures(
+        [episode([[verdict(1.1), verdict(2.0, 0.5)], [None, verdict(None)]])], reward_named("kevin"), Reading()
+    )
+    assert found["reward"] == pytest.approx((1.4 + 2.3 + 0 + 0) / 4)
+    assert found["reward_best"] == pytest.approx(2.3 / 2)
+    assert (found["correct"], found["junk"], found["fast_1"], found["fast_1.2"], found["fast_2"]) == (0.5, 0.25, 0.5, 0.5, 0.5)
+    assert found["coverage"] == 0.75
+    assert found["turn1/reward"] == pytest.approx(0.7)
+    assert found["turn2/correct"] == 0.5
+    assert (found["skills/used"], found["skills/selected"]) == (1.0, 1.0)
+
+
+def staged() -> Staged:
+    card = replace(shelf()[0], name="new_card", state=State.PROPOSED)
+    trial = Trial(
+        "new_card",
+        1,
+        "gate",
+        "t",
+        "task",
+        False,
+        "eager",
+        "cpu",
+        "1",
+        (2.0,),
+        (1.0,),
+        Interval(2, 1.5, 2.5),
+        "admitted",
+        "good",
+    )
+    use = Use("train/e", "t", "red", "cpu", 1, ("first_card",), (Scheme((), (0.1,)), Scheme(("first_card",), (0.2,))))
+    return Staged((Passed(card, "gain 2.000x", (("proof/t", trial),)),), (use,))
+
+
+def test_staged_cards_survive_json_and_are_published_once(tmp_path: Path) -> None:
+    with Library(tmp_path) as library:
+        library.add_many(shelf())
+        again = Staged.from_json(json.loads(json.dumps(staged().to_json())))
+        assert again == staged()
+        done = apply(library, again, 7)
+        assert (done.admitted, done.retired, done.cards) == (("new_card",), (), 5)
+        version = library.version
+        assert apply(library, again, 7) == done
+        assert library.version == version
+        assert library.get("new_card").reason == "gain 2.000x"
+        assert len(library.evidence.trials("new_card")) == 1
+        assert [tally.selected for tally in library.uses.totals(["first_card"])] == [1]
+
+
+def test_a_taken_name_is_no_obstacle(tmp_path: Path) -> None:
+    with Library(tmp_path) as library:
+        library.add(replace(shelf()[1], name="new_card"))
+        assert apply(library, staged(), 1).admitted == ("new_card_2",)
+        assert len(library.evidence.trials("new_card_2")) == 1
+
+
+def test_a_card_that_does_not_help_retires_with_a_checkpoint(tmp_path: Path) -> None:
+    with Library(tmp_path) as library:
+        library.add_many(shelf())
+        schemes = (Scheme((), (0.5,)), Scheme(("first_card",), (0.1,)))
+        uses = tuple(Use(f"train/{number}", "t", "red", "cpu", 9, ("first_card",), schemes) for number in range(12))
+        assert apply(library, Staged(uses=uses), 3).retired == ("first_card",)
+
+
+def test_a_library_that_was_half_copied_is_copied_anew(tmp_path: Path) -> None:
+    source, place = tmp_path / "source", tmp_path / "run"
+    with Library(source) as library:
+        library.add_many(shelf())
+        library.move("third_card", State.RETIRED, "tired")
+    with Library(place) as half:
+        half.add(replace(shelf()[0], name="left_behind"))
+    open_run_library(str(source), place).close()
+    with open_run_library(str(source), place) as library:
+        assert {card.name for card in library.cards()} == {CARDS["red"], CARDS["green"], USELESS}
+    with open_run_library("empty", tmp_path / "none") as library:
+        assert len(library) == 0
+    with open_run_library("starter", tmp_path / "starter") as library:
+        assert all(isinstance(card, Skill) and card.state is State.PROPOSED for card in library.cards())
+        assert len(library) > 50
