@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-
 from docs.pages import DOCS, ROOT, Page, navigation, pages
 
 LONGEST_LINE = 120
@@ -76,7 +75,7 @@ def test_files_that_are_named_exist() -> None:
         for code in page.code
         for text in re.split(r"[\s,=]+", code)
         if FILE.fullmatch(text) and not any((place / text).exists() for place in PLACES)
-        if text.split("/")[0] in tops or text.endswith(".py") and not text.startswith(IMAGINED)
+        if text.split("/")[0] in tops or (text.endswith(".py") and not text.startswith(IMAGINED))
     ]
     assert not missing, missing
 
@@ -113,10 +112,30 @@ def test_commands_that_the_pages_name_exist() -> None:
     assert not wrong, wrong
 
 
-def test_python_in_the_pages_parses() -> None:
-    for page in pages():
-        for block in page.blocks("python"):
-            ast.parse(block, filename=page.name)
+def test_python_in_the_pages_parses_and_imports_what_there_is() -> None:
+    missing = [
+        f"{page.name}: {node.module}.{alias.name}"
+        for page in pages()
+        for block in page.blocks("python")
+        for node in ast.walk(ast.parse(block, filename=page.name))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bottega")
+        for alias in node.names
+        if not defined(f"{node.module}.{alias.name}")
+    ]
+    assert not missing, missing
+
+
+def test_presets_that_the_pages_name_exist() -> None:
+    presets = {path.stem for path in (ROOT / "src/bottega").rglob("presets/*.toml")}
+    named = {
+        (page.name, found)
+        for page in pages()
+        if not page.name.startswith(HISTORY)
+        for line in page.code
+        for found in re.findall(r"--preset[ =]([\w-]+)", line)
+    }
+    assert named
+    assert {preset for _, preset in named} <= presets, sorted(named)
 
 
 def test_the_pages_of_commands_are_what_the_command_line_says() -> None:
