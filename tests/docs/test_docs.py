@@ -17,7 +17,7 @@ from docs.pages import DOCS, ROOT, Page, navigation, pages
 
 LONGEST_LINE = 120
 MAIN_PAGES = (
-    "README.md", "docs/index.md", "docs/quickstart/optimize.md", "docs/quickstart/train.md", "docs/quickstart/judge.md",
+    "docs/index.md", "docs/quickstart/optimize.md", "docs/quickstart/train.md", "docs/quickstart/judge.md",
     "docs/concepts/architecture.md", "docs/concepts/judge.md", "docs/concepts/answers.md", "docs/concepts/learning.md",
     "docs/results.md", "docs/extending.md",
 )  # fmt: skip
