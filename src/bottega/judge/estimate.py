@@ -206,7 +206,9 @@ class FirstGpu(TorchFunctionMode):
 
 
 def _numbered(value: Any) -> Any:
-    unnumbered = value == "cuda" if isinstance(value, str) else isinstance(value, torch.device) and value == torch.device("cuda")
+    unnumbered = (
+        value == "cuda" if isinstance(value, str) else isinstance(value, torch.device) and value == torch.device("cuda")
+    )
     return torch.device("cuda:0") if unnumbered else value
 
 
