@@ -136,6 +136,32 @@ def test_a_task_that_is_returned_while_somebody_waits_is_closed(admitting: Judge
         other.kill()
 
 
+def test_a_task_that_was_looked_at_waits_a_while_for_its_first_candidate(admitting: Judge, tmp_path: Path) -> None:
+    slow = task(2, "__import__('time').sleep(0.3)")
+    looking = threading.Thread(target=lambda: admitting.fitness(slow))
+    looking.start()
+    while not sizes(admitting):
+        time.sleep(0.01)
+    other = Holder(tmp_path, 23.5)
+    try:
+        looking.join(60)
+        assert "admission" not in admitting.judge(slow, candidate()).stages_s  # it was still up
+        assert other.word(60) == "held"
+        assert admitting._idle == []
+    finally:
+        other.kill()
+
+
+def test_a_task_that_was_looked_at_gives_way_when_nobody_comes(admitting: Judge, tmp_path: Path) -> None:
+    admitting.fitness(task())
+    other = Holder(tmp_path, 23.5)
+    try:
+        assert other.word(60) == "held"
+        assert admitting._idle == []
+    finally:
+        other.kill()
+
+
 def test_a_task_that_no_such_card_can_hold_is_refused_with_the_figures(admitting: Judge, card: PretendCard) -> None:
     card.set(24_000_000_000, 0)
     verdict = admitting.judge(task(shape="4096, 393216"), candidate())

@@ -170,3 +170,16 @@ def test_a_side_that_ran_while_the_others_played_gets_no_turn(ends: tuple[Channe
         side.play(Drawn([], [torch.zeros(4)], "plain"), patient())
     assert caught.value.kind == "forged" and not done
     side.inputs.close()
+
+
+def test_baselines_that_share_their_inputs_find_the_original_there(ends: tuple[Channel, socket.socket]) -> None:
+    sides = [Side(name, ends[0], SimpleNamespace(), "cuda") for name in ("eager", "compile")]  # type: ignore[arg-type]
+    arena = Arena.create("cpu", 1 << 16)
+    for side in sides:
+        side.inputs = arena
+    contents = torch.randn(1024)
+    drawn = Drawn(None, [contents], "plain")
+    sides[0].take_in(drawn)
+    specs, _ = sides[1].place(drawn)
+    sides[1]._fill(specs, drawn)  # a copy within one memory would overlap
+    assert torch.equal(specs[0].view(arena.base), contents)

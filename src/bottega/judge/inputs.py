@@ -27,15 +27,16 @@ PIECE = 1 << 24
 
 @dataclass
 class Drawn:
-    """One set of inputs: in the referee's own memory, or in that of the trusted side that took them in (`Side.take_in`)."""
+    """One set of inputs: in the referee's own memory, or in the inputs of trusted sides (`Side.take_in`)."""
 
     skeleton: Any
     """Of a pair: positional arguments, and keywords."""
     tensors: list[torch.Tensor]
     variant: str
     home: object = None
+    """The memory that holds the original."""
     specs: list[TensorSpec] = field(default_factory=list)
-    """Where they lie in the home's inputs."""
+    """Where they lie there."""
 
     def call(self, module: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> Any:
         """What `module` makes of these inputs, with `tensors` in the places of their own."""

@@ -35,6 +35,8 @@ from bottega.judge.settings import Settings
 _LOG = logging.getLogger(__name__)
 SPARE_SESSIONS = 4
 """Tasks that stay up beside those being judged."""
+HELD_SECONDS = 2.0
+"""A task that was only looked at is not closed for so long: its first candidate mostly follows at once, and opening it again takes longer."""
 LOOKING_SECONDS = 0.2
 """How often a judge that keeps something on a GPU looks whether another process waits for memory there."""
 
@@ -119,7 +121,7 @@ class Judge:
             except BaseException:
                 self._drop(session)
                 raise
-            self._return(session)
+            self._hold(session)
         return report
 
     def close(self) -> None:
@@ -254,6 +256,17 @@ class Judge:
                 return
         self._drop(session)
 
+    def _hold(self, session: Session) -> None:
+        """Keep it for a while whoever waits for its memory."""
+        session.held_until = time.monotonic() + HELD_SECONDS
+        with self._lock:
+            if not self._closed:
+                self._in_use -= 1
+                self._idle.append(session)
+                self._look_out()
+                return
+        self._drop(session)
+
     def _drop(self, session: Session) -> None:
         with self._lock:
             self._in_use -= 1
@@ -271,7 +284,7 @@ class Judge:
                 spares.append(self._spares.popleft())
                 size -= CONTEXT_BYTES
             for session in sorted(self._idle, key=lambda one: one.last_used):
-                if size > 0:
+                if size > 0 and session.held_until < time.monotonic():
                     sessions.append(session)
                     self._idle.remove(session)
                     size -= session.admitted.claim.size if session.admitted is not None else 0

@@ -155,13 +155,13 @@ class Side:
         homes = [spec.view(self.inputs.base) for spec in drawn.specs]
         for place, home in enumerate(homes):
             home.copy_(drawn.tensors[place])
-        drawn.tensors, drawn.home = homes, self
+        drawn.tensors, drawn.home = homes, self.inputs
         if sum(spec.extent for spec in drawn.specs) > LARGE_BYTES:
             torch.cuda.empty_cache()
 
     def place(self, drawn: Drawn) -> tuple[list[TensorSpec], Message]:
         """Where the next inputs will lie, somewhere else than the last, and how the player is told."""
-        specs = drawn.specs if drawn.home is self else self._placed(drawn)
+        specs = drawn.specs if drawn.home is self.inputs else self._placed(drawn)
         return specs, {"skeleton": drawn.skeleton, "specs": [spec.to_json() for spec in specs]}
 
     def _placed(self, drawn: Drawn) -> list[TensorSpec]:
@@ -172,7 +172,7 @@ class Side:
 
     def _fill(self, specs: list[TensorSpec], drawn: Drawn) -> None:
         assert self.inputs is not None
-        for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self else ():
+        for spec, tensor in zip(specs, drawn.tensors) if drawn.home is not self.inputs else ():
             spec.view(self.inputs.base).copy_(tensor)
 
     def _prepare(self, told: Message, deadline: float) -> int:

@@ -118,6 +118,8 @@ class Session:
         self.cells: list[Cell] = []
         self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
+        self.held_until = 0.0
+        """Until then it is not closed for want of memory."""
         self.admission = admission
         self.admitted: Admitted | None = None
         self.alone = alone
