@@ -15,6 +15,8 @@ from typing import Any
 import typer
 
 from bottega.app.cli import app
+from bottega.app.configured import COMMANDS
+from bottega.app.settings_command import settings_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "commands"
 NOTES = "<!-- notes -->"
@@ -39,23 +41,34 @@ def flags(command: Any) -> set[str]:
     return {"--help"} | {text for parameter in command.params for text in (*parameter.opts, *parameter.secondary_opts)}
 
 
-def find(words: list[str]) -> tuple[Any, list[str]] | None:
-    """The command that these words call, and the words after its name; none where they call no command."""
+def valued(command: Any) -> set[str]:
+    """Those that take a value, which is the next word."""
+    return {text for each in command.params if is_option(each) and not each.is_flag for text in each.opts}
+
+
+def find(words: list[str]) -> tuple[str, Any, list[str]] | None:
+    """The command that these words call, its name, and the words after it; none where they call no command."""
     if not words or words[0] not in (known := commands()):
         return None
     command, rest = known[words[0]], words[1:]
     if rest and rest[0] in (below := subcommands(command)):
-        return below[rest[0]], rest[1:]
-    return command, rest
+        return f"{words[0]} {rest[0]}", below[rest[0]], rest[1:]
+    return words[0], command, rest
+
+
+def keys(name: str) -> set[str]:
+    """The settings that a command takes as `key=value`."""
+    return {setting.key for setting in settings_of(name)} if name in COMMANDS else set()
 
 
 def page(name: str, command: Any, notes: str) -> str:
     parts = [f"# bottega {name}", HEAD, explained(command)]
     below = subcommands(command)
     for inner, each in below.items():
-        parts += [f"## {name} {inner}", explained(each), usage(f"{name} {inner}", each), options(each, 3)]
+        full = f"{name} {inner}"
+        parts += [f"## {full}", explained(each), usage(full, each), options(each, 3), settings(full, each, 3)]
     if not below:
-        parts += [usage(name, command), options(command, 2)]
+        parts += [usage(name, command), options(command, 2), settings(name, command, 2)]
     return "\n\n".join(part for part in parts if part) + f"\n\n{NOTES}\n{notes}"
 
 
@@ -96,6 +109,24 @@ def options(command: Any, level: int) -> str:
             heading = parameter.rich_help_panel or ("Options" if is_option(parameter) else "Arguments")
             panels.setdefault(heading, []).append(described(parameter))
     return "\n\n".join(f"{'#' * level} {heading}\n\n" + "\n".join(lines) for heading, lines in panels.items())
+
+
+def settings(name: str, command: Any, level: int) -> str:
+    """The settings that are no flags, as a list."""
+    if name not in COMMANDS:
+        return ""
+    known = flags(command)
+    lines = [
+        wrapped(f"`{setting.key}`{standing(setting.default)}: {' '.join(setting.doc.split())}", "- ")
+        for setting in settings_of(name)
+        if f"--{setting.key.replace('_', '-')}" not in known
+    ]
+    text = "As `key=value`, or in a TOML file that `--config` names:"
+    return "\n\n".join([f"{'#' * level} More settings", text, "\n".join(lines)])
+
+
+def standing(default: Any) -> str:
+    return "" if default in (None, "", [], ()) else f" (default `{default}`)"
 
 
 def described(parameter: Any) -> str:

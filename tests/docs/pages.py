@@ -16,6 +16,8 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(r"^(?P<mark>```+|~~~+)(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=mark)\s*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 INLINE = re.compile(r"`([^`\n]+)`")
+SPAN = re.compile(r"`([^`]+)`")
+"""Inline code may be broken over two lines."""
 HEADING = re.compile(r"^#{1,6} +(?P<text>.+?)\s*$", re.MULTILINE)
 
 
@@ -49,11 +51,15 @@ class Page:
         return [found["body"] for found in FENCE.finditer(self.text) if found["language"] == language]
 
     @property
+    def inline(self) -> list[str]:
+        return [" ".join(found.split()) for found in SPAN.findall(self.prose)]
+
+    @property
     def code(self) -> list[str]:
         """Every line of code, fenced, indented or inline, with lines that a backslash carries on joined."""
         indented = re.findall(r"^ {4,}(.*)$", FENCE.sub("", self.text.replace("\\\n", " ")), re.MULTILINE)
         fenced = [line for found in FENCE.finditer(self.text.replace("\\\n", " ")) for line in found["body"].splitlines()]
-        return [*indented, *fenced, *INLINE.findall(self.prose)]
+        return [*indented, *fenced, *self.inline]
 
 
 def slug(heading: str) -> str:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,6 +30,9 @@ FILE = re.compile(r"(?:[\w.-]+/)+[\w.-]*\.(?:py|toml|md|jsonl|yml)|(?:[a-z_]+/)+
 PLACES = (ROOT, ROOT / "src/bottega")
 IMAGINED = ("path", "mine", "kernels", "TASK")
 """Folders of a reader, in examples."""
+OF_BENCHMARKS = ("--rounds", "--workers")
+"""Flags of scripts in benchmarks/ whose names stand before them."""
+SETTING = re.compile(r"[a-z_][\w.]*=")
 CALL = re.compile(r"(?:^|[\s$(/])bottega\s+(?P<words>[a-z].*)$")
 API = re.compile(r"^::: (?P<name>bottega[\w.]*)", re.MULTILINE)
 
@@ -80,7 +84,7 @@ def test_files_that_are_named_exist() -> None:
     assert not missing, missing
 
 
-def test_commands_in_the_pages_have_the_flags_that_they_name() -> None:
+def test_commands_in_the_pages_have_the_flags_and_settings_that_they_name() -> None:
     tool = command_pages()
     wrong, seen = [], 0
     for page in pages():
@@ -91,12 +95,29 @@ def test_commands_in_the_pages_have_the_flags_that_they_name() -> None:
             found = tool.find(words(call["words"])) if call else None
             if found is None:
                 continue
-            command, rest = found
+            name, command, rest = found
             seen += 1
-            used = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
-            if used - tool.flags(command):
-                wrong.append(f"{page.name}: {line}: {', '.join(sorted(used - tool.flags(command)))}")
+            flags = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)} - tool.flags(command)
+            free = [word for before, word in pairwise(["", *rest]) if before not in tool.valued(command)]
+            keys = {word.split("=")[0] for word in free if SETTING.match(word)}
+            if flags or (tool.keys(name) and keys - tool.keys(name)):
+                wrong.append(f"{page.name}: {line}: {', '.join(sorted(flags | (keys - tool.keys(name))))}")
     assert seen > 100
+    assert not wrong, wrong
+
+
+def test_flags_that_are_spoken_of_exist() -> None:
+    """In inline code that begins with a flag, of whichever command."""
+    tool = command_pages()
+    every = [each for command in tool.commands().values() for each in (command, *tool.subcommands(command).values())]
+    known = set.union(*(tool.flags(command) for command in every)) | set(OF_BENCHMARKS)
+    wrong = [
+        f"{page.name}: {code}"
+        for page in pages()
+        if not page.name.startswith(HISTORY)
+        for code in page.inline
+        if code.startswith("--") and set(re.findall(r"--[a-z][a-z-]*", code)) - known
+    ]
     assert not wrong, wrong
 
 
@@ -132,7 +153,7 @@ def test_presets_that_the_pages_name_exist() -> None:
         for page in pages()
         if not page.name.startswith(HISTORY)
         for line in page.code
-        for found in re.findall(r"--preset[ =]([\w-]+)", line)
+        for found in re.findall(r"--preset[ =]([a-z][\w-]*)", line)
     }
     assert named
     assert {preset for _, preset in named} <= presets, sorted(named)

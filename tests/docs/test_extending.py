@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from bottega.core.plugins import resolve
 from bottega.judge.checks import check_violations
-from bottega.languages import detect_language, language_named, registry
+from bottega.languages import detect_language, registry, use_language
 from docs.pages import DOCS, Page
 
 from bottega.backbone.chat import Message
@@ -62,10 +62,10 @@ def test_there_is_an_example_of_every_kind_in_about_twenty_lines(written: list[s
 
 
 def test_a_language() -> None:
-    helion = language_named("my_language:Helion")
+    helion = use_language("my_language:Helion")
     source = "import helion\n\n\n@helion.kernel()\ndef scaled(x):\n    return x\n"
     assert list(helion.kernel_names(source)) == ["scaled"]
-    assert detect_language(source) == "helion"
+    assert detect_language(source) == helion.name
 
 
 def test_a_reward() -> None:
@@ -88,7 +88,7 @@ def test_a_task_source() -> None:
 def test_a_backbone() -> None:
     Path("answer.md").write_text("an answer")
     client = open_backbone("my_backbone:repeats:answer.md")
-    assert asyncio.run(client.say([Message("user", "write a kernel")], Sampling())).text == "an answer"
+    assert asyncio.run(client.generate([Message("user", "write a kernel")], Sampling())).text == "an answer"
 
 
 def test_a_search_strategy() -> None:
@@ -96,18 +96,18 @@ def test_a_search_strategy() -> None:
 
 
 async def _grown(name: str) -> list[tuple[str, int]]:
-    """What the strategy asks for, over a bench that writes nothing: names, and how many kernels each sees."""
-    bench: Any = SimpleNamespace(
+    """What the strategy asks for, over a search that writes nothing: names, and how many kernels each sees."""
+    search: Any = SimpleNamespace(
         settings=SimpleNamespace(samples=1, turns=2, empty_scheme=True), schemes=[()], best=None, finished=lambda: False
     )
     asked: list[tuple[str, int]] = []
 
     async def grow(name: str, history: list[Any], scheme: int) -> None:
         asked.append((name, len(history)))
-        bench.best = object()
+        search.best = object()
 
-    bench.grow = grow
-    await STRATEGIES.load(name)(bench)
+    search.grow = grow
+    await STRATEGIES.load(name)(search)
     return asked
 
 
