@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-
-from bottega.app.cli import app
 from bottega.app.configured import COMMANDS
 from bottega.app.settings_command import settings_of
+
+from bottega.app.cli import app
 
 FOLDER = Path(__file__).resolve().parent.parent / "commands"
 NOTES = "<!-- notes -->"

@@ -30,6 +30,8 @@ FILE = re.compile(r"(?:[\w.-]+/)+[\w.-]*\.(?:py|toml|md|jsonl|yml)|(?:[a-z_]+/)+
 PLACES = (ROOT, ROOT / "src/bottega")
 IMAGINED = ("path", "mine", "kernels", "TASK")
 """Folders of a reader, in examples."""
+MADE = ("optimized.py", "original.py", "faster_than_eager.py")
+"""Files that commands write."""
 OF_BENCHMARKS = ("--rounds", "--workers")
 """Flags of scripts in benchmarks/ whose names stand before them."""
 SETTING = re.compile(r"[a-z_][\w.]*=")
@@ -80,6 +82,18 @@ def test_files_that_are_named_exist() -> None:
         for text in re.split(r"[\s,=]+", code)
         if FILE.fullmatch(text) and not any((place / text).exists() for place in PLACES)
         if text.split("/")[0] in tops or (text.endswith(".py") and not text.startswith(IMAGINED))
+    ]
+    assert not missing, missing
+
+
+def test_files_that_are_named_without_a_folder_exist() -> None:
+    there = {path.name for folder in ("src", "benchmarks", "examples", "tests") for path in (ROOT / folder).rglob("*.py")}
+    missing = [
+        f"{page.name}: {code}"
+        for page in pages()
+        if not page.name.startswith(HISTORY)
+        for code in page.inline
+        if re.fullmatch(r"[a-z_]+\.py", code) and code not in there | set(MADE)
     ]
     assert not missing, missing
 
