@@ -86,6 +86,17 @@ def test_files_that_are_named_exist() -> None:
     assert not missing, missing
 
 
+def test_pages_that_the_code_names_exist() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in ("src", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"\bdocs/[\w/]+\.md", path.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists()
+    ]
+    assert not wrong, wrong
+
+
 def test_files_that_are_named_without_a_folder_exist() -> None:
     there = {path.name for folder in ("src", "benchmarks", "examples", "tests") for path in (ROOT / folder).rglob("*.py")}
     missing = [
