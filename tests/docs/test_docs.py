@@ -202,6 +202,14 @@ def test_the_main_pages_can_be_read_in_an_hour() -> None:
 
 
 @pytest.mark.slow
+def test_the_python_of_the_quickstart_judges(tmp_path: Path) -> None:
+    (block,) = [text for text in Page(DOCS / "quickstart/judge.md").blocks("python") if "Judge(" in text]
+    (tmp_path / "candidate.py").write_text("class ModelNew(Nothing): ...\n")
+    ran = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=240)
+    assert "compile_error" in ran.stdout, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="`make docs` installs it")
     built = subprocess.run(
