@@ -9,6 +9,7 @@ The command line is the only place where an option is explained, so the pages ca
 from __future__ import annotations
 
 import textwrap
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ WIDTH = 118
 HEAD = "<!-- Written by docs/tools/command_pages.py from the command line's help. Edit only below the notes line. -->"
 
 
+@cache
 def commands() -> dict[str, Any]:
     """The commands of the first level by name, in the order of `bottega --help`."""
     root = typer.main.get_command(app)
     return {name: root.get_command(None, name) for name in root.list_commands(None)}  # type: ignore[attr-defined,arg-type]
 
 
+@cache
 def subcommands(command: Any) -> dict[str, Any]:
     if not hasattr(command, "list_commands"):
         return {}
@@ -56,6 +59,7 @@ def find(words: list[str]) -> tuple[str, Any, list[str]] | None:
     return words[0], command, rest
 
 
+@cache
 def keys(name: str) -> set[str]:
     """The settings that a command takes as `key=value`."""
     return {setting.key for setting in settings_of(name)} if name in COMMANDS else set()
