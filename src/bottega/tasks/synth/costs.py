@@ -1,4 +1,4 @@
-"""What one eager call costs, guessed from shapes: bytes moved, operations done, launches made. It only aims; the filter measures."""
+"""Cost model of one eager call, from shapes: bytes, operations and launches. It only chooses sizes; the filter measures."""
 
 from __future__ import annotations
 

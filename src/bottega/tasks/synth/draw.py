@@ -1,4 +1,4 @@
-"""Chance with taste: sizes, shapes and contents of inputs as people choose them, from one seeded generator."""
+"""Random choices of sizes, shapes and input contents, distributed as people choose them, from one seeded generator."""
 
 from __future__ import annotations
 
