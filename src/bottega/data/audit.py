@@ -70,7 +70,7 @@ def class_of(verdict: Verdict) -> str:
     return "right" if verdict.outcome.accepted else verdict.outcome.value
 
 
-def drawn(task_id: str, candidate_id: str, share: float) -> bool:
+def is_audited(task_id: str, candidate_id: str, share: float) -> bool:
     number = int.from_bytes(hashlib.sha256(f"audit {task_id} {candidate_id}".encode()).digest()[:8], "big")
     return number < share * 2**64
 
@@ -86,7 +86,7 @@ async def audited(
 ) -> Audit:
     """Every verdict of the bench in the store that the share draws; what the judge has judged before is not judged again."""
     audit = Audit(share)
-    waiting = iter(sorted(pair for pair in store.judged(trusted) if drawn(*pair, share)))
+    waiting = iter(sorted(pair for pair in store.judged(trusted) if is_audited(*pair, share)))
 
     async def work() -> None:
         for task_id, candidate_id in waiting:
