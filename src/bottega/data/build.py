@@ -16,7 +16,7 @@ from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.data.audit import FACT as AUDIT
-from bottega.data.audit import Audit, audited
+from bottega.data.audit import Audit, run_audit
 from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
@@ -171,7 +171,7 @@ async def _audit(stage: JudgeStage, store: JudgedStore, bench: JudgeSetup, stori
         progress.audit = audit.to_json()
         progress.changed()
 
-    audit = await audited(store, bench, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    audit = await run_audit(store, bench, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
     changed(audit)
 
 
