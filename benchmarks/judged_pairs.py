@@ -31,7 +31,7 @@ from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
 from bottega.data.task_columns import load_subjects
 from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
-from bottega.data.trust import trusted_bench_of
+from bottega.data.trust import trusted_setup_of
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 
@@ -165,7 +165,7 @@ def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[li
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with JudgedStore(folder, create=False, write=False) as store:
-        for lesson in store.lessons(trusted_bench_of(stage) if stage.trusted else judge_setup_of(stage)):
+        for lesson in store.lessons(trusted_setup_of(stage) if stage.trusted else judge_setup_of(stage)):
             attempts = [attempt for course in lesson.courses for attempt in course]
             if not attempts:
                 continue

@@ -1,4 +1,4 @@
-"""The rows of a running batch, as they lie on the device: what was sampled last, where, how, and where the results go.
+"""The state of a decoding batch on the device: last tokens, positions, sampling parameters, and the ring buffer of results.
 
 Every step reads and moves this state on the device itself; the host only writes rows as generations come, go or move up. After the
 last row lies one that is always asleep: what fills up a graph's fixed sizes belongs to it.

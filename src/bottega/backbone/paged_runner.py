@@ -1,4 +1,4 @@
-"""The runner for GPUs: a paged cache, kernels of our own, graphs, and a host that always looks a window behind.
+"""The runner for GPUs: a paged cache, Triton kernels, CUDA graphs, and a host that reads results one window late.
 
 A few steps are replayed between two looks of the host. The device itself draws, counts and stops rows, so it needs no host to
 go on; the host learns a window late what was sampled, and fills the rows that came free.

@@ -1,4 +1,4 @@
-"""Who holds which pages of the cache. Prompts that begin alike share the pages of their common beginning.
+"""Allocation of cache pages. Prompts with a common prefix share its pages.
 
 All pages that a generation may come to need are set aside when it is taken, so none is ever thrown out in the middle. Full pages of
 a prompt are known by what they hold; after their last holder has gone they stay readable until the memory is wanted. In

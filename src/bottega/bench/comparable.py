@@ -1,4 +1,4 @@
-"""Whether two runs can be compared at all: what differs in how they were judged, on what, and with how many kernels."""
+"""Whether two runs are comparable: differences in judge, device, tasks and number of kernels."""
 
 from __future__ import annotations
 

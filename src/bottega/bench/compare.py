@@ -1,4 +1,4 @@
-"""Two runs over the same tasks, task by task: what differs, how surely, and where. Pure functions of attempts.
+"""Paired comparison of two runs over the same tasks, with intervals and sign tests. Pure functions of attempts.
 
 Tasks are paired, so that an easy task is easy for both, and drawn together for the intervals. A win needs intervals that are apart: the
 surest kernel of the one lies, as a whole interval, above that of the other; or only the one has a right kernel at all.

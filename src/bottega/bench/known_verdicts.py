@@ -1,4 +1,4 @@
-"""Verdicts that stand for the same text on the same task: those of this run, and those of earlier runs that were judged alike.
+"""Verdicts that are reused for the same source on the same task: from this run, and from earlier runs with the same judge settings.
 
 Arms of a comparison that give the same answer are then told by the same verdict, so that no noise of timing lies between them. A word that
 the task could not be judged, or that the device was busy, may be a neighbour's fault, and is never taken over.

@@ -1,4 +1,4 @@
-"""A line of a run's files, checked before it counts: whoever edits one by hand is told the line, and no figure rests on what it cannot mean."""
+"""Validation of the lines of a run's files: an invalid line is an error that names file and line."""
 
 from __future__ import annotations
 

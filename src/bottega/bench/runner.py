@@ -1,4 +1,4 @@
-"""A run from its first task to its last: one queue, a judge for each device, and every whole sample kept as soon as there is one.
+"""Runs a benchmark: one queue of samples, one judge for each device; every complete sample is stored at once.
 
 Answers are drawn first; a task is brought up when it has a kernel, looked at, and judged while it is up.
 

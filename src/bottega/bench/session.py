@@ -1,4 +1,4 @@
-"""One session at a run: begin it or go on with it, do what is left, and write its record once it is whole.
+"""One session of a benchmark run: starts or resumes it, does what is left, and writes its record once it is complete.
 
 The same request in the same folder goes on where the last session ended, however that ended; another request is refused, with what differs.
 """

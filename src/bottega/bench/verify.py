@@ -1,4 +1,4 @@
-"""Does a record hold? Its hashes are compared, and a random part of its kernels is judged again, on this device, under the same terms.
+"""Verifies a record: compares its hashes and judges a random sample of its kernels again, on this device, with the same settings.
 
 A kernel holds when its outcome is of the same class (accepted or refused) and, on a device of the same make, its new interval overlaps the
 old one against each baseline. Both ways: a record that makes a kernel slower than it is does not hold either. What seems not to hold is

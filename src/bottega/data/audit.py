@@ -1,6 +1,6 @@
-"""The control on our own trust: a share of the kernels that the trusted judge judged is judged again by the judge, and the two compared.
+"""The audit of the trusted judge: a share of its kernels is judged again by the real judge, and the two verdicts are compared.
 
-Which kernels these are is drawn by a hash of task and kernel: nobody chooses them, and a run that goes on audits the same ones.
+A hash of task and kernel selects them: nobody chooses, and a resumed run audits the same ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN = 20
 
 @dataclass
 class Audit:
-    """How often the two benches agree."""
+    """How often the two judges agree."""
 
     share: float
     audited: int = 0
@@ -31,9 +31,9 @@ class Audit:
     """Both call it right, or both wrong in the same way."""
     both_timed: int = 0
     overlapping: int = 0
-    """Of those that both have timed: the intervals against the first baseline have something in common."""
+    """Of those that both have timed: the intervals against the first baseline overlap."""
     without: int = 0
-    """Drawn, and without a verdict of the judge: it failed, or the time was up."""
+    """Selected, and without a verdict of the real judge, which failed."""
     differences: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, task: Task, trusted: Verdict, judged: Verdict, baseline: str) -> None:
@@ -51,8 +51,8 @@ class Audit:
                 {
                     "task": task.label,
                     "candidate": trusted.candidate_id,
-                    "trusted": _told(trusted, baseline),
-                    "judge": _told(judged, baseline),
+                    "trusted": _summary(trusted, baseline),
+                    "judge": _summary(judged, baseline),
                 }
             )
 
@@ -70,12 +70,12 @@ def class_of(verdict: Verdict) -> str:
     return "right" if verdict.outcome.accepted else verdict.outcome.value
 
 
-def drawn(task_id: str, candidate_id: str, share: float) -> bool:
+def is_audited(task_id: str, candidate_id: str, share: float) -> bool:
     number = int.from_bytes(hashlib.sha256(f"audit {task_id} {candidate_id}".encode()).digest()[:8], "big")
     return number < share * 2**64
 
 
-async def audited(
+async def run_audit(
     store: JudgedStore,
     trusted: JudgeSetup,
     judge: StoringJudge,
@@ -84,13 +84,13 @@ async def audited(
     workers: int,
     changed: Callable[[Audit], None],
 ) -> Audit:
-    """Every verdict of the bench in the store that the share draws; what the judge has judged before is not judged again."""
+    """Audit every selected verdict in the store; what the real judge has judged before is not judged again."""
     audit = Audit(share)
-    waiting = iter(sorted(pair for pair in store.judged(trusted) if drawn(*pair, share)))
+    waiting = iter(sorted(pair for pair in store.judged(trusted) if is_audited(*pair, share)))
 
     async def work() -> None:
         for task_id, candidate_id in waiting:
-            await _one(store, trusted, judge, (task_id, candidate_id), baseline, audit)
+            await _audit_one(store, trusted, judge, (task_id, candidate_id), baseline, audit)
             changed(audit)
 
     async with asyncio.TaskGroup() as group:
@@ -100,7 +100,7 @@ async def audited(
     return audit
 
 
-async def _one(
+async def _audit_one(
     store: JudgedStore, trusted: JudgeSetup, judge: StoringJudge, pair: Sequence[str], baseline: str, audit: Audit
 ) -> None:
     task_id, candidate_id = pair
@@ -120,7 +120,7 @@ async def _one(
     audit.take(task, own, verdict, baseline)
 
 
-def _told(verdict: Verdict, baseline: str) -> dict[str, Any]:
+def _summary(verdict: Verdict, baseline: str) -> dict[str, Any]:
     speedup = verdict.speedup.get(baseline)
     interval = [speedup.low, speedup.point, speedup.high] if speedup else None
     return {"outcome": verdict.outcome.value, "interval": interval, "diagnosis": verdict.diagnosis[:300]}

@@ -16,7 +16,7 @@ from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.data.audit import FACT as AUDIT
-from bottega.data.audit import Audit, audited
+from bottega.data.audit import Audit, run_audit
 from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
@@ -32,7 +32,7 @@ from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.stored_verdicts import StoringJudge, StoringTrustedJudge, judge_setup_of
 from bottega.data.teacher_pool import TeacherPool
 from bottega.data.tokens import counter
-from bottega.data.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.data.trust import is_trusted, must_be_trusted, trusted_setup_of
 from bottega.judge.device_facts import device_facts, is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
@@ -78,7 +78,7 @@ async def judge_stage(
         store.add_subjects(subjects)
         store.note("device", device_facts(stage.device).to_json())
         store.note("fingerprint", fingerprint(stage.device))
-        trusted = opened.enter_context(_trusted(stage)) if stage.trusted else None
+        trusted = opened.enter_context(_trusted_judge(stage)) if stage.trusted else None
         judge = opened.enter_context(
             Judge(
                 stage.device,
@@ -89,12 +89,12 @@ async def judge_stage(
                 timeout=stage.timeout,
             )
         )
-        keeping = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
-        classroom = make_classroom(keeping)
+        storing = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
+        classroom = make_classroom(storing)
         opened.callback(classroom.close)
         opened.callback(judge.close)
         judged.teacher = classroom.teacher
-        bench, judging = keeping.bench, _chosen_bench(stage, classroom, keeping, trusted, store, judged.progress)
+        bench, judging = storing.bench, _chosen_judge(stage, classroom, storing, trusted, store, judged.progress)
         if isinstance(judging, StoringTrustedJudge):
             bench = judging.bench
         store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
@@ -106,7 +106,7 @@ async def judge_stage(
                 judged.progress.spent, judged.progress.replaced = trusted.seconds, +trusted.replaced
                 judged.progress.faults = trusted.errors
         if trusted is not None and stage.audit:
-            await _audit(stage, store, bench, keeping, judged.progress)
+            await _audit(stage, store, bench, storing, judged.progress)
         if stage.proofs and classroom.varies and not judged.progress.time_up:
             shelf = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
             gate = CardGate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
@@ -146,32 +146,32 @@ def _note_device(store: JudgedStore, device: str) -> None:
         store.note("device", DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0).to_json())
 
 
-def _trusted(stage: JudgeStage) -> TrustedJudge:
+def _trusted_judge(stage: JudgeStage) -> TrustedJudge:
     return TrustedJudge(
         stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, timeout=stage.timeout
     )
 
 
-def _chosen_bench(
+def _chosen_judge(
     stage: JudgeStage,
     classroom: TeacherPool,
-    keeping: StoringJudge,
+    storing: StoringJudge,
     trusted: TrustedJudge | None,
     store: JudgedStore,
     progress: Progress,
 ) -> StoringJudge | StoringTrustedJudge:
     if trusted is None:
-        return keeping
+        return storing
     must_be_trusted(classroom.teacher.partition(" ")[0])
-    return StoringTrustedJudge(trusted, store, trusted_bench_of(stage), progress.verdict)
+    return StoringTrustedJudge(trusted, store, trusted_setup_of(stage), progress.verdict)
 
 
-async def _audit(stage: JudgeStage, store: JudgedStore, bench: JudgeSetup, keeping: StoringJudge, progress: Progress) -> None:
+async def _audit(stage: JudgeStage, store: JudgedStore, bench: JudgeSetup, storing: StoringJudge, progress: Progress) -> None:
     def changed(audit: Audit) -> None:
         progress.audit = audit.to_json()
         progress.changed()
 
-    audit = await audited(store, bench, keeping, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    audit = await run_audit(store, bench, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
     changed(audit)
 
 

@@ -15,6 +15,7 @@ TRUSTED_TEACHERS = ("builder",)
 
 
 def must_be_trusted(teacher: str) -> None:
+    """Raises `UsageError` for a teacher whose kernels only the judge may run."""
     if teacher not in TRUSTED_TEACHERS:
         raise UsageError(
             f"trust_teacher is for {' and '.join(TRUSTED_TEACHERS)} only: kernels of {teacher!r} are foreign code, "
@@ -22,11 +23,11 @@ def must_be_trusted(teacher: str) -> None:
         )
 
 
-def trusted_bench_of(stage: JudgeStage) -> JudgeSetup:
-    """The judge's bench on this machine under another name."""
-    bench = judge_setup_of(stage)
-    return replace(bench, device=bench.device.replace("; quick; ", f"; trusted {TRUSTED_VERSION}; "))
+def trusted_setup_of(stage: JudgeStage) -> JudgeSetup:
+    """The judge's setup on this machine under another name."""
+    setup = judge_setup_of(stage)
+    return replace(setup, device=setup.device.replace("; quick; ", f"; trusted {TRUSTED_VERSION}; "))
 
 
-def is_trusted(bench: JudgeSetup) -> bool:
-    return "; trusted " in bench.device
+def is_trusted(setup: JudgeSetup) -> bool:
+    return "; trusted " in setup.device

@@ -102,7 +102,7 @@ class Judge:
             except BaseException:
                 self._pool.drop(session)
                 raise
-            self._pool.give_back(session)
+            self._pool.hold(session)
         return report
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""New cards: which proposals of a step the gate tries, what it found, and how those that passed become part of the library.
+"""Admission of new cards in RL: which proposals of a step the gate tests, its decisions, and how admitted cards enter the run's library.
 
 Proposals are proved in a library of their own beside the run's, refused ones with all their evidence; what passes is staged. Staged cards
 lie in the checkpoint with the weights that earned them, and are written to the run's library only after that checkpoint is on the

@@ -1,4 +1,4 @@
-"""Conversations to learn from: rows of JSONL or parquet with `messages`, the last of which is the answer.
+"""SFT data: rows of JSONL or parquet with `messages`, the last of which is the answer.
 
 A row may say its `role` and its `split`. The prompt is written as at rollout time, by the tokenizer's own template with the mark that
 begins an answer, and the answer is its text and the token that ends a turn: what the model will be asked to draw, token for token.

@@ -1,4 +1,4 @@
-"""Rows: what a training step is made of. Token ids, and beside each token what its log-prob is to be used for.
+"""Training rows: token ids, and for each token the weights with which its log-prob enters the loss.
 
 One row serves both kinds of learning, token by token: `imitation` weighs the plain log-likelihood (SFT has 1 on the answer and 0 on
 the prompt), `policy` and `advantage` steer the policy gradient. So SFT and RL share one loss, and may share one batch. Rows are built

@@ -82,7 +82,7 @@ def test_right_wrong_and_crashing_kernels_get_their_verdicts() -> None:
 
 
 @pytest.mark.slow
-def test_a_kernel_that_hangs_is_ended_and_the_others_go_on() -> None:
+def test_a_kernel_that_hangs_or_dies_is_blamed_and_the_others_go_on() -> None:
     torch_only = "import torch\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        {} x + x\n"
     doubles = Task(
         "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x\n"
@@ -92,9 +92,12 @@ def test_a_kernel_that_hangs_is_ended_and_the_others_go_on() -> None:
     )
     hangs = Candidate(torch_only.format("while True: pass\n        return"), "torch", "hangs")
     right = Candidate(torch_only.format("return"), "torch", "right")
+    counting = "self.calls = getattr(self, 'calls', 0) + 1; self.calls > 5 and __import__('os').abort()\n        return"
+    dies = Candidate(torch_only.format(counting), "torch", "dies while it is timed")
     with TrustedJudge("cpu", workers=1, timeout=3) as judge:
-        found, problems = judged(judge, [hangs, right], doubles)
-        assert judge.replaced["timeout"] >= 2
+        found, problems = judged(judge, [hangs, right, dies], doubles)
+        assert judge.replaced["timeout"] >= 2 and judge.replaced["died"] == 2
+    assert found[dies.name].outcome is Outcome.RUNTIME_ERROR and "abort" in found[dies.name].diagnosis
     assert problems == [] and found["right"].outcome.accepted
     assert found["hangs"].outcome is Outcome.TIMEOUT and "did not finish within 3 s" in found["hangs"].diagnosis
 
@@ -117,8 +120,7 @@ def test_a_task_that_cannot_be_judged_says_so_and_a_closed_judge_raises() -> Non
         found, _ = judged(judge, [FAST, BOTH], constant)
         assert [verdict.outcome for verdict in found.values()] == [Outcome.INVALID_TASK]
         assert "same contents every time" in found["fast"].diagnosis
-        again, _ = judged(judge, [FAST])
-        assert again["fast"].outcome.accepted
+        assert judge.judge(TASK, FAST).outcome.accepted
     with pytest.raises(JudgeError, match="closed"):
         judged(judge, [FAST])
     with pytest.raises(UsageError, match="at least one worker"):
@@ -129,7 +131,7 @@ def test_a_task_that_cannot_be_judged_says_so_and_a_closed_judge_raises() -> Non
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrustedTask:
     """A task that is open in this process."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    sharing = SharedDevice(Lease(open_lease("cpu")), lambda begins: None)
+    sharing = SharedDevice(Lease(open_lease("cpu")), lambda stage: None)
     made = TrustedTask(TASK, Settings(), "cpu", DeviceControl("cpu"), sharing)
     made.open()
     return made
@@ -152,12 +154,14 @@ def test_an_evaluation_in_this_process(opened: TrustedTask, tmp_path: Path) -> N
     def evaluated(body: str) -> tuple[TrustedEvaluation, list[str]]:
         source = TASK.source.replace("class Model(", "class ModelNew(")
         stages: list[str] = []
-        evaluation = TrustedEvaluation(opened, Candidate(source + body, "torch", "own"), tmp_path / "own", stages.append)
+        opened.sharing.on_stage = stages.append
+        evaluation = TrustedEvaluation(opened, Candidate(source + body, "torch", "own"), tmp_path / "own")
         evaluation.run(profiled=True)
         return evaluation, stages
 
     right, stages = evaluated("")
     assert right.correct and right.report["parameters"] == "loaded" and stages == ["waiting", "building", "waiting", "trying"]
+    assert set(right.report["stages"]) == {"waiting", "building", "trying"}
     assert [trial["variant"] for trial in right.report["trials"]] == ["plain", "spiked", "plain"]
     wrong, _ = evaluated("\nModelNew.forward = lambda self, x: x\n")
     assert not wrong.correct and "the output is wrong" in wrong.report["problem"]

@@ -11,7 +11,7 @@ from bottega.tasks.synth.catalogue.networks import NETWORKS
 from bottega.tasks.synth.costs import TARGETS
 from bottega.tasks.synth.draw import Draw
 from bottega.tasks.synth.graph import OperatorGraph
-from bottega.tasks.synth.networks import _network, _Taste, build
+from bottega.tasks.synth.networks import _BlockChoices, _network, build
 from bottega.tasks.synth.operator import FIELD, OPERANDS, Operator
 from bottega.tasks.synth.style import draw_style
 from bottega.tasks.synth.write import ModuleWriter
@@ -91,9 +91,9 @@ def test_templates_name_only_what_there_is() -> None:
 
 
 def test_blocks_and_networks_are_made_of_the_catalogues_operators() -> None:
-    taste = _Taste(("relu", "F.relu({})", "nn.ReLU()", 1.0), ("layer_norm", "nn.LayerNorm({})", 1.0), False)
+    choices = _BlockChoices(("relu", "F.relu({})", "nn.ReLU()", 1.0), ("layer_norm", "nn.LayerNorm({})", 1.0), False)
     for entry in (*BLOCKS, *NETWORKS):
-        assert set(taste.names(entry.operators)) <= set(CATALOGUE), entry.name
+        assert set(choices.names(entry.operators)) <= set(CATALOGUE), entry.name
 
 
 def test_every_network_runs() -> None:

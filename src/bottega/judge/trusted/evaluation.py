@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +30,8 @@ PROFILED_CALLS = 4
 
 
 class TrustedEvaluation:
-    def __init__(self, task: TrustedTask, candidate: Candidate, folder: Path, on_stage: Callable[[str], None]) -> None:
+    def __init__(self, task: TrustedTask, candidate: Candidate, folder: Path) -> None:
         self.task, self.candidate, self.folder = task, candidate, folder
-        self.on_stage = on_stage
-        """Called with the name of every stage as it begins."""
         self.runner: InProcessRunner | None = None
         self.report: dict[str, Any] = {
             "trials": [],
@@ -45,7 +41,6 @@ class TrustedEvaluation:
             "facts": task.profile.facts,
             "oracle": task.oracle.kind,
         }
-        self._stage, self._since = "building", time.monotonic()
 
     @property
     def correct(self) -> bool:
@@ -58,33 +53,31 @@ class TrustedEvaluation:
         try:
             self._run_stages(profiled)
         except RunnerFailed as failure:
-            self._end_stage()
             self.fail(failure)
         except torch.OutOfMemoryError:
             raise OutOfDeviceMemory from None
+        self.report["stages"] = self.task.sharing.take_seconds()
         self.report["oracle"] = self.task.oracle.kind
 
     def fail(self, failure: RunnerFailed) -> None:
         self.report["failure"] = {"kind": failure.kind, "text": failure.text, **failure.detail}
 
     def _run_stages(self, profiled: bool) -> None:
-        if self.task.device == "cpu":  # a compiler would disturb a timer
-            with self._shared():
-                self.runner = self._build()
-        else:
+        sharing, device = self.task.sharing, self.task.device
+        with (
+            sharing.shared() if device == "cpu" else nullcontext(),
+            sharing.stage("building"),
+        ):  # a compiler would disturb a timer
             self.runner = self._build()
-        with self._shared():
-            self._begin_stage("trying")
-            self._run_trials(self.runner)
-            self._end_stage()
-            if profiled and self.correct and self.task.device != "cpu":
-                self._begin_stage("profiling")
-                self.report["coverage"] = self._coverage(self.runner).to_json()
-                self._end_stage()
+        with sharing.shared():
+            with sharing.stage("trying"):
+                self._run_trials(self.runner)
+            if profiled and self.correct and device != "cpu":
+                with sharing.stage("profiling"):
+                    self.report["coverage"] = self._coverage(self.runner).to_json()
 
     def _build(self) -> InProcessRunner:
         """As the judge's worker builds it: import, construct with the seed, load the parameters if their names fit."""
-        self._begin_stage("building")
         task, reference = self.task, self.task.reference
         set_precision(task.settings.precision)
         payload = {
@@ -105,7 +98,6 @@ class TrustedEvaluation:
             raise RunnerFailed("failure", describe(failure.stage, failure.cause, failure.path)) from None
         self.report["mismatch"] = printable(str(built.mismatch)[:500])
         self.report["parameters"] = "seeded" if built.mismatch else "loaded"
-        self._end_stage()
         return InProcessRunner("candidate", built.module, task.device, str(built.file.__file__ or ""))
 
     def _run_trials(self, runner: InProcessRunner) -> None:
@@ -131,26 +123,6 @@ class TrustedEvaluation:
         except ProfilerMissing as error:
             return Coverage(None, f"not measured: {error}", claimed)
         return gpu_coverage(rows, self.candidate.source, claimed)
-
-    @contextmanager
-    def _shared(self) -> Iterator[None]:
-        self._begin_stage("waiting")
-        with self.task.sharing.shared():
-            self._end_stage()
-            yield
-
-    def _begin_stage(self, name: str) -> None:
-        self.on_stage(name)
-        self._stage, self._since = name, time.monotonic()
-
-    def _end_stage(self) -> None:
-        """Waiting and compiling are counted apart from the stage in which they happened."""
-        stages, now = self.report["stages"], time.monotonic()
-        apart = self.task.sharing.take_seconds()
-        own = {self._stage: now - self._since - sum(apart.values())} if self._stage != "waiting" else {}
-        for what, seconds in {**apart, **own}.items():
-            stages[what] = round(stages.get(what, 0.0) + seconds, 4)
-        self._since = now
 
 
 def _built_in(folder: Path, payload: dict[str, Any], device: str) -> BuiltModule:

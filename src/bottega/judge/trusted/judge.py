@@ -103,8 +103,9 @@ class TrustedJudge:
 
         batches, suspects, task_failed = [list(candidates)], set[str](), False
         while batches := [batch for batch in batches if batch]:
-            batch = TrustedBatch(task, batches.pop(0), self.settings, report, on_problem)
-            worker = self._worker_for(task, fresh=batch.candidates[0].id in suspects)
+            chosen = batches.pop(0)
+            worker = self._worker_for(task, fresh=chosen[0].id in suspects)
+            batch = TrustedBatch(task, chosen, self.settings, report, on_problem)
             try:
                 failure = worker.judge(batch, self._profiles)
             except BaseException:

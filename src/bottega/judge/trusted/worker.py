@@ -77,7 +77,7 @@ def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
 class TrustedWorker:
     def __init__(self, channel: Channel, settings: Settings, device: str, lease: Lease, timed: int) -> None:
         self.channel, self.settings, self.device, self.lease = channel, settings, device, lease
-        self.sharing = SharedDevice(lease, self._report_wait)
+        self.sharing = SharedDevice(lease, self._report_stage)
         self.sharing.watch_compilers()
         self.control = DeviceControl(device)
         self.folder = Path(tempfile.mkdtemp(prefix="candidates-"))
@@ -87,7 +87,6 @@ class TrustedWorker:
         self.timed = ""
         """The candidate whose call is timed. The judge reads it from shared memory: a message would wake it beside every call."""
         self._timed_memory = timed
-        self._stage = "opening"
         self.seconds: Counter[str] = Counter()
         gc.collect()
         gc.freeze()
@@ -123,12 +122,13 @@ class TrustedWorker:
         correct: list[TrustedEvaluation] = []
         for candidate in candidates:
             self.current = candidate.id
-            evaluation = TrustedEvaluation(opened, candidate, self.folder / candidate.id, self._report_stage)
+            evaluation = TrustedEvaluation(opened, candidate, self.folder / candidate.id)
             try:
                 evaluation.run(profiled)
             except OutOfDeviceMemory:
                 evaluation.runner = None
                 release(self.device)
+                self._count(self.sharing.take_seconds())
                 self.channel.send({"no_memory": candidate.id})
                 continue
             except InvalidTask as reason:
@@ -152,22 +152,19 @@ class TrustedWorker:
         if self.task is not None and self.task.task.id == task.id:
             return self.task
         self._close()
-        begun = time.monotonic()
         self.current = ""
-        self._report_stage("opening")
-        opened = TrustedTask(task, self.settings, self.device, self.control, self.sharing)
-        self._report_stage("waiting")
-        with self.sharing.shared():
-            self._report_stage("opening")
+        with self.sharing.stage("opening"):
+            opened = TrustedTask(task, self.settings, self.device, self.control, self.sharing)
+        with self.sharing.shared(), self.sharing.stage("opening"):
             opened.open()
             opened.reference_calls("loaded")
             if self.device == "cpu":
                 opened.compile()
         if self.device != "cpu":
-            opened.compile()
+            with self.sharing.stage("opening"):
+                opened.compile()
         self.task = opened
-        apart = self.sharing.take_seconds()
-        self._count({**apart, "opening": time.monotonic() - begun - sum(apart.values())})
+        self._count(self.sharing.take_seconds())
         return opened
 
     def _close(self) -> None:
@@ -177,9 +174,10 @@ class TrustedWorker:
         release(self.device)
 
     def _discard_overwritten(self, opened: TrustedTask) -> None:
-        self._report_stage("waiting")
-        with self.sharing.shared():
+        self.current = ""
+        with self.sharing.shared(), self.sharing.stage("checking inputs"):
             self._count({"overwritten": float(opened.discard_overwritten())})
+        self._count(self.sharing.take_seconds())
 
     def _time(self, opened: TrustedTask, correct: Sequence[TrustedEvaluation]) -> None:
         self._report_stage("waiting")
@@ -244,11 +242,7 @@ class TrustedWorker:
         os._exit(1)
 
     def _report_stage(self, stage: str) -> None:
-        self._stage = stage
         self.channel.send({"stage": stage, "candidate": self.current})
-
-    def _report_wait(self, begins: bool) -> None:
-        self.channel.send({"stage": "waiting" if begins else self._stage, "candidate": self.current})
 
     def _count(self, seconds: dict[str, float]) -> None:
         self.seconds.update(seconds)  # type: ignore[arg-type]

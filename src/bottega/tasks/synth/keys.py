@@ -1,4 +1,4 @@
-"""When two samples are the same task in other clothes: by operator graph and class of shapes, and by normalised syntax tree."""
+"""Keys for deduplication: by operator graph and class of shapes, and by normalised syntax tree."""
 
 from __future__ import annotations
 

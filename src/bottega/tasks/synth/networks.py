@@ -8,7 +8,7 @@ from random import Random
 
 from bottega.tasks.synth.catalogue.blocks import BLOCKS, BlockTemplate
 from bottega.tasks.synth.catalogue.networks import NETWORKS, NetworkTemplate
-from bottega.tasks.synth.costs import OperatorCost, Target
+from bottega.tasks.synth.costs import OperatorCost, TimeTarget
 from bottega.tasks.synth.draw import rounded
 from bottega.tasks.synth.source_file import SourceFile
 from bottega.tasks.synth.style import Style
@@ -95,7 +95,7 @@ def _draw_choices(rng: Random, layout: str) -> _BlockChoices:
     )
 
 
-def build(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
+def build(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
     if rng.random() < 0.3:
         return _network(rng, style, target, batch, rng.choice(NETWORKS))
     return _blocks(rng, style, target, batch)
@@ -106,7 +106,7 @@ def _constructor(choices: _BlockChoices, init: str, forward: str) -> list[str]:
     return [*lines, f"self.act = {choices.activation[2]}"] if choices.as_module and "@act[" in forward else lines
 
 
-def _network(rng: Random, style: Style, target: Target, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
+def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
     choices = _draw_choices(rng, entry.norm)
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
     sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
@@ -127,7 +127,7 @@ def _network(rng: Random, style: Style, target: Target, batch: int, entry: Netwo
     return _built(source, entry.name, choices.names(entry.operators), target, work, batch)
 
 
-def _blocks(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
+def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
     entry = rng.choice(BLOCKS)
     choices = _draw_choices(rng, entry.layout)
     frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
@@ -167,7 +167,7 @@ def _blocks(rng: Random, style: Style, target: Target, batch: int) -> ComposedNe
     )
 
 
-def _shape(rng: Random, entry: BlockTemplate, target: Target) -> dict[str, int]:
+def _shape(rng: Random, entry: BlockTemplate, target: TimeTarget) -> dict[str, int]:
     large = target.sizes > 1
     if entry.layout == "nchw":
         side = rng.choice((8, 12, 16, 20, 28, 32) if not large else (16, 24, 28, 32, 48, 56, 64))
@@ -283,7 +283,7 @@ def _doc(style: Style, name: str) -> dict[str, str]:
 
 
 def _built(
-    source: str, name: str, operators: tuple[str, ...], target: Target, work: OperatorCost, batch: int
+    source: str, name: str, operators: tuple[str, ...], target: TimeTarget, work: OperatorCost, batch: int
 ) -> ComposedNetwork:
     total = target.milliseconds(work, "float32")
     return ComposedNetwork(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)

@@ -12,7 +12,7 @@ from bottega.core.task import Task
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
 from bottega.tasks.synth.chain import ChainTask, chain_task
 from bottega.tasks.synth.compose import several, single
-from bottega.tasks.synth.costs import Target, target_of
+from bottega.tasks.synth.costs import TimeTarget, target_of
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
 from bottega.tasks.synth.formula import Formula, formula
 from bottega.tasks.synth.graph import OperatorGraph
@@ -26,7 +26,7 @@ from bottega.tasks.tags import tags_of
 LEVELS = (1, 2, 3)
 FORMULAS, CHAINS = "formulas", "chains"
 """Families that are asked for alone: what is drawn for the others stays what it was."""
-ALONE: dict[str, tuple[str, Callable[[Random, Target, float], Formula | ChainTask]]] = {
+ALONE: dict[str, tuple[str, Callable[[Random, TimeTarget, float], Formula | ChainTask]]] = {
     FORMULAS: ("formula", formula),
     CHAINS: ("chain", chain_task),
 }
@@ -103,7 +103,7 @@ def variant(original: Task, seed: int, index: int, device: str = "cpu") -> Synth
     )
 
 
-def _aim(chance: Random, target: Target) -> float:
+def _aim(chance: Random, target: TimeTarget) -> float:
     """Milliseconds, within the window of the device, short ones as often as long ones."""
     return math.exp(chance.uniform(math.log(3 * target.shortest_ms), math.log(0.35 * target.longest_ms)))
 
@@ -135,7 +135,7 @@ def _possible(level: int, families: Sequence[str]) -> bool:
 
 
 def _composed(
-    label: str, seed: int, index: int, target: Target, level: int, families: tuple[str, ...], aim: float
+    label: str, seed: int, index: int, target: TimeTarget, level: int, families: tuple[str, ...], aim: float
 ) -> Synthesised | None:
     graph = _scaled(label, target, level, families, aim)
     if graph is None:
@@ -164,7 +164,7 @@ def _composed(
     )
 
 
-def _alone(family: str, label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised:
+def _alone(family: str, label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised:
     structure, make = ALONE[family]
     made = make(Random(f"{label}/{structure}"), target, aim)
     return Synthesised(
@@ -188,7 +188,7 @@ def _task(source: str, name: str, seed: int, index: int, level: int) -> Task:
     return replace(task, tags=tags_of(source, level))
 
 
-def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
+def _scaled(label: str, target: TimeTarget, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
     """The same draw, again and again with another first length, until it costs about what was aimed at."""
     low = Random(f"{label}/dtype").random() < LOW_PRECISION[target.name]
     dtype = Random(f"{label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
@@ -225,7 +225,7 @@ def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], a
     return None
 
 
-def _network(label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised | None:
+def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised | None:
     chance = Random(f"{label}/style")
     style = replace(
         draw_style(chance),

@@ -1,4 +1,4 @@
-"""MRS, rejection by mismatch (Dr. Kernel): a trace that the trainer would hardly have drawn is dropped.
+"""MRS, rejection by mismatch (Dr. Kernel): a trace that is improbable under the trainer's log-probs is dropped.
 
 Decoder and trainer compute the same log-probs with other kernels and other rounding. A trace stays when the geometric mean of the
 tokens' ratios, trainer over decoder, over all tokens of all its turns, lies within narrow bounds, and no token's ratio is below
