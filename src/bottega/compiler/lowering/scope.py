@@ -36,7 +36,7 @@ class Statement:
 
     kernel: Kernel | None
     call: FunctionCall | None = None
-    part: FunctionCall | None = None
+    library_call: FunctionCall | None = None
     """A part of the shelf that does the same."""
 
 
@@ -153,8 +153,8 @@ class LoweringScope:
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return Tensor(result, dtype)
 
-    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, part: FunctionCall | None = None) -> None:
-        self.statements.append(Statement(kernel, call, part))
+    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, library_call: FunctionCall | None = None) -> None:
+        self.statements.append(Statement(kernel, call, library_call))
 
     def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""

@@ -61,7 +61,7 @@ class RowSpace:
     def length(self) -> int:
         return math.prod(axis.length for axis in self.reduced)
 
-    def speller(self) -> CppEmitter:
+    def emitter(self) -> CppEmitter:
         space = LoopSpace(self.function, self.axes)
         return CppEmitter(self.function, space.place, self.names, index_names(self.axes, self.rank))
 

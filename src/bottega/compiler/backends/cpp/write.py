@@ -28,7 +28,7 @@ from bottega.compiler.steps import Refusal
 LIBRARY = "library"
 
 
-def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
+def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for a kernel that this language's writer does not know."""
     prelude = Prelude()
     known = list(plan.inputs)
@@ -42,7 +42,7 @@ def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
             imports |= call_imports(kernel)
             known += [name for name in kernel.results if name]
             continue
-        function = FunctionWriter(name_of(kernel, names), plan, prelude, techniques)
+        function = FunctionWriter(name_of(kernel, names), plan, prelude, passes)
         lines = _body(function, kernel)
         text = "\n".join([function.head(), *(indent(line, 1) for line in braced(lines)), "}"])
         functions.append(text)

@@ -28,7 +28,7 @@ WRITERS: dict[type, Callable[[FunctionWriter, Any], Launch]] = {
 }
 
 
-def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
+def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for a kernel that is not written in CUDA: products and convolutions."""
     prelude = Prelude(on_gpu=True)
     known = list(plan.inputs)
@@ -45,7 +45,7 @@ def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
         writer = WRITERS.get(type(kernel))
         if writer is None:
             raise Refusal(f"{type(kernel).__name__.lower()} is not written in CUDA")
-        function = FunctionWriter(name_of(kernel, names), plan, prelude, techniques, on_gpu=True)
+        function = FunctionWriter(name_of(kernel, names), plan, prelude, passes, on_gpu=True)
         function.taken |= {"lane", "threadIdx", "blockIdx", "blockDim", "gridDim"}
         launch = writer(function, kernel)
         functions.append("\n".join([function.head(), *(indent(line, 1) for line in braced(launch.lines)), "}"]))
