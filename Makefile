@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test test-all install lint reproduce clean
+.PHONY: demo test test-all install lint docs reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -14,7 +14,7 @@ demo: install
 test: install lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist worksteal
 
-test-all: install lint
+test-all: install lint .venv/installed-docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 install: .venv/installed
@@ -33,9 +33,18 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The site, into site/: pages of the commands from their own help, then everything; a broken link is an error.
+docs: install .venv/installed-docs
+	$(BIN)/python docs/tools/command_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable ".[docs]"
+	touch $@
+
 # Trains and evaluates the embedded model from nothing, on one GPU; MINUTES=… to share out, DEVICE=cpu for a dry run. The same call goes on.
 reproduce: install
 	$(BIN)/python benchmarks/reproduce.py --minutes $(or $(MINUTES),60) --device $(or $(DEVICE),cuda) --out $(or $(OUT),reproduced)
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv build dist site *.egg-info src/*.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -27,7 +27,7 @@ import typer
 from paired import Curve, Finding, Pairing, curve, findings, pairing, tried
 
 from bottega.bench.attempt import BenchRun
-from bottega.bench.comparable import differences
+from bottega.bench.comparable import incomparable
 from bottega.bench.compare import sign_test
 from bottega.bench.run_directory import LEADERBOARD, read_head, read_run
 from bottega.core.errors import BottegaError, UsageError
@@ -231,7 +231,7 @@ def _notes(runs: dict[str, BenchRun], pairs: dict[Claim, Pairing], baseline: str
     for claim in pairs:
         found += [
             f"`{claim.other}` against `{claim.base}`: {note}."
-            for note in differences(runs[claim.base], runs[claim.other], baseline)
+            for note in incomparable(runs[claim.base], runs[claim.other], baseline)
         ]
     return found
 

@@ -31,9 +31,9 @@ from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
 from bottega.data.task_columns import load_task_records
 from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
-from bottega.data.trusted.bench import LIMIT_SECONDS
-from bottega.data.trusted.trust import trusted_bench_of
+from bottega.data.trust import trusted_setup_of
 from bottega.judge.baselines import parse_baselines
+from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 
 BUILDER = "bottega.compiler.compiler:Compiler"
 
@@ -73,7 +73,7 @@ def main(
         trusted=trust_teacher,
         seconds=seconds if trust_teacher else 0.0,
         audit=audit,
-        timeout=LIMIT_SECONDS if trust_teacher else 60.0,
+        timeout=TIMEOUT_SECONDS if trust_teacher else 60.0,
     )
     task_records, problems = load_task_records(tasks, device)
     task_records = task_records[: limit or len(task_records)]
@@ -167,7 +167,7 @@ def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[li
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with JudgedStore(folder, create=False, write=False) as store:
-        for judged_task in store.judged_tasks(trusted_bench_of(stage) if stage.trusted else judge_setup_of(stage)):
+        for judged_task in store.judged_tasks(trusted_setup_of(stage) if stage.trusted else judge_setup_of(stage)):
             attempts = [attempt for build in judged_task.builds for attempt in build]
             if not attempts:
                 continue

@@ -54,7 +54,7 @@ def main(
         begun = time.monotonic()
         late = lambda: bool(seconds) and time.monotonic() - begun >= seconds  # noqa: E731
         place = out or Path(folder) / "run"
-        taken = train(config, place, hear=_tell, stop=late).step
+        taken = train(config, place, on_event=_tell, stop=late).step
         events = [event for event in read_events(place) if isinstance(event, Measured)]
     counted = [event for event in events if event.step > 1 or taken == 1]
     rows, numbers = [], {}

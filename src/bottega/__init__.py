@@ -1,3 +1,3 @@
-"""Bottega: give it a PyTorch module, get back a faster kernel that was proved right and measured."""
+"""Bottega makes PyTorch modules faster: it writes kernels, checks them against an fp64 oracle, and measures them."""
 
 __version__ = "0.1.0"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from bottega.backbone.pages import PAGE, Held, Pages
+from bottega.backbone.pages import PAGE, HeldPages, Pages
 
 
 def prompt(*parts: int, rest: int = 1) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ def test_nobody_ever_gets_a_page_that_holds_something_else() -> None:
     source = random.Random(0)
     pages = Pages(24)
     content: dict[int, tuple[int, ...]] = {}
-    running: list[Held] = []
+    running: list[HeldPages] = []
     shared = 0
     for turn in range(4000):
         if running and (source.random() < 0.45 or pages.free < 4):

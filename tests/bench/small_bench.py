@@ -138,7 +138,7 @@ def run(
     devices: Sequence[str] = ("cpu",),
     caps: BudgetCaps | None = None,
     at_once: int = 1,
-    watch: Callable[[Any], None] = lambda event: None,
+    on_event: Callable[[Any], None] = lambda event: None,
     said: list[str] | None = None,
     known: Sequence[Path] = (),
     backbone: ScriptedChat | None = None,
@@ -153,4 +153,4 @@ def run(
     def client(spent: Sequence[BenchAttempt]) -> Client:
         return ChatClient(backbone or ScriptedChat(script if script is not None else {".": answer(kernel(2.0))}))
 
-    return asyncio.run(run_session(request, client, (said if said is not None else []).append, watch))
+    return asyncio.run(run_session(request, client, (said if said is not None else []).append, on_event))

@@ -135,7 +135,9 @@ def test_a_judge_that_is_gone_in_the_middle_is_a_lost_device(tmp_path: Path, mon
         (theirs / f"1_Relu.{number}.py").write_text(cpp_text(text))
     for stem in ("2_Double", "1_Negate"):
         (theirs / f"{stem}.py").write_text(cpp_text(CPP[stem]))
-    found = run(tmp_path / "run", tasks, candidates=str(theirs), devices=["cpu", "cpu"], watch=watch, judging={"quick": True})
+    found = run(
+        tmp_path / "run", tasks, candidates=str(theirs), devices=["cpu", "cpu"], on_event=watch, judging={"quick": True}
+    )
     trouble = {row.name: row.trouble for row in found.run.tasks}
     assert not found.whole and "cpu is lost: this judge was closed" in trouble.pop("1_Relu") and set(trouble.values()) == {""}
     assert len(found.run.attempts) == 3 and all(a.verdict and a.verdict.stages_s for a in found.run.attempts)

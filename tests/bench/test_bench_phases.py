@@ -101,7 +101,7 @@ def test_answers_come_first_and_a_task_is_looked_at_once_when_it_is_up(tmp_path:
     told: list[Any] = []
     options = writing(samples=4, generations=2)
     shared = run(
-        tmp_path / "shared", tasks, options, backbone=OnDevice(numbered(), stays), at_once=12, workers=2, watch=told.append
+        tmp_path / "shared", tasks, options, backbone=OnDevice(numbered(), stays), at_once=12, workers=2, on_event=told.append
     )
     apart = run(tmp_path / "apart", tasks, options, numbered())
     assert shared.whole and not overlap(stays) and turns_of(stays) == ["generate", "judge"] * 2
@@ -163,7 +163,7 @@ def test_answers_that_were_drawn_and_not_judged_are_not_asked_for_again(tmp_path
 
     chat = OnDevice(numbered(), [])
     with pytest.raises(asyncio.CancelledError):
-        run(tmp_path / "run", tasks, writing(samples=2), backbone=chat, at_once=6, watch=begun)
+        run(tmp_path / "run", tasks, writing(samples=2), backbone=chat, at_once=6, on_event=begun)
     assert len(chat.asked) == 6 and not read_run(tmp_path / "run").attempts
     assert chat.lock.phases.now.phase is None, "whoever ends lets go of its phase"
     silent = OnDevice([BackboneError("nobody is to be asked")] * 20, [])

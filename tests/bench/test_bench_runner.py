@@ -81,7 +81,7 @@ def test_a_lost_device_costs_what_it_had_under_way_and_the_others_go_on(tmp_path
     folder = candidates(tmp_path, files | {"2_Double.py": kernel(1.2), "1_Negate.py": kernel(3.0)})
     noted: list[str] = []
     watch = lambda event: noted.append(event.text) if isinstance(event, SampleFailed) else None  # noqa: E731
-    finished = run(tmp_path / "run", tasks, candidates=folder, devices=["cpu", "cpu"], watch=watch)
+    finished = run(tmp_path / "run", tasks, candidates=folder, devices=["cpu", "cpu"], on_event=watch)
     trouble = {task.name: task.trouble for task in finished.run.tasks}
     assert not finished.whole and "is lost" in trouble.pop("1_Relu") and set(trouble.values()) == {""}
     assert len([line for line in noted if "is lost" in line]) == 1

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from graph_text import graph
 from hand_teacher import Hand, task
 from judged_records import CARD, SETUP, candidate_of, tell, timed
 
@@ -32,7 +30,7 @@ from bottega.data.cards import CardIndex
 from bottega.data.data_card import changed_files, read_card
 from bottega.data.data_files import read_rows
 from bottega.data.example import KINDS
-from bottega.data.examples_stage import ExampleSet, _Made, _within_reach, examples_of
+from bottega.data.examples_stage import ExampleSet, examples_of
 from bottega.data.examples_writing import ExampleContext
 from bottega.data.parallel import ExampleJob, ProcessMap
 from bottega.data.proofs import FACT, adapted, claims_of, planned
@@ -341,30 +339,3 @@ def _death(_: ExampleJob, __: Sequence[int]) -> None:
 def _written(folder: Path, stage: ExampleStage) -> list[Path]:
     examples_stage(folder, stage)
     return [folder / name for name in ("train.jsonl", "test.jsonl") if (folder / name).exists()]
-
-
-@pytest.mark.parametrize(("language", "kept"), [("triton", ["right"]), ("cpp", ["right", "short"])])
-def test_what_nobody_judged_is_left_out_where_it_leaves_its_tensors(language: str, kept: list[str]) -> None:
-    text = """```python
-class ModelNew(Model):
-    def forward(self, x):
-        t1 = torch.empty((8, 16), device=x.device)
-        t1_kernel[({programs},)](x, t1)
-        return t1
-
-
-@triton.jit
-def t1_kernel(x_ptr, t1_ptr):
-    place = tl.program_id(0) * 16 + tl.arange(0, 16)
-    tl.store(t1_ptr + place, tl.load(x_ptr + place))
-```"""
-    examples = [
-        SimpleNamespace(name=name, messages=[SimpleNamespace(content=text.replace("{programs}", count))])
-        for name, count in (("right", "8"), ("short", "4"))
-    ]
-    judged_task: Any = SimpleNamespace(language=language, task=SimpleNamespace(id="t", source=""))
-    context: Any = SimpleNamespace(callgraphs={"t": graph("forward(x)\nx 8x16\nt1 = relu(x) 8x16\nreturn t1")})
-    made = _Made()
-    found: Any = _within_reach(iter(examples), judged_task, context, made)  # type: ignore[arg-type]
-    assert [one.name for one in found] == kept
-    assert made.entries == ["reaches beyond its tensors"] * (2 - len(kept))

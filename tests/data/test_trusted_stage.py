@@ -1,4 +1,4 @@
-"""Cold-start data on the trusting bench: who may use it, what is kept apart, how a run stops and goes on, and the judge's audit."""
+"""Cold-start data from the trusted judge: who may use it, what is kept apart, how a run stops and goes on, and the judge's audit."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.data import build
+from bottega.data.audit import Audit, is_audited
 from bottega.data.build import examples_stage, judge_stage, teach_stage
 from bottega.data.records import task_record_of
 from bottega.data.settings import ExampleStage, JudgeStage
@@ -34,12 +35,11 @@ from bottega.data.step_choice import chosen_steps
 from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
 from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
-from bottega.data.trusted.audit import Audit, drawn
-from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.data.trust import is_trusted, must_be_trusted, trusted_setup_of
 from bottega.judge.device_facts import device_facts
 
 MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
-OURS = ("data/trusted/", "data/build.py", "app/data_command.py", "app/data_display.py")
+USERS = ("judge/trusted/", "data/build.py", "data/trust.py", "data/stored_verdicts.py", "app/data_command.py")
 
 
 class ShortBuilder(Compiler):
@@ -65,7 +65,7 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
     second = asyncio.run(judge_stage(tmp_path, task_records, pool, replace(stage, seconds=1e-9), MAKING)).progress
     assert second.time_up and second.left == 2 and second.judged == 0
     with JudgedStore(tmp_path, create=False, write=False) as store:
-        trusted, real = trusted_bench_of(stage), judge_setup_of(stage)
+        trusted, real = trusted_setup_of(stage), judge_setup_of(stage)
         assert is_trusted(trusted) and not is_trusted(real) and len(store.judged(trusted)) == first.judged
         assert store.judged(real) == []
     outcome, card = examples_stage(tmp_path, ExampleStage(held_out=0.0))
@@ -102,12 +102,12 @@ def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> 
     stage = JudgeStage(mistakes=2, proofs=0, workers=2, teachers=1, trusted=True, audit=0.5)
     progress = asyncio.run(judge_stage(tmp_path, task_records, pool, stage, MAKING)).progress
     with JudgedStore(tmp_path, create=False, write=False) as store:
-        judged = store.judged(trusted_bench_of(stage))
-        chosen = {pair for pair in judged if drawn(*pair, 0.5)}
+        judged = store.judged(trusted_setup_of(stage))
+        chosen = {pair for pair in judged if is_audited(*pair, 0.5)}
         assert len(judged) == progress.judged and set(store.judged(judge_setup_of(stage))) == chosen and chosen
     assert progress.audit["audited"] == len(chosen) == progress.audit["same_class"]
-    _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), judge_setup=trusted_bench_of(stage))
-    assert card["audit"]["audited"] == len(chosen) and "by the trusting bench" in (tmp_path / "card.md").read_text()
+    _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), judge_setup=trusted_setup_of(stage))
+    assert card["audit"]["audited"] == len(chosen) and "by the trusted judge" in (tmp_path / "card.md").read_text()
 
 
 def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
@@ -137,12 +137,12 @@ def test_nothing_but_the_cold_start_can_reach_it() -> None:
     root = Path(bottega.__file__).parent
     for path in root.rglob("*.py"):
         name = path.relative_to(root).as_posix()
-        if name.startswith(OURS):
+        if name.startswith(USERS):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            assert not any("cold_start.trusted" in module for module in modules), name
+            assert not any("judge.trusted" in module for module in modules), name
 
 
 def test_the_steps_of_a_course_that_are_judged() -> None:
@@ -184,13 +184,13 @@ def test_an_audit_counts_what_agrees() -> None:
     assert (audit.audited, audit.same_class, audit.both_timed, audit.overlapping) == (4, 3, 2, 1)
     assert len(audit.differences) == 2 and "agrees on 3 of 4" in audit.words() and "speed of 1 of 2" in audit.words()
     pairs = [(f"task{number}", "kernel") for number in range(4000)]
-    assert 300 < sum(drawn(*pair, 0.1) for pair in pairs) < 500
-    assert not any(drawn(*pair, 0.0) for pair in pairs) and all(drawn(*pair, 1.0) for pair in pairs)
+    assert 300 < sum(is_audited(*pair, 0.1) for pair in pairs) < 500
+    assert not any(is_audited(*pair, 0.0) for pair in pairs) and all(is_audited(*pair, 1.0) for pair in pairs)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_killed_run_on_the_trusting_bench_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_of_the_trusted_judge_goes_on(tmp_path: Path) -> None:
     sources = tmp_path / "tasks"
     sources.mkdir()
     for name in ("silu_chain", "silu_norm", "tanh_chain"):

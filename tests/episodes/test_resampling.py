@@ -1,4 +1,4 @@
-"""An answer with a fault that proofreading sees is asked for again; every draw is paid for, and an attempt stays one kernel.
+"""An answer that is certain to fail is sampled again; every sample is paid for, and an attempt stays one kernel.
 
 The judge is the fake that reads speeds off the text (see `decay.py`).
 """
@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 from episodes.decay import BROKEN, TASK, answer, asked, episode_context, kernel
-from graph_text import graph
 
 from bottega.agents.answers.pipeline import DEPLOYMENT, TRAINING, AnswerPolicy
-from bottega.agents.answers.repairs import REPAIRS
 from bottega.backbone.chat import Message
 from bottega.core.event import Wrote, from_json, to_json
 from bottega.core.task import Task
@@ -94,8 +92,8 @@ def test_logs_and_settings_from_before_still_read(tmp_path: Path) -> None:
     assert from_json(old) == wrote
     assert [EpisodeSettings(answers=policy).to_json()["redraws"] for policy in (TRAINING, DEPLOYMENT)] == [0, 3]
     assert EpisodeSettings(answers=DEPLOYMENT).to_json()["answers"] is None, "it follows from the number of resamples"
-    kept = EpisodeSettings(answers=DEPLOYMENT.without("spelling")).to_json()["answers"]["repairs"]
-    assert kept == tuple(name for name in REPAIRS if name != "spelling")
+    kept = EpisodeSettings(answers=DEPLOYMENT.without("syntax")).to_json()["answers"]["lint"]
+    assert kept == tuple(name for name in DEPLOYMENT.lint if name != "syntax")
     assert differences({"redraws": 0}, {"redraws": 3}) == ["redraws 0 then, 3 now"]
 
 
@@ -110,40 +108,34 @@ def test_the_first_of_several_answers_can_be_the_likeliest_one(tmp_path: Path, s
     }
 
 
-@pytest.mark.parametrize(("policy", "repairs"), [(DEPLOYMENT, ("spelling", "long_rows")), (TRAINING, ())])
+@pytest.mark.parametrize(("policy", "repairs"), [(DEPLOYMENT, ("networks",)), (TRAINING, ())])
 def test_repairs_stand_in_the_turn(tmp_path: Path, policy: AnswerPolicy, repairs: tuple[str, ...]) -> None:
-    """A misspelt name, and a row that is too long for one program; training sees its own mistakes."""
-    written = """import torch
-import triton
-import triton.language as tl
-
-
-class ModelNew(Model):
-    def forward(self, energies):
-        t1 = torch.empty((8,), device=energy.device)
-        columns = energies.shape[1] * energies.shape[2]
-        t1_kernel[(8,)](energies, t1, columns, BLOCK=triton.next_power_of_2(columns))
-        return t1
-
-
-@triton.jit
-def t1_kernel(energies_ptr, t1_ptr, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    column = tl.arange(0, BLOCK)
-    mask = column < columns
-    energies = tl.load(energies_ptr + row * columns + column, mask=mask, other=0.0)
-    t1 = tl.sum(energies, axis=0)
-    tl.store(t1_ptr + row, t1)
+    """A network whose answer forgets a kind of layer; training sees its own mistakes."""
+    written = """class ModelNew(Model):
+    def __init__(self):
+        super().__init__()
+        for layer in self.modules():
+            if type(layer) is nn.Conv2d:
+                layer.__class__ = Conv2d
 """
     task = Task(
-        "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, energies):\n        return energies.sum((1, 2))\n",
-        "total",
+        """from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.fc = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.fc(self.conv(x).mean((2, 3)))
+""",
+        "network",
     )
-    text = "forward(energies)\nenergies 8x256x256\nt1 = sum(energies, dim=(1, 2)) 8\nreturn t1"
     settings = EpisodeSettings(style="terse", language="triton", answers=policy)
     context = episode_context(tmp_path, [answer(written)])
     with context.journal:
-        turn = asyncio.run(sampled(context, task, settings, "s0r0t0", [Message("user", "a task")], graph(text)))
+        turn = asyncio.run(sampled(context, task, settings, "s0r0t0", [Message("user", "a task")]))
     assert turn.repairs == repairs and turn.redrawn == 0
-    assert ("energy.device" in turn.source, "t1_kernel_in_pieces" in turn.source) == (not repairs, bool(repairs))
-    assert "energy.device" in turn.text  # what the model said stays
+    assert ("is nn.Linear" in turn.source) == bool(repairs)
+    assert "nn.Linear" not in turn.text  # what the model said stays

@@ -232,6 +232,32 @@ def test_an_estimate_beyond_the_gpu_is_tried_alone(gpu: PretendGpu) -> None:
     found.claim.release()
 
 
+def test_a_task_that_was_checked_waits_a_while_for_its_first_candidate(admitting: Judge, tmp_path: Path) -> None:
+    slow = task(2, "__import__('time').sleep(0.3)")
+    looking = threading.Thread(target=lambda: admitting.fitness(slow))
+    looking.start()
+    while not sizes(admitting):
+        time.sleep(0.01)
+    other = Holder(tmp_path, 23.5)
+    try:
+        looking.join(60)
+        assert "admission" not in admitting.judge(slow, candidate()).stages_s  # it was still up
+        assert other.said(60) == "held"
+        assert admitting._pool.idle == []
+    finally:
+        other.kill()
+
+
+def test_a_task_that_was_checked_gives_way_when_nobody_comes(admitting: Judge, tmp_path: Path) -> None:
+    admitting.fitness(task())
+    other = Holder(tmp_path, 23.5)
+    try:
+        assert other.said(60) == "held"
+        assert admitting._pool.idle == []
+    finally:
+        other.kill()
+
+
 def test_a_candidate_beside_a_model_that_stays_is_to_blame_where_the_task_had_plenty(gpu: PretendGpu) -> None:
     ledger = MemoryLedger("cuda:0", gpu)
     admission = MemoryAdmission(ledger)

@@ -155,6 +155,12 @@ def test_outputs_of_every_kind_are_counted() -> None:
     assert estimate(plain(body, "256, 1024")).outputs == 256 * 1024 * (2 + 8 + 1)
 
 
+@pytest.mark.parametrize("moved", ["x.cuda()", "x.to('cuda')", "x.to(device=torch.device('cuda'))", "x.to('cuda:0')"])
+def test_a_task_that_puts_tensors_on_a_gpu_itself_needs_none_here(moved: str) -> None:
+    found = estimate(plain(f"return {moved} @ torch.ones(4096, 8, device='cuda')", "1 << 20, 4096, device='cuda'"))
+    assert (found.inputs, found.outputs, found.estimated_by) == (1 << 34, 1 << 25, "fake tensors")
+
+
 def test_inputs_from_numpy_and_one_that_is_not_in_a_list() -> None:
     numbers = "torch.from_numpy(__import__('numpy').ones((64, 64), dtype='float32'))"
     found = estimate(plain("return x @ x").replace("[torch.randn(4096, 393216)]", numbers))

@@ -171,3 +171,16 @@ def test_a_worker_that_ran_while_the_others_played_gets_no_turn(ends: tuple[Chan
         runner.run_call(InputSet([], [torch.zeros(4)], "plain"), patient())
     assert caught.value.kind == "forged" and not done
     runner.inputs.close()
+
+
+def test_baselines_that_share_their_inputs_find_the_original_there(ends: tuple[Channel, socket.socket]) -> None:
+    runners = [Runner(name, ends[0], SimpleNamespace(), "cuda") for name in ("eager", "compile")]  # type: ignore[arg-type]
+    arena = Arena.create("cpu", 1 << 16)
+    for runner in runners:
+        runner.inputs = arena
+    contents = torch.randn(1024)
+    inputs = InputSet(None, [contents], "plain")
+    runners[0].take_in(inputs)
+    specs, _ = runners[1]._place(inputs)
+    runners[1]._fill(specs, inputs)  # a copy within one memory would overlap
+    assert torch.equal(specs[0].view(arena.base), contents)

@@ -23,7 +23,7 @@ OTHER_MEANINGS = {
     "judge/fingerprint.py": "versions of packages",
     "judge/baseline_cache.py": "versions of packages, and a folder of torch's compiler",
     "bench/comparable.py": "versions of packages",
-    "data/trusted/worker.py": "a folder of torch's compiler",
+    "judge/trusted/process.py": "a folder of torch's compiler",
     "data/callgraph_names.py": "names that a generated file uses",
     "data/renaming.py": "names that a generated file uses",
     "compiler/module_frame.py": "packages that a generated file imports",

@@ -25,7 +25,7 @@ from bottega.skills.query import query_from_text
 from bottega.skills.recover import Recovered, recover
 from bottega.skills.retrieve import EVERY_STATE, Filter
 from bottega.skills.store import FILE
-from bottega.skills.upkeep import duplicates, merge, tired
+from bottega.skills.upkeep import duplicates, merge, unhelpful_cards
 
 Say = Callable[[Any], None]
 COUNT = 60
@@ -237,7 +237,7 @@ USES: dict[str, Callable[[Library], Any]] = {
     "attempts": lambda library: library.evidence.attempts("proof"),
     "tallies": lambda library: (library.uses.tallies(), library.uses.totals()),
     "duplicates": duplicates,
-    "tired": tired,
+    "tired": unhelpful_cards,
     "export": lambda library: list(export_lines(library, library.cards())),
     "rebuild": lambda library: library.index.rebuild(),
     "merge": lambda library: merge(library, "card_1", ["card_2"]),

@@ -16,7 +16,16 @@ from bottega.core.errors import LibraryError, UsageError
 from bottega.core.skill import SkillState
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
-from bottega.skills.upkeep import LEAST_COMPARED, duplicates, merge, restore, retire, retire_tired, tired, twins_of
+from bottega.skills.upkeep import (
+    LEAST_COMPARED,
+    duplicates,
+    duplicates_of,
+    merge,
+    restore,
+    retire,
+    retire_unhelpful,
+    unhelpful_cards,
+)
 from bottega.skills.uses import Scheme
 
 Say = Callable[[Any], None]
@@ -38,7 +47,7 @@ def test_near_duplicates_are_found_among_others(library: Library) -> None:
     twin = replace(
         cards[3], name="another_name", intent=cards[3].intent + " Again.", example=cards[3].example.replace("16", "64")
     )
-    assert twins_of(library, twin)[0].keep == cards[3].name
+    assert duplicates_of(library, twin)[0].keep == cards[3].name
     library.add(twin)
     found = duplicates(library)
     assert [{twins.keep, twins.drop} for twins in found] == [{cards[3].name, "another_name"}]
@@ -153,28 +162,28 @@ def test_cards_that_do_not_help_retire_and_others_do_not(library: Library) -> No
     episodes(library, "new", -0.1, LEAST_COMPARED - 1)
     episodes(library, "proposed_one", -0.1, LEAST_COMPARED)
     before = rows(library)
-    assert [name for name, _ in tired(library)] == ["harmful", "useless"]
-    gone = retire_tired(library)
+    assert [name for name, _ in unhelpful_cards(library)] == ["harmful", "useless"]
+    gone = retire_unhelpful(library)
     assert gone[0] == ("harmful", f"no uplift in use: -9.5 % over {LEAST_COMPARED} episodes")
     assert {skill.name for skill in library.cards(SkillState.RETIRED)} == {"harmful", "useless"}
     assert library.get("harmful").reason == gone[0][1]
-    assert tired(library) == []
+    assert unhelpful_cards(library) == []
     assert all(count >= before[table] for table, count in rows(library).items())
 
 
 def test_a_card_that_was_brought_back_and_proved_anew_is_not_tired_of_its_past(library: Library) -> None:
     library.add(admitted("one"))
     episodes(library, "one", -0.1, LEAST_COMPARED)
-    retire_tired(library)
+    retire_unhelpful(library)
     restore(library, "one")
     library.move("one", SkillState.ADMITTED, "proved anew")
-    assert tired(library) == []
+    assert unhelpful_cards(library) == []
     episodes(library, "one", -0.1, LEAST_COMPARED - 1, first=100)
-    assert tired(library) == []
+    assert unhelpful_cards(library) == []
     library.move("one", SkillState.ADMITTED, "said again, which is no new start")
     episodes(library, "one", -0.1, 1, first=200)
-    assert [name for name, _ in tired(library)] == ["one"]
+    assert [name for name, _ in unhelpful_cards(library)] == ["one"]
 
 
 def test_nothing_is_tired_in_an_empty_library(library: Library) -> None:
-    assert tired(library) == [] == duplicates(library) == retire_tired(library) == twins_of(library, PLAIN)
+    assert unhelpful_cards(library) == [] == duplicates(library) == retire_unhelpful(library) == duplicates_of(library, PLAIN)

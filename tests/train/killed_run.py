@@ -68,7 +68,7 @@ def main() -> None:
 
         run_directory.shutil.rmtree = half  # type: ignore[assignment]
     config = toy_config(folder, *sys.argv[3:])
-    rl.train(config, folder / "run", inputs=toy_inputs(folder, counted(folder)), hear=hear)
+    rl.train(config, folder / "run", inputs=toy_inputs(folder, counted(folder)), on_event=hear)
 
 
 if __name__ == "__main__":

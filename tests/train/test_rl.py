@@ -226,7 +226,7 @@ class Moody(ToyJudge):
 
     alike = True
 
-    def hear(self, event: rl.Told) -> None:
+    def hear(self, event: rl.RlEvent) -> None:
         if isinstance(event, rl.Learning):
             self.alike = event.step + 1 in (1, 3)
 
@@ -241,7 +241,7 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
         "loss.kl=0.0", "optimiser.weight_decay=0.1", "optimiser.schedule=cosine", "optimiser.bad_steps=1",
     )  # fmt: skip
     whole, run = tmp_path / "whole", tmp_path / "run"
-    rl.train(config, whole, inputs=toy_inputs(tmp_path, judge := Moody()), hear=judge.hear)
+    rl.train(config, whole, inputs=toy_inputs(tmp_path, judge := Moody()), on_event=judge.hear)
     told = measured(whole)
     assert ["gradient" in told[f"train/{step}"] for step in (1, 2, 3, 4)] == [False, True, False, True]
     assert all("entropy" in told[f"train/{step}"] and told[f"train/{step}"]["rows"] > 0 for step in (1, 2, 3, 4))
@@ -257,12 +257,12 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
         config,
         run,
         inputs=toy_inputs(tmp_path, judge := Moody()),
-        hear=judge.hear,
+        on_event=judge.hear,
         stop=(run / "checkpoints" / "step-00000002").exists,
     )
     for step in (2, 3):
         (run / "checkpoints" / f"step-{step:08}" / "state.json").write_text("{")
-    rl.train(resumed_config(run), run, resume=True, inputs=toy_inputs(tmp_path, judge := Moody()), hear=judge.hear)
+    rl.train(resumed_config(run), run, resume=True, inputs=toy_inputs(tmp_path, judge := Moody()), on_event=judge.hear)
     assert measured(run) == told
     assert same(weights(run), weights(whole))
 

@@ -80,7 +80,7 @@ def test_a_model_learns_its_rows_and_the_backbone_opens_it(school: tuple[Path, l
         read_config("sft", None, None, [*settings, "data.epochs=30", "checkpoint.every=50"]),
         data,
         tmp_path / "run",
-        hear=heard.append,
+        on_event=heard.append,
     )
     begun = next(event for event in heard if isinstance(event, SftStarted))
     assert len(begun.samples.held_out) == 6

@@ -202,7 +202,9 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
         if not settings.quiet:
             say(checked_line(one), err=True)
 
-    work = verify(record, devices, share=settings.share, count=settings.count, seed=settings.seed, workers=workers, watch=watch)
+    work = verify(
+        record, devices, share=settings.share, count=settings.count, seed=settings.seed, workers=workers, on_event=watch
+    )
     found = asyncio.run(_interruptible(work, Display()))
     if found is None:
         say("bottega: interrupted; nothing was concluded", err=True)

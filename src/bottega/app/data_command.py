@@ -34,10 +34,10 @@ from bottega.data.settings import DiversityCaps, ExampleStage, JudgeStage
 from bottega.data.task_columns import load_task_records
 from bottega.data.teachers import TEACHERS
 from bottega.data.teachers.chosen import compiler_pool_for, family_of, teacher_pool_for
-from bottega.data.trusted.bench import LIMIT_SECONDS
-from bottega.data.trusted.trust import must_be_trusted
+from bottega.data.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
+from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 from bottega.languages import default_language, use_language
 
 CALLGRAPHS_EVERY_S = 10.0
@@ -121,7 +121,7 @@ def judge_stage_for(settings: DataBuildSettings) -> JudgeStage:
         seeds=settings.seeds,
         workers=workers,
         teachers=settings.teachers,
-        timeout=settings.timeout or (LIMIT_SECONDS if trusted else 60.0),
+        timeout=settings.timeout or (TIMEOUT_SECONDS if trusted else 60.0),
         baselines=parse_baselines(settings.baseline),
         mistakes=settings.mistakes,
         proofs=settings.proofs,

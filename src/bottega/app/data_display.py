@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from bottega.app.terminal import Terminal
+from bottega.data.audit import Audit
 from bottega.data.judge_stage import Progress
-from bottega.data.trusted.audit import Audit
 
 OFTEN_S = 0.2
 
@@ -57,12 +57,12 @@ def words(progress: Progress) -> str:
 
 
 def trusted_words(progress: Progress) -> list[str]:
-    """What the trusting bench did with its time, and how the judge's audit ended; nothing where it was not used."""
+    """What the trusted judge did with its time, and how the judge's audit ended; nothing where it was not used."""
     lines = []
     total = sum(progress.spent.values())
     if total:
         parts = ", ".join(f"{name} {seconds / total:.0%}" for name, seconds in progress.spent.most_common() if seconds > 0)
-        lines.append(f"trusted bench, {total:.0f} s of its workers: {parts}")
+        lines.append(f"trusted judge, {total:.0f} s of its workers: {parts}")
     if progress.replaced:
         lines.append("workers replaced: " + ", ".join(f"{number} {what}" for what, number in progress.replaced.most_common()))
     if progress.audit:

@@ -54,12 +54,14 @@ def pack_command(
     from bottega.train.shipping import MEGABYTE, agreement, pack
 
     most = None if max_mb is None else int(max_mb * MEGABYTE)
-    written = pack(place, out, card_for(place, name, note), step=step, most=most, hear=lambda line: say(f"  {line}", err=True))
+    written = pack(
+        place, out, card_for(place, name, note), step=step, most=most, on_event=lambda line: say(f"  {line}", err=True)
+    )
     _print_entries(written.header)
     say(f"{out}: {written.size / MEGABYTE:.2f} MB, step {written.header.step:g}, sha256 {written.sha256}")
     found: dict[str, Any] | None = None
     if check is not None:
-        told = agreement(place, out, check, device=device, rows=rows, hear=lambda line: say(f"  {line}", err=True))
+        told = agreement(place, out, check, device=device, rows=rows, on_event=lambda line: say(f"  {line}", err=True))
         found = {**asdict(told), "data": check.name}
         say(
             f"mean log-prob of {told.tokens:,} tokens: base {told.base:.4f}, what it began with {told.began:.4f}, trained {told.trained:.4f}, "

@@ -62,7 +62,7 @@ def sft_command(
     else:
         settings, source = read_config("sft", preset, config, changes), data
     with display_for(SftProgress(), f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
-        finished = sft(settings, source.resolve(), out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
+        finished = sft(settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
         raise typer.Exit(STOPPED)

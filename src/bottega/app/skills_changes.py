@@ -23,7 +23,16 @@ from bottega.skills.library import Library
 from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped
 from bottega.skills.starter import read_card, starter_cards
-from bottega.skills.upkeep import Twins, duplicates, merge, restore, retire, retire_tired, tired, twins_of
+from bottega.skills.upkeep import (
+    DuplicatePair,
+    duplicates,
+    duplicates_of,
+    merge,
+    restore,
+    retire,
+    retire_unhelpful,
+    unhelpful_cards,
+)
 from bottega.skills.validation import admit_data
 
 Place = Annotated[Path | None, typer.Option("--library", metavar="PATH", help="The library's folder.")]
@@ -44,20 +53,18 @@ def add_command(
     cards = [replace(_read(path), state=SkillState.PROPOSED, version=1, reason="") for path in files]
     with open_library(library, create=True) as opened:
         for card in cards:
-            known = twins_of(opened, card)
+            known = duplicates_of(opened, card)
             taken = revise and card.name in opened
             before = opened.version
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
-                alike = [{"name": twins.keep, "likeness": twins.similarity} for twins in known]
+                alike = [{"name": pair.keep, "likeness": pair.similarity} for pair in known]
                 skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
-            for twins in known:
-                say(
-                    f"  {twins.similarity:.0%} like {twins.keep}: `bottega skills merge {twins.keep} {card.name}` makes them one"
-                )
+            for pair in known:
+                say(f"  {pair.similarity:.0%} like {pair.keep}: `bottega skills merge {pair.keep} {card.name}` makes them one")
 
 
 def import_command(
@@ -149,18 +156,18 @@ def merge_command(
     with open_library(library) as opened:
         if names:
             merge(opened, names[0], names[1:])
-            merged = [Twins(names[0], name, 1.0) for name in names[1:]]
+            merged = [DuplicatePair(names[0], name, 1.0) for name in names[1:]]
         else:
             merged = duplicates(opened, least)
             if every:
-                merged = [twins for twins in merged if _merge_living(opened, twins)]
+                merged = [pair for pair in merged if _merge_living(opened, pair)]
         if as_json:
-            skills_tables.print_json([twins.__dict__ for twins in merged])
+            skills_tables.print_json([{"keep": pair.keep, "drop": pair.drop, "likeness": pair.similarity} for pair in merged])
         elif not merged:
             say(f"no two cards are {least:.0%} alike")
-        for twins in merged if not as_json else ():
-            done = "merged into" if names or every else f"is {twins.similarity:.0%} like"
-            say(f"{twins.drop} {done} {twins.keep}")
+        for pair in merged if not as_json else ():
+            done = "merged into" if names or every else f"is {pair.similarity:.0%} like"
+            say(f"{pair.drop} {done} {pair.keep}")
 
 
 def retire_command(
@@ -183,7 +190,7 @@ def retire_command(
         if name is not None:
             gone = [(name, retire(opened, name, reason).reason)]
         else:
-            gone = tired(opened) if dry_run else retire_tired(opened)
+            gone = unhelpful_cards(opened) if dry_run else retire_unhelpful(opened)
         if as_json:
             skills_tables.print_json([{"name": card, "reason": why} for card, why in gone])
         for card, why in gone if not as_json else ():
@@ -253,9 +260,9 @@ def _read(path: Path) -> Skill:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _merge_living(library: Library, twins: Twins) -> bool:
+def _merge_living(library: Library, pair: DuplicatePair) -> bool:
     """A card may be in several pairs; once it is retired the others are settled."""
-    living = all(library.get(name).state is not SkillState.RETIRED for name in (twins.keep, twins.drop))
+    living = all(library.get(name).state is not SkillState.RETIRED for name in (pair.keep, pair.drop))
     if living:
-        merge(library, twins.keep, [twins.drop], f"{twins.similarity:.0%} alike")
+        merge(library, pair.keep, [pair.drop], f"{pair.similarity:.0%} alike")
     return living

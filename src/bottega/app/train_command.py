@@ -57,7 +57,7 @@ def train_command(
     else:
         settings = read_config("rl", preset, config, overrides or ())
     with display_for(TrainProgress(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
-        finished = train(settings, out, resume=resume, hear=display.hear, stop=lambda: bool(stop))
+        finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",

@@ -14,7 +14,7 @@ from rich.text import Text
 from bottega.app.display import clock, spark
 from bottega.core.event import Judged, Measured, Selected, Summarised, Wrote
 from bottega.episodes.phases import PhaseStatus
-from bottega.train.rl import Learning, RlStarted, Told
+from bottega.train.rl import Learning, RlEvent, RlStarted
 
 CURVES = ("reward", "correct", "fast_1.2", "select/reward", "summarise/reward", "entropy")
 FIGURES = {
@@ -47,7 +47,7 @@ class TrainProgress:
         self.since = time.monotonic()
         """When the step under way began."""
 
-    def hear(self, event: Told) -> str:
+    def hear(self, event: RlEvent) -> str:
         """A line for whoever has no panel; empty when there is nothing to say."""
         if isinstance(event, RlStarted):
             self.begun, self.step, self.since = event, event.step, time.monotonic()

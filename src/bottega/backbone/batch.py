@@ -1,4 +1,4 @@
-"""The rows of a running batch, as they lie on the device: what was sampled last, where, how, and where the results go.
+"""The state of a decoding batch on the device: last tokens, positions, sampling parameters, and the ring buffer of results.
 
 Every step reads and moves this state on the device itself; the host only writes rows as generations come, go or move up. After the
 last row lies one that is always asleep: what fills up a graph's fixed sizes belongs to it.
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bottega.backbone.generation import ActiveGeneration
-from bottega.backbone.pages import PAGE, Held
+from bottega.backbone.pages import PAGE, HeldPages
 
 TOKENS, POSITIONS, ACTIVE, LEFT = range(4)
 TEMPERATURES, TOP_PS, CUTS = range(3)
@@ -56,7 +56,7 @@ class DecodeBatch:
             "cursor": self.cursor,
         }
 
-    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[Held]) -> None:
+    def put(self, rows: Sequence[int], generations: Sequence[ActiveGeneration], held: Sequence[HeldPages]) -> None:
         """New generations, as they are before their first draw."""
         at = self.upload(np.array(rows))
         whole = [(generation.prompt[-1], len(generation.prompt) - 1, 1, generation.limit) for generation in generations]

@@ -1,4 +1,4 @@
-"""The model over pages: one step for the running rows, or one pass over a pack of prompts, each recorded once as a CUDA graph.
+"""The decoder over a paged cache: one decode step, or one prefill pass over a pack of prompts, each recorded once as a CUDA graph.
 
 Matrix products are the library's, everything between them is ours. Nothing here waits for the host or asks it anything.
 """

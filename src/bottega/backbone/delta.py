@@ -1,4 +1,4 @@
-"""A trained model as a small file beside its base: for every matrix that changed the delta, rounded row by row and Huffman-coded.
+"""A trained model as a packed delta to its base: for every changed matrix the difference, quantized row by row and Huffman-coded.
 
 The base is the embedded model exactly as it is read from its GGUF file, so that base and delta give the same weights to the bit on
 every machine; the file names the base by its hash and holds checksums of every tensor before and after. Tensors that did not change

@@ -1,4 +1,4 @@
-"""Which model, where, and under which key. A key is named by its environment variable and never part of a noun that is shown."""
+"""Which model, where, and under which key. A key is named by its environment variable and never part of anything that is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Continuous batching in one worker thread: generations wait, are taken as others end, and each is told when it is over.
+"""Continuous batching in one worker thread: waiting generations join the batch as others end, and each one's future is resolved when it ends.
 
 The thread is the only one that touches the runner, so nothing in there needs a lock, and the asyncio loop stays free. A window
 of steps is put on the device before the one before it is looked at: the device never waits for Python.

@@ -1,4 +1,4 @@
-"""One answer on its way: what was asked, what has been sampled so far, and when it is over. Knows no model and no device."""
+"""One generation in progress: its request, the tokens sampled so far, and the test for its end. Knows no model and no device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who spent how much of which cap. A request sets its worst case aside before it is sent and settles with what it really took.
+"""Caps on tokens and money. A request reserves its worst case before it is sent and settles with what it really took.
 
 That way requests under way count, and a cap holds however many of them there are. A request that does not fit only because of
 others under way waits for them, since most take far less than their worst case; one that will not fit even then is refused.

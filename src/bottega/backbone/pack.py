@@ -1,4 +1,4 @@
-"""Prompts laid side by side, without padding between them, in packs of a few fixed sizes: each size has a CUDA graph of its own.
+"""Prefill packs: prompts end to end without padding, in a few fixed sizes, each with a CUDA graph of its own.
 
 A long prompt may be spread over several packs; what was read before lies in its pages already.
 """

@@ -1,4 +1,4 @@
-"""The runner for GPUs: a paged cache, kernels of our own, graphs, and a host that always looks a window behind.
+"""The runner for GPUs: a paged cache, Triton kernels, CUDA graphs, and a host that reads results one window late.
 
 A few steps are replayed between two looks of the host. The device itself draws, counts and stops rows, so it needs no host to
 go on; the host learns a window late what was sampled, and fills the rows that came free.
@@ -16,7 +16,7 @@ from bottega.backbone.decoder import PagedDecoder
 from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import free_memory, release_unused
 from bottega.backbone.pack import SIZES, PrefillSpan, packs
-from bottega.backbone.pages import PAGE, Held, Pages
+from bottega.backbone.pages import PAGE, HeldPages, Pages
 from bottega.backbone.runner import Sampled
 from bottega.backbone.weights import Weights
 from bottega.core.errors import BackboneError
@@ -50,7 +50,7 @@ class PagedRunner:
         self._decoder = PagedDecoder(weights, self._batch, graphs)
         self._small = torch.cuda.mem_get_info(self._device)[1] // SMALL if self._device.type == "cuda" else 0
         self._generations: list[ActiveGeneration | None] = [None] * slots
-        self._held: dict[ActiveGeneration, tuple[int, Held]] = {}
+        self._held: dict[ActiveGeneration, tuple[int, HeldPages]] = {}
         self._left: list[int] = []
         """Rows whose generations have gone, of which the device does not know yet."""
         self._entries = 0

@@ -1,4 +1,4 @@
-"""Who holds which pages of the cache. Prompts that begin alike share the pages of their common beginning.
+"""Allocation of cache pages. Prompts with a common prefix share its pages.
 
 All pages that a generation may come to need are set aside when it is taken, so none is ever thrown out in the middle. Full pages of
 a prompt are known by what they hold; after their last holder has gone they stay readable until the memory is wanted. In
@@ -18,7 +18,7 @@ _Key = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldPages:
     pages: tuple[int, ...]
     shared: int
     """How many tokens at the beginning have been read already, or will be, by others that were taken before."""
@@ -47,7 +47,7 @@ class Pages:
         self._holders.extend([0] * (count - self.count))
         self.count = max(self.count, count)
 
-    def take(self, prompt: tuple[int, ...], length: int) -> Held | None:
+    def take(self, prompt: tuple[int, ...], length: int) -> HeldPages | None:
         """Pages for `length` tokens that begin with `prompt`, or nothing when there are not enough."""
         common = self._common(prompt)
         fresh = -(-length // PAGE) - len(common)
@@ -58,9 +58,9 @@ class Pages:
             self._idle.pop(page, None)
         pages = [*common, *(self._fresh() for _ in range(fresh))]
         self._remember(prompt, pages, len(common))
-        return Held(tuple(pages), len(common) * PAGE)
+        return HeldPages(tuple(pages), len(common) * PAGE)
 
-    def give(self, held: Held) -> None:
+    def give(self, held: HeldPages) -> None:
         for page in reversed(held.pages):  # the later pages of a prompt are useless without the earlier ones: they go first
             self._holders[page] -= 1
             if self._holders[page] == 0:

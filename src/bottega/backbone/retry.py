@@ -1,4 +1,4 @@
-"""How long to wait for a server, and how often to ask: every number in one place, and no sleeping here."""
+"""Retry policy for servers: timeouts, number of attempts and pauses. It computes pauses and does not sleep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What turns generations into tokens. Three do it: pages and kernels on a GPU, plain torch anywhere, transformers for the rest.
+"""The protocol of a batch runner. Three implement it: paged cache and kernels on a GPU, plain torch anywhere, transformers for the rest.
 
 The engine decides who is in the batch; a runner owns the cache and the device, and knows generations, not requests or futures.
 """

@@ -1,4 +1,4 @@
-"""Drawing one token per row with noise that depends on (seed, position) alone, never on what else is in the batch.
+"""Samples one token per row with noise that depends on (seed, position) alone, never on what else is in the batch.
 
 Gumbel-max: the token with the largest `logit / temperature + noise` is a draw from the softmax, and unlike a draw by
 cumulative sums it moves to another token only where rounding decides a near tie. The noise comes from Philox4x32 in 7

@@ -1,4 +1,4 @@
-"""A backbone that says what it was told to: for tests and demonstrations. Deterministic, and it remembers what it was asked.
+"""A backbone with scripted answers, for tests and demonstrations. Deterministic; it records what it was asked.
 
 A script is a list of answers (an exception among them is raised), a mapping from patterns to answers (the first that is found in
 the last message speaks), or a function of messages and sampling. The same script serves both protocols.

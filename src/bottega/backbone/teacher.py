@@ -1,4 +1,4 @@
-"""Log-probs of given answers by a teacher-forced pass through the transformers module itself: the truth the decoder is held to."""
+"""Log-probs of given answers by a teacher-forced pass through the transformers module itself: the reference for the decoder."""
 
 from __future__ import annotations
 

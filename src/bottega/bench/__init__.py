@@ -1,1 +1,1 @@
-"""A task set, judged whole: who wrote what, what the judge found of it, and records that another machine can check."""
+"""Benchmark runs over a task set: attempts, verdicts, metrics, and records that another machine can verify."""

@@ -1,4 +1,4 @@
-"""Intervals by drawing tasks anew: what a figure would have been on another set of tasks of the same kind.
+"""Bootstrap intervals over tasks: how a metric varies with the choice of tasks.
 
 Tasks are drawn, not attempts: attempts at one task are alike, and a benchmark speaks about tasks it has not seen. A speedup is drawn
 within the judge's own interval too, since a noisy machine makes every point doubtful at once. Where drawing cannot show any doubt, since

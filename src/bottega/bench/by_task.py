@@ -1,4 +1,4 @@
-"""Kernels that wait for a verdict, served task by task: bringing a task up costs more than judging a kernel on it.
+"""A queue of kernels to judge, grouped by task: preparing a task costs more than judging one kernel on it.
 
 Each of a judge's places takes a task and does all that waits for it. A task with many kernels is helped by places that have nothing else to do.
 """

@@ -1,4 +1,4 @@
-"""Kernels that others wrote: which file is whose attempt at which task. Two layouts are known, and nothing that fits neither is passed over.
+"""Candidate files from outside: maps files to tasks and samples. Two layouts are known; a file that fits neither is reported.
 
 KernelBench's run folder   level_1_problem_23_sample_0_kernel.py, for the task 23_….py of level 1
 plain                      TASK.py, TASK.0.py, TASK/0.py, each also below level1/, level2/, …

@@ -1,4 +1,4 @@
-"""Whether two runs can be compared at all: what differs in how they were judged, on what, and with how many kernels."""
+"""Whether two runs are comparable: differences in judge, device, tasks and number of kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
 JUDGED_BY = ("kind", "baselines", "precision", "mode", "quick", "timeout", "require_kernel")
 
 
-def differences(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
+def incomparable(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
     """In sentences; empty where a difference in figures is one between the runs' kernels."""
     notes = []
     if base.folder.resolve() == other.folder.resolve():

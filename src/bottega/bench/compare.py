@@ -1,4 +1,4 @@
-"""Two runs over the same tasks, task by task: what differs, how surely, and where. Pure functions of attempts.
+"""Paired comparison of two runs over the same tasks, with intervals and sign tests. Pure functions of attempts.
 
 Tasks are paired, so that an easy task is easy for both, and drawn together for the intervals. A win needs intervals that are apart: the
 surest kernel of the one lies, as a whole interval, above that of the other; or only the one has a right kernel at all.
@@ -15,7 +15,7 @@ import numpy as np
 
 from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate, Floats, certain_reach
-from bottega.bench.comparable import differences
+from bottega.bench.comparable import incomparable
 from bottega.bench.families import family_of
 from bottega.bench.scaling import THRESHOLDS
 from bottega.bench.sheet import BenchSheet, Flags, sheet_of, unfit
@@ -144,7 +144,7 @@ def compare(
         pairs=tuple(sorted(pairs, key=_moved)),
         only_base=tuple(task for task in base.tasks if task.id not in at_two),
         only_other=tuple(task for task in other.tasks if task.id not in at_one),
-        notes=tuple(differences(base, other, baseline)),
+        notes=tuple(incomparable(base, other, baseline)),
     )
 
 

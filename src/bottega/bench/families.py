@@ -1,4 +1,4 @@
-"""A run by operator family: what the attempts came to and how the tasks fared, so that a mean over all hides nothing."""
+"""Metrics of a run by operator family."""
 
 from __future__ import annotations
 

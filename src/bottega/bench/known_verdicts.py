@@ -1,4 +1,4 @@
-"""Verdicts that stand for the same text on the same task: those of this run, and those of earlier runs that were judged alike.
+"""Verdicts that are reused for the same source on the same task: from this run, and from earlier runs with the same judge settings.
 
 Arms of a comparison that give the same answer are then told by the same verdict, so that no noise of timing lies between them. A word that
 the task could not be judged, or that the device was busy, may be a neighbour's fault, and is never taken over.
@@ -13,7 +13,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.comparable import JUDGED_BY, MEASURED_ON
-from bottega.bench.rows import Say
+from bottega.bench.rows import Log
 from bottega.bench.run_directory import read_run
 from bottega.bench.settings import BenchJudgeSettings
 from bottega.bench.task_set import CANNOT
@@ -37,12 +37,12 @@ class KnownVerdicts(VerdictCache):
 
 
 def read_known(
-    folders: Sequence[Path], judging: BenchJudgeSettings, fingerprint: dict[str, Any], say: Say | None = None
+    folders: Sequence[Path], judging: BenchJudgeSettings, fingerprint: dict[str, Any], log: Log | None = None
 ) -> KnownVerdicts:
     """Of these runs, the first that has a verdict is believed. Raises `UsageError` for one that was judged otherwise."""
     known = KnownVerdicts()
     for folder in folders:
-        run = read_run(folder, say)
+        run = read_run(folder, log)
         _same_terms(run, judging, fingerprint)
         for attempt in run.attempts:
             verdict = standing(attempt)

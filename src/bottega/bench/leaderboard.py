@@ -1,4 +1,4 @@
-"""The record of a whole run: who wrote what, judged how and on what, what came of it, and the hashes of everything it rests on.
+"""The leaderboard record of a complete run: model, judge settings, device, metrics, and hashes of all inputs.
 
 Hashes show that a folder was changed after its record was made. They do not show that the record was honest in the first place, because
 whoever forges one can hash what they forged; judging a part of it again (`verify`) shows that.

@@ -1,4 +1,4 @@
-"""What the best of k samples is expected to be, out of n that were drawn: exact over all subsets, so neither biased nor noisy.
+"""pass@k and the expected best of k out of n samples: exact over all subsets, so neither biased nor noisy.
 
 Taking the first k samples, or the share of right ones to the power of k, would be the one or the other.
 """

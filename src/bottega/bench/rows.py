@@ -1,4 +1,4 @@
-"""A line of a run's files, checked before it counts: whoever edits one by hand is told the line, and no figure rests on what it cannot mean."""
+"""Validation of the lines of a run's files: an invalid line is an error that names file and line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 Place = Annotated[int, Field(ge=0, lt=100_000)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 CELLS = 20_000_000
@@ -84,7 +84,7 @@ class _Task(_Line):
     trouble: str = ""
 
 
-def lines_of(path: Path, say: Say | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def lines_of(path: Path, log: Log | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects with their line's number. A last line that was cut is left out and said; other damage is a `UsageError`."""
     try:
         content = path.read_bytes()
@@ -101,8 +101,8 @@ def lines_of(path: Path, say: Say | None) -> Iterator[tuple[int, dict[str, Any]]
         except (ValueError, RecursionError) as error:
             raise UsageError(_damaged(path, number, error)) from None
         yield number, data
-    if cut and say is not None:
-        say(f"{path}: its last line was cut by a kill and is left out; it was never counted")
+    if cut and log is not None:
+        log(f"{path}: its last line was cut by a kill and is left out; it was never counted")
 
 
 def made(make: Callable[[dict[str, Any]], Any], data: dict[str, Any], path: Path, number: int) -> Any:

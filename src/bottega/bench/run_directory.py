@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchRun, BenchTask, Key
-from bottega.bench.rows import CELLS, Say, attempt_of, lines_of, made, task_of
+from bottega.bench.rows import CELLS, Log, attempt_of, lines_of, made, task_of
 from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.json_text import strict
@@ -42,16 +42,16 @@ LEADERBOARD = "leaderboard.json"
 SCHEMA = 1
 
 
-def read_run(folder: Path, say: Say | None = None) -> BenchRun:
+def read_run(folder: Path, log: Log | None = None) -> BenchRun:
     """A run as it is, whole or not. A last line that was cut is left out and said; other damage is a `UsageError` with file and line."""
     head = read_head(folder)
     tasks: dict[str, BenchTask] = {}
-    for number, data in lines_of(folder / TASKS, say):
+    for number, data in lines_of(folder / TASKS, log):
         row = made(task_of, data, folder / TASKS, number)
         tasks[row.id] = row
     attempts: dict[Key, BenchAttempt] = {}
     seen: dict[Key, int] = {}
-    for number, data in lines_of(folder / ATTEMPTS, say):
+    for number, data in lines_of(folder / ATTEMPTS, log):
         attempt = made(attempt_of, data, folder / ATTEMPTS, number)
         where = f"{folder / ATTEMPTS}: line {number}"
         if not tasks:
@@ -111,7 +111,7 @@ def read_kernel(folder: Path, candidate: str) -> str:
 class Recorder:
     """The one process that writes a run. What it holds in memory is what is on the disk."""
 
-    def __init__(self, folder: Path, say: Say | None = None) -> None:
+    def __init__(self, folder: Path, log: Log | None = None) -> None:
         self.folder = folder
         self._tasks = self._attempts = None
         try:
@@ -125,9 +125,9 @@ class Recorder:
                 fcntl.flock(self._attempts, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise UsageError(f"{folder}: another process is writing this run; wait for it, or give another --out") from None
-            run = read_run(folder, say)
+            run = read_run(folder, log)
             for name in (TASKS, ATTEMPTS):
-                _mend(folder / name)
+                _cut_partial_line(folder / name)
         except BaseException:
             self.close()
             raise
@@ -225,7 +225,7 @@ def _create(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _mend(path: Path) -> None:
+def _cut_partial_line(path: Path) -> None:
     """Cut off a last line that has no end."""
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1

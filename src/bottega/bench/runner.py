@@ -1,4 +1,4 @@
-"""A run from its first task to its last: one queue, a judge for each device, and every whole sample kept as soon as there is one.
+"""Runs a benchmark: one queue of samples, one judge for each device; every complete sample is stored at once.
 
 Answers are drawn first; a task is brought up when it has a kernel, looked at, and judged while it is up.
 
@@ -54,7 +54,7 @@ class SampleFailed:
     text: str
 
 
-Watch = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
+OnEvent = Callable[[BenchStarted | SampleKept | SampleFailed | PhaseStatus], None]
 """May be called from any thread."""
 
 
@@ -93,7 +93,7 @@ class BenchRunner:
     tasks: dict[str, Task]
     shards: Sequence[Shard]
     work: BenchWork
-    watch: Watch = lambda event: None
+    on_event: OnEvent = lambda event: None
     phases: Phases = field(default_factory=Phases)
     """Of the device on which the model draws."""
     ended: str = ""
@@ -108,10 +108,10 @@ class BenchRunner:
         """Whether the run is whole. Raises only what ends it: a disk that is full, or a fault of ours."""
         self._begun = {task for task, _, _ in self.recorder.attempts}
         queue, whole, done = self._queue()
-        self.watch(
+        self.on_event(
             BenchStarted(whole, done, len(self.recorder.tasks), tuple(shard.device for shard in self.shards), self.phases)
         )
-        self.phases.hear = self.watch
+        self.phases.hear = self.on_event
         for shard in self.shards:
             shard.look = partial(self._look, shard)
         lanes = [self._lane(shard, queue) for shard in self.shards for _ in range(self.work.lanes(shard))]
@@ -125,7 +125,7 @@ class BenchRunner:
         if not self.ended and queue.waiting:
             self.ended = "no device is left: " + "; ".join(shard.lost for shard in self.shards)
         for task in queue.waiting:
-            self._trouble(task, self.ended)
+            self._report_failure(task, self.ended)
         return all(row.trouble in ("", NO_CANDIDATE) for row in self.recorder.tasks.values())
 
     def _queue(self) -> tuple[Queue, int, int]:
@@ -165,16 +165,16 @@ class BenchRunner:
             except DeviceLost as error:
                 # Not tried on another device in this session: if it was this task that took the device down, it would take them all.
                 queue.drop(job.task)
-                self._trouble(job.task, str(error))
+                self._report_failure(job.task, str(error))
             except BudgetError as error:
                 self.ended = str(error)
-                self._trouble(job.task, str(error))
+                self._report_failure(job.task, str(error))
 
     async def _job(self, shard: Shard, job: SampleJob) -> None:
         for number in job.samples:
             known = self._known_fitness(job.task)
             if self.ended or shard.lost:
-                self._trouble(job.task, self.ended or shard.lost)
+                self._report_failure(job.task, self.ended or shard.lost)
             elif known is not None and not known.runs:
                 self._keep(job.task, number, self.work.invalid(job.task, number, known.reason))
             else:
@@ -222,7 +222,7 @@ class BenchRunner:
         row = self.recorder.tasks[task.id]
         if row.fitness != fitness.reason:
             self.recorder.note(replace(row, fitness=fitness.reason))
-            self.watch(SampleFailed(f"{row.name}: {fitness.reason}"))
+            self.on_event(SampleFailed(f"{row.name}: {fitness.reason}"))
         if not fitness.runs:
             raise Unfit(fitness.reason)
 
@@ -234,20 +234,20 @@ class BenchRunner:
         row = self.recorder.tasks[task]
         if all(self._is_kept(task, sample) for sample in self.work.samples(task)):
             self.recorder.note(replace(row, trouble=""))
-        self.watch(SampleKept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
+        self.on_event(SampleKept(self.recorder.tasks[task], tuple(attempt for attempt, _ in made)))
 
     def _failed(self, task: str, number: int, error: BottegaError) -> None:
-        self._trouble(task, f"sample {number} has no verdict: {_line(error)}")
+        self._report_failure(task, f"sample {number} has no verdict: {_line(error)}")
         if isinstance(error, BackboneError):
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:
                 self.ended = f"the backbone failed {self._refusals} times in a row: {_line(error)}"
 
-    def _trouble(self, task: str, why: str) -> None:
+    def _report_failure(self, task: str, why: str) -> None:
         row = self.recorder.tasks[task]
         if row.trouble in ("", NOT_YET):
             self.recorder.note(replace(row, trouble=why))
-            self.watch(SampleFailed(f"{row.name}: {why}"))
+            self.on_event(SampleFailed(f"{row.name}: {why}"))
 
 
 def _line(error: Exception) -> str:

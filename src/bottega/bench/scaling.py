@@ -1,4 +1,4 @@
-"""Parallel samples against serial turns: what s samples of t turns come to, for every s and t that one run holds.
+"""Parallel samples against serial turns: the expected metrics of s samples of t turns, for every s and t of one run.
 
 A cell is the expectation over all choices of s among the run's samples, each cut off after t turns. Cells of equal s·t cost equally many
 kernels and stand beside each other, as in Kevin's table; progress by turn and by samples are the grid's edges.

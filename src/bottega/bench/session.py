@@ -1,4 +1,4 @@
-"""One session at a run: begin it or go on with it, do what is left, and write its record once it is whole.
+"""One session of a benchmark run: starts or resumes it, does what is left, and writes its record once it is complete.
 
 The same request in the same folder goes on where the last session ended, however that ended; another request is refused, with what differs.
 """
@@ -22,7 +22,7 @@ from bottega.bench.comparable import SAME_MACHINE
 from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
-from bottega.bench.runner import BenchRunner, Watch
+from bottega.bench.runner import BenchRunner, OnEvent
 from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
@@ -76,8 +76,8 @@ class BenchFinished:
 async def run_session(
     request: BenchRequest,
     open_speaker: Callable[[Sequence[BenchAttempt]], Client],
-    say: Callable[[str], None],
-    watch: Watch = lambda event: None,
+    log: Callable[[str], None],
+    on_event: OnEvent = lambda event: None,
 ) -> BenchFinished:
     """Whatever can be found to be wrong is found before a folder is made. The client is told what earlier sessions spent."""
     settings = request.settings
@@ -87,10 +87,10 @@ async def run_session(
     if candidates is None and settings.writing is None:
         raise UsageError("nobody is there to write kernels: give --backbone, or --candidates with kernels that others wrote")
     for line in (*tasks.repeated, *(() if candidates is None else (*candidates.unmatched, *candidates.outside))):
-        say(line)
+        log(line)
     async with contextlib.AsyncExitStack() as stack:
         head = _head(request, tasks, candidates)
-        known = read_known(request.known, settings.judging, head["fingerprint"], say)
+        known = read_known(request.known, settings.judging, head["fingerprint"], log)
         shards = [Shard(device, settings.judging, request.workers, known) for device in request.devices]
         for shard in shards:
             stack.callback(shard.close)
@@ -103,10 +103,10 @@ async def run_session(
             stack.push_async_callback(client.close)
             phases = share_device(client)
             if _share_a_device(phases, request):
-                say(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
+                log(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
             begin(request.folder, head)
-        recorder = stack.enter_context(Recorder(request.folder, say))
+        recorder = stack.enter_context(Recorder(request.folder, log))
         for row in tasks.rows:
             if row.id not in recorder.tasks:
                 recorder.note(row)
@@ -119,17 +119,17 @@ async def run_session(
             assert client is not None and prompts is not None
             facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
             work = _writers(request, recorder, client, prompts, phases, facts, stack)
-        say(f"run in {request.folder}")
-        run = BenchRunner(recorder, tasks.tasks, shards, work, watch, phases)
+        log(f"run in {request.folder}")
+        run = BenchRunner(recorder, tasks.tasks, shards, work, on_event, phases)
         whole = await run.go()
-        record = _record(recorder.run, say) if whole else None
+        record = _record(recorder.run, log) if whole else None
         return BenchFinished(recorder.run, whole, run.ended, record, candidates.unmatched if candidates is not None else ())
 
 
-def _record(run: BenchRun, say: Callable[[str], None]) -> Path:
+def _record(run: BenchRun, log: Callable[[str], None]) -> Path:
     """An earlier session's stands while there is nothing new to say."""
     if lost := lost_kernels(run):
-        say(
+        log(
             f"{run.folder}: {len(lost)} of its kernels were deleted or changed, such as {lost[0]}.py; its record does not hold without them"
         )
     with contextlib.suppress(UsageError):

@@ -1,4 +1,4 @@
-"""What a benchmark run is asked to do. Plain values: they are the run's terms, and equal terms resume the same run."""
+"""Settings of a benchmark run, as plain values: equal settings resume the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device with its judge, and whether it is still there.
+"""One device with its judge, and the detection of a lost device.
 
 A GPU that falls off the bus looks at first like a broken task: the reference fails on it. So whenever a task cannot be judged, or the judge
 itself fails, a tiny task that always works is run; if that fails too, the device is lost, and nothing it said last is believed.

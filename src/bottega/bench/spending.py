@@ -1,4 +1,4 @@
-"""What a run took: tokens, money and seconds for a task, on the average, in the middle and in all."""
+"""Cost of a run: tokens, money and seconds; mean and median for each task, and total."""
 
 from __future__ import annotations
 

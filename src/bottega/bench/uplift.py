@@ -1,4 +1,4 @@
-"""What answers gained with a card over answers without it: compared at the same task and the same turn, or not at all.
+"""Uplift of a card: answers with it against answers without it, at the same task and the same turn only.
 
 A card is chosen where it seems to fit, so the mean of all answers with it says more about the tasks than about the card.
 """

@@ -1,4 +1,4 @@
-"""Does a record hold? Its hashes are compared, and a random part of its kernels is judged again, on this device, under the same terms.
+"""Verifies a record: compares its hashes and judges a random sample of its kernels again, on this device, with the same settings.
 
 A kernel holds when its outcome is of the same class (accepted or refused) and, on a device of the same make, its new interval overlaps the
 old one against each baseline. Both ways: a record that makes a kernel slower than it is does not hold either. What seems not to hold is
@@ -86,7 +86,7 @@ async def verify(
     count: int | None = None,
     seed: int | None = None,
     workers: Workers = "auto",
-    watch: Callable[[Checked], None] = lambda one: None,
+    on_event: Callable[[Checked], None] = lambda one: None,
 ) -> Verification:
     """Without a seed, chance decides what is judged again: whoever wrote the record must not know which of its kernels will be looked at."""
     seed = secrets.randbits(48) if seed is None else seed
@@ -102,7 +102,7 @@ async def verify(
     same = maker_of(fingerprint_of(devices)) == maker_of(run.fingerprint)
     every = kernels_of(run)
     drawn = drawn_from(every, share, count, seed)
-    checked = await _checked(run, drawn, devices, judging, workers, same, watch)
+    checked = await _checked(run, drawn, devices, judging, workers, same, on_event)
     failed = [one for one in checked if one.holds is False]
     reasons += [f"{one.task}, kernel {one.candidate}: {one.why}" for one in failed]
     if told.get("judge") != JUDGE_VERSION and failed:
@@ -147,7 +147,7 @@ async def _checked(
     judging: BenchJudgeSettings,
     workers: Workers,
     same: bool,
-    watch: Callable[[Checked], None],
+    on_event: Callable[[Checked], None],
 ) -> list[Checked]:
     rows = {row.id: row for row in run.tasks}
     found: dict[tuple[str, str], Checked] = {}
@@ -174,7 +174,7 @@ async def _checked(
     async def lane(shard: Shard) -> None:
         for attempt in waiting:
             found[(attempt.task, attempt.candidate)] = checked = await one(shard, attempt)
-            watch(checked)
+            on_event(checked)
 
     shards = [Shard(device, judging, workers) for device in devices]
     try:

@@ -1,4 +1,4 @@
-"""Where the kernels of a sample come from: the backbone writes them in an episode, or others wrote them and they are read."""
+"""The two sources of kernels: the backbone writes them in an episode, or they are read from candidate files."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
     t2 = relu(t1) 64x128x32x32
     return t2
 
-That is how prompts print it (`CallGraph.text`). Lint, repairs and the compiler read the nodes; it is parsed from text nowhere. It is
+That is how prompts print it (`CallGraph.text`). The compiler and the cold-start data read the nodes; it is parsed from text nowhere. It is
 recorded in a sandbox that runs the task's own code, so `from_json` takes nothing for granted.
 """
 
@@ -29,7 +29,6 @@ SAME_VALUES = frozenset(
 )  # fmt: skip
 """Operators whose result holds the values of their input in another arrangement."""
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
 _RESULT = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 _RESULT_NAME = re.compile(r"t\d{1,6}\w{0,40}")
 _OPERATOR = re.compile(r"\w{1,100}")
@@ -100,19 +99,9 @@ class Call:
         return f"{', '.join(self.names)} = {self.text}"
 
     @property
-    def words(self) -> list[str]:
-        """Every word of the arguments: results, inputs, options, the parts of a weight's name."""
-        return _WORD.findall(self.argument_text)
-
-    @property
-    def tensors(self) -> list[str]:
-        """Inputs, weights and results among the arguments, in order."""
-        return [name for argument in self.arguments for name in argument.tensors]
-
-    @property
     def reads(self) -> list[str]:
         """Results of other calls among the arguments, in order."""
-        return [name for name in self.tensors if is_result(name)]
+        return [name for argument in self.arguments for name in argument.tensors if _RESULT.fullmatch(name)]
 
 
 @dataclass(frozen=True)
@@ -147,22 +136,6 @@ class CallGraph:
             types = [result.type_text for result in call.results]
             lines.append(f"{call.line} {' '.join(types if len(set(types)) > 1 else types[:1])}")
         return "\n".join([*lines, f"return {self.returned}"])
-
-    @functools.cached_property
-    def given(self) -> Mapping[str, Shape]:
-        """Shapes of inputs and weights, by name."""
-        return {tensor.name: tensor.shape for tensor in (*(t for one in self.inputs for t in one.tensors), *self.weights)}
-
-    @functools.cached_property
-    def shapes(self) -> Mapping[str, Shape]:
-        """Of inputs, weights and results, by name."""
-        return {**self.given, **{result.name: result.shape for call in self.calls for result in call.results}}
-
-    @functools.cached_property
-    def dtypes(self) -> frozenset[str]:
-        """Data types that occur anywhere in it."""
-        given = [*(tensor for one in self.inputs for tensor in one.tensors), *self.weights]
-        return frozenset(tensor.dtype for tensor in (*given, *(result for call in self.calls for result in call.results)))
 
     @functools.cached_property
     def by_result(self) -> Mapping[str, Call]:
@@ -202,10 +175,6 @@ def from_json(data: Any) -> CallGraph:
 def results_in(text: str) -> list[str]:
     """Names of results in a piece of an answer, `t3` and `t2_0`, in order."""
     return _RESULT.findall(text)
-
-
-def is_result(name: str) -> bool:
-    return _RESULT.fullmatch(name) is not None
 
 
 def _tensors(data: Sequence[Mapping[str, Any]]) -> tuple[Tensor, ...]:

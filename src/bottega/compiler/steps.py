@@ -1,6 +1,6 @@
 """What a teacher is: a task in, a course of kernels out, where every step adds one named technique to the step it grew from.
 
-A teacher proves nothing. Its kernels are judged like everybody's, and only what the judge accepted becomes material to learn from.
+A teacher proves nothing: its kernels are judged like everybody's. What nobody judged becomes data only where `unjudged` asks for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A task in KernelBench's contract: source text that defines `Model`, `get_inputs()` and `get_init_inputs()`.
 
-Both functions return arguments: a list of them, a dictionary by name, or a pair of the two (`core/arguments.py`, docs/tasks.md).
+Both functions return arguments: a list of them, a dictionary by name, or a pair of the two (`core/arguments.py`, docs/reference/tasks.md).
 Identity is a hash of the syntax tree without docstrings, so that comments and white space do not make a new task.
 Reading a task never runs it: whatever needs to run happens in a sandboxed process of the judge.
 """

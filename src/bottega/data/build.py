@@ -15,6 +15,8 @@ from typing import Any
 from bottega.agents.prompts import Prompts
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
+from bottega.data.audit import FACT as AUDIT
+from bottega.data.audit import Audit, run_audit
 from bottega.data.callgraphs import Tell, callgraphs_of
 from bottega.data.cards import CardIndex
 from bottega.data.data_card import card_of, write_card
@@ -27,24 +29,21 @@ from bottega.data.records import TaskRecord
 from bottega.data.settings import ExampleStage, JudgeStage
 from bottega.data.splits import splits_of
 from bottega.data.store import JudgedStore, JudgeSetup
-from bottega.data.stored_verdicts import StoringJudge, judge_setup_of
+from bottega.data.stored_verdicts import StoringJudge, StoringTrustedJudge, judge_setup_of
 from bottega.data.teacher_pool import TeacherPool
 from bottega.data.tokens import counter
-from bottega.data.trusted.audit import FACT as AUDIT
-from bottega.data.trusted.audit import Audit, audited
-from bottega.data.trusted.bench import TrustedBench
-from bottega.data.trusted.keeping import KeepingBench
-from bottega.data.trusted.trust import is_trusted, must_be_trusted, trusted_bench_of
+from bottega.data.trust import is_trusted, must_be_trusted, trusted_setup_of
 from bottega.judge.device_facts import device_facts, is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
+from bottega.judge.trusted.judge import TrustedJudge
 from bottega.skills.library import Library
 from bottega.skills.starter import starter_cards
 
 LIBRARY = "library"
 LIBRARY_VERSION = "shelf version"
 AUDITING = 8
-"""Workers of the judge that audit the trusting bench: more would wait for each other."""
+"""Workers of the judge that audit the trusted judge: more would wait for each other."""
 
 MakeTeacherPool = Callable[[StoringJudge], TeacherPool]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
@@ -79,7 +78,7 @@ async def judge_stage(
         store.add_task_records(task_records)
         store.note("device", device_facts(stage.device).to_json())
         store.note("fingerprint", fingerprint(stage.device))
-        trusted = opened.enter_context(_trusted(stage)) if stage.trusted else None
+        trusted = opened.enter_context(_trusted_judge(stage)) if stage.trusted else None
         judge = opened.enter_context(
             Judge(
                 stage.device,
@@ -90,24 +89,24 @@ async def judge_stage(
                 timeout=stage.timeout,
             )
         )
-        keeping = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
-        teacher_pool = make_teacher_pool(keeping)
+        storing = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
+        teacher_pool = make_teacher_pool(storing)
         opened.callback(teacher_pool.close)
         opened.callback(judge.close)
         judged.teacher = teacher_pool.teacher
-        judge_setup, judging = keeping.judge_setup, _chosen_judge(stage, teacher_pool, keeping, trusted, store, judged.progress)
-        if isinstance(judging, KeepingBench):
-            judge_setup = judging.bench
+        judge_setup, judging = storing.judge_setup, _chosen_judge(stage, teacher_pool, storing, trusted, store, judged.progress)
+        if isinstance(judging, StoringTrustedJudge):
+            judge_setup = judging.judge_setup
         store.note_run({**making, "settings": stage.to_json(), "teacher": teacher_pool.teacher})
         try:
             await judge_all(task_records, teacher_pool, judging, store, stage, judged.progress)
         finally:
             if trusted is not None:
                 trusted.close()
-                judged.progress.spent, judged.progress.replaced = trusted.spent, +trusted.replaced
-                judged.progress.faults = trusted.faults
+                judged.progress.spent, judged.progress.replaced = trusted.seconds, +trusted.replaced
+                judged.progress.faults = trusted.errors
         if trusted is not None and stage.audit:
-            await _audit(stage, store, judge_setup, keeping, judged.progress)
+            await _audit(stage, store, judge_setup, storing, judged.progress)
         if stage.proofs and teacher_pool.varies and not judged.progress.time_up:
             card_index = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
             gate = CardGate(store, library, teacher_pool, judge, judge_setup, stage, card_index, asyncio.get_running_loop())
@@ -147,34 +146,34 @@ def _note_device(store: JudgedStore, device: str) -> None:
         store.note("device", DeviceFacts(kind, f"unknown {kind} device", "", 0, 0.0).to_json())
 
 
-def _trusted(stage: JudgeStage) -> TrustedBench:
-    return TrustedBench(
-        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, limit=stage.timeout
+def _trusted_judge(stage: JudgeStage) -> TrustedJudge:
+    return TrustedJudge(
+        stage.device, workers=stage.workers, baselines=stage.baselines, precision=stage.precision, timeout=stage.timeout
     )
 
 
 def _chosen_judge(
     stage: JudgeStage,
     teacher_pool: TeacherPool,
-    keeping: StoringJudge,
-    trusted: TrustedBench | None,
+    storing: StoringJudge,
+    trusted: TrustedJudge | None,
     store: JudgedStore,
     progress: Progress,
-) -> StoringJudge | KeepingBench:
+) -> StoringJudge | StoringTrustedJudge:
     if trusted is None:
-        return keeping
+        return storing
     must_be_trusted(teacher_pool.teacher.partition(" ")[0])
-    return KeepingBench(trusted, store, trusted_bench_of(stage), progress.verdict)
+    return StoringTrustedJudge(trusted, store, trusted_setup_of(stage), progress.verdict)
 
 
 async def _audit(
-    stage: JudgeStage, store: JudgedStore, judge_setup: JudgeSetup, keeping: StoringJudge, progress: Progress
+    stage: JudgeStage, store: JudgedStore, judge_setup: JudgeSetup, storing: StoringJudge, progress: Progress
 ) -> None:
     def changed(audit: Audit) -> None:
         progress.audit = audit.to_json()
         progress.changed()
 
-    audit = await audited(store, judge_setup, keeping, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    audit = await run_audit(store, judge_setup, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
     changed(audit)
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bottega.agents.answers.context import AnswerContext
-from bottega.agents.answers.pipeline import AnswerPolicy, read
 from bottega.data.answers import UnreadableAnswer
 from bottega.data.coverage import report
 from bottega.data.diversity import diverse
@@ -28,10 +26,6 @@ from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.structure import Runs, clusters, runs_of, words_of
 from bottega.data.tokens import Count, sizes_of
 from bottega.data.unjudged import Endings, unjudged
-from bottega.languages import language_named
-
-UNJUDGED = AnswerPolicy(link=False, lint=("out_of_bounds", "incomplete_write", "incomplete_read", "block_shapes"))
-"""For examples that no judge has seen."""
 
 
 @dataclass
@@ -157,11 +151,7 @@ def _all_of(judged_task: JudgedTask, job: ExampleJob, made: _Made) -> Iterator[E
     makers: tuple[Iterator[Example], ...]
     if unjudged(judged_task):
         shown = job.endings.chosen(judged_task) if context.stage.unjudged else None
-        makers = (
-            (_within_reach(unjudged_examples(judged_task, context, shown), judged_task, context, made),)
-            if shown is not None
-            else ()
-        )
+        makers = (unjudged_examples(judged_task, context, shown),) if shown is not None else ()
     else:
         makers = (
             writing_examples(judged_task, context),
@@ -174,19 +164,6 @@ def _all_of(judged_task: JudgedTask, job: ExampleJob, made: _Made) -> Iterator[E
             yield from maker
         except UnreadableAnswer as error:
             made.faults.append(f"{judged_task.task.label} in {judged_task.language}: {error}")
-
-
-def _within_reach(
-    examples: Iterator[Example], judged_task: JudgedTask, context: ExampleContext, made: _Made
-) -> Iterator[Example]:
-    """Nobody judged these: one whose index arithmetic leaves its tensors would not be right."""
-    callgraph = context.callgraphs.get(judged_task.task.id) if language_named(judged_task.language).kernel_library else None
-    for example in examples:
-        answer_context = AnswerContext(judged_task.task.source, judged_task.language, "terse", callgraph)
-        if callgraph and read(example.messages[-1].content, answer_context, UNJUDGED).findings:
-            made.entries.append("reaches beyond its tensors")
-        else:
-            yield example
 
 
 def _renamed(job: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:

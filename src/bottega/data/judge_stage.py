@@ -31,7 +31,7 @@ AHEAD = 4
 
 
 class KernelJudge(Protocol):
-    """Whoever judges all kernels of a task and remembers what was judged: the judge, or the trusting bench."""
+    """Whoever judges all kernels of a task and remembers what was judged: the judge, or the trusted judge."""
 
     async def judge_many(
         self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
@@ -60,7 +60,7 @@ class Progress:
     time_up: bool = False
     """Whether tasks were left because the time was up."""
     spent: Counter[str] = field(default_factory=Counter)
-    """Seconds of the trusting bench's workers, all together, by what they did."""
+    """Seconds of the trusted judge's workers, all together, by what they did."""
     replaced: Counter[str] = field(default_factory=Counter)
     """Its workers that had to be replaced, by what was wrong with them."""
     faults: list[str] = field(default_factory=list)

@@ -40,7 +40,7 @@ class JudgeStage:
     seconds: float = 0.0
     """After so long no further task is begun; 0 for never."""
     trusted: bool = False
-    """Whether the trusting bench judges, which it does only for teachers that are programs of ours."""
+    """Whether the trusted judge judges, which it does only for teachers that are programs of ours."""
     audit: float = 0.02
     """The share of its verdicts that the judge gives again."""
 

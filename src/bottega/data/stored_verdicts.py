@@ -1,4 +1,4 @@
-"""A judge that remembers: what has a verdict in the store gets that one, and every new verdict is in the store before it is told."""
+"""The two judges with the store behind them: a kernel that has a verdict is not judged again, and a new verdict is stored before it is reported."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
 from bottega.judge.judge import Judge
+from bottega.judge.trusted.judge import TrustedJudge
 
 
 class StoringJudge:
@@ -73,6 +74,40 @@ class StoringJudge:
     def _say(self, verdict: Verdict, known: bool) -> None:
         if self._told is not None:
             self._told(verdict, known)
+
+
+class StoringTrustedJudge:
+    def __init__(
+        self, judge: TrustedJudge, store: JudgedStore, judge_setup: JudgeSetup, told: Callable[[Verdict, bool], None]
+    ) -> None:
+        self.judge, self.store, self.judge_setup, self._told = judge, store, judge_setup, told
+
+    async def judge_many(
+        self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
+    ) -> list[Verdict | None]:
+        """A verdict for each, in order; None where there is none, and `trouble` gets the reason."""
+        loop = asyncio.get_running_loop()
+        found: dict[str, Verdict] = {}
+        for candidate in candidates:
+            known = self.store.verdict(self.judge_setup, task.id, candidate.id)
+            if known is not None:
+                found[candidate.id] = known
+                self._told(known, True)
+
+        def store(candidate: Candidate, verdict: Verdict) -> None:
+            """Called in a thread of the judge."""
+            if verdict.outcome is not Outcome.INVALID_TASK:  # says nothing of the kernel
+                self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
+            found[candidate.id] = verdict
+            loop.call_soon_threadsafe(self._told, verdict, False)
+
+        def complain(text: str) -> None:
+            loop.call_soon_threadsafe(trouble, text)
+
+        unknown = [candidate for candidate in candidates if candidate.id not in found]
+        if unknown:
+            await self.judge.judge_many_async(task, unknown, store, complain)
+        return [found.get(candidate.id) for candidate in candidates]
 
 
 def judge_setup_of(stage: JudgeStage) -> JudgeSetup:

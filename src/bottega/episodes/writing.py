@@ -114,7 +114,7 @@ class EpisodeSearch:
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
-        turn = await sampled(context, self.task, asking, key, messages, asked.callgraph)
+        turn = await sampled(context, self.task, asking, key, messages)
         return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
+MOST_ROWS = 64
 _CONCURRENT_KERNEL = 10
 _BUFFER_BYTES = 1 << 20
 _START, _END, _NAME = 16, 24, 104
@@ -65,6 +66,13 @@ def kernel_times(run: Callable[[], None], synchronize: Callable[[], None], calls
         time, count = totals.get(name, (0.0, 0))
         totals[name] = (time + microseconds, count + 1)
     return {demangled(name): total for name, total in totals.items()}
+
+
+def kernel_rows(run: Callable[[], None], synchronize: Callable[[], None], calls: int) -> list[list[Any]]:
+    """Name, microseconds and launches of each kernel in one call, the longest first."""
+    times = kernel_times(run, synchronize, calls)
+    ranked = sorted(times.items(), key=lambda item: -item[1][0])[:MOST_ROWS]
+    return [[name[:300], total / calls, count / calls] for name, (total, count) in ranked]
 
 
 def undisturbed(launches: list[tuple[str, float]], calls: int) -> list[tuple[str, float]]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -171,7 +172,7 @@ def _run(
     name: str,
     tell: Callable[[MemoryEstimate], None],
 ) -> None:
-    with mode(), StorageCounter() as live:
+    with mode(), FirstGpu(), StorageCounter() as live:
         module = import_source(source, "task")
         model_class: Any = module.Model
         inputs = module.get_inputs()
@@ -192,6 +193,23 @@ def _run(
         made = max(given, calling.left)
         workspace = max(0, calling.peak - made) + (LIBRARY_BYTES if live.uses_library else 0)
         tell(replace(found, outputs=made, workspace=workspace, estimated_by=name))
+
+
+class FirstGpu(TorchFunctionMode):
+    """Takes `cuda` for `cuda:0`: which GPU is the current one, torch asks of the driver even for a fake tensor, and there is none here."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        if function is torch.Tensor.cuda:
+            return arguments[0].to("cuda:0")
+        named = {name: _numbered(value) for name, value in (keywords or {}).items()}
+        return function(*map(_numbered, arguments), **named)
+
+
+def _numbered(value: Any) -> Any:
+    unnumbered = (
+        value == "cuda" if isinstance(value, str) else isinstance(value, torch.device) and value == torch.device("cuda")
+    )
+    return torch.device("cuda:0") if unnumbered else value
 
 
 class StorageCount:

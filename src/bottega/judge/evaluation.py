@@ -18,7 +18,7 @@ from bottega.judge.evaluation_run import EvaluationRun, TaskContext
 from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
 from bottega.judge.timing import TimingStage
-from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, run_trial
+from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, add_trial, run_trial
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -136,11 +136,7 @@ class Evaluation:
                 options,
                 profile=context.profile,
             )
-            found["trials"].append(trial.to_json())
-            found["violations"].extend(v for v in map(list, trial.violations) if v not in found["violations"])
-            if trial.problem or trial.violations:
-                found["problem"] = f"on {variant} inputs: {trial.problem}" if trial.problem else ""
-                found["precision_suspect"] = trial.precision_suspect
+            if add_trial(found, trial):
                 return True
         return False
 

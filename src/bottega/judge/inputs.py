@@ -27,7 +27,7 @@ PIECE = 1 << 24
 
 @dataclass
 class InputSet:
-    """One set of inputs, in the controller's own memory or in that of a trusted runner (`Runner.take_in`)."""
+    """One set of inputs, in the controller's own memory or in the input arena of trusted runners (`Runner.take_in`)."""
 
     skeleton: Any
     """Of a pair: positional arguments, and keywords."""

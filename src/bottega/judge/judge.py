@@ -102,7 +102,7 @@ class Judge:
             except BaseException:
                 self._pool.drop(session)
                 raise
-            self._pool.give_back(session)
+            self._pool.hold(session)
         return report
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class Judge:
         except TaskError as error:
             verdict = Verdict(Outcome.INVALID_TASK, diagnosis=str(error), task_id=_id_of(task), candidate_id=candidate.id)
         stages = {**verdict.stages_s, "total": round(time.monotonic() - begun, 4)}
-        return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": _plain(settings)}, stages_s=stages)
+        return replace(verdict, fingerprint={**fingerprint(settings.device), "settings": settings.to_json()}, stages_s=stages)
 
     def _judge(self, task: Task, candidate: Candidate, settings: Settings, more: bool = False) -> Verdict:
         """`more`: candidates of the same task follow at once."""
@@ -228,9 +228,3 @@ def _id_of(task: Task) -> str:
         return task.id
     except TaskError:
         return ""
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items() if name != "device"
-    }

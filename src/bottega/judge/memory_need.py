@@ -1,6 +1,6 @@
 """How much device memory a task needs while it is judged: from an estimate of its parts, in one formula. Knows no torch.
 
-The formula is the bound that all processes of one verdict together keep (docs/judge.md, "Memory"), so a claim by it may be too large and
+The formula is the bound that all processes of one verdict together keep (docs/reference/judge.md, "Memory"), so a claim by it may be too large and
 is corrected by what was seen, and one that is too small is the estimate's fault and not the formula's.
 """
 

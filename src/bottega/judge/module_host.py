@@ -7,6 +7,8 @@ import mmap
 import os
 import pickle
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,10 +25,45 @@ from bottega.sandbox.channel import Channel, read_payload
 class StageFailed(Exception):
     """The module failed in a stage that has a name; the original exception is the cause."""
 
-    def __init__(self, stage: str, cause: BaseException):
+    def __init__(self, stage: str, cause: BaseException, path: str = ""):
         super().__init__(stage)
         self.stage = stage
         self.cause = cause
+        self.path = path
+        """The file of the module, where it got that far."""
+
+
+@dataclass(frozen=True)
+class BuiltModule:
+    module: torch.nn.Module
+    mismatch: str
+    """How its parameters differ from the given state, which then was not loaded; empty where it was."""
+    file: ModuleType
+
+
+def build_module(payload: dict[str, Any], device: str) -> BuiltModule:
+    """Import the source, build the class with the given seed, load the state if its names fit. Raises `StageFailed`."""
+    file = run_stage("import", "", import_source, payload["source"], payload["name"])
+    path = file.__file__ or ""
+    factory = getattr(file, payload["class_name"], None)
+    if factory is None:
+        raise StageFailed("import", NameError(f"the file defines no {payload['class_name']}"), path)
+    torch.manual_seed(payload["seed"])
+    initial = run_stage("construct", path, read_initial, payload["initial"], file)
+    built = run_stage("construct", path, lambda: factory(*initial.positional, **initial.keywords))
+    if not isinstance(built, torch.nn.Module):
+        raise StageFailed("construct", TypeError(f"{payload['class_name']} is not a torch.nn.Module"), path)
+    mismatch = run_stage("state", path, load_state, built, payload["state"], payload["by_order"])
+    if payload["training"] is not None:
+        built.train(payload["training"])
+    return BuiltModule(run_stage("construct", path, lambda: built.to(device)), mismatch, file)
+
+
+def run_stage(stage: str, path: str, function: Any, *arguments: Any) -> Any:
+    try:
+        return function(*arguments)
+    except BaseException as error:
+        raise StageFailed(stage, error, path) from error
 
 
 class ModuleHost:
@@ -46,27 +83,14 @@ class ModuleHost:
         return {"ready": True}
 
     def load(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Import the source, build the class with the given seed, load the state strictly if its names fit."""
         payload = pickle.loads(read_payload(self.channel.claim_descriptors(1)[0]))
         set_precision(payload["precision"])
         self.autocast = autocast(self.device, payload["precision"]) if payload["autocast"] else nullcontext()
-        module = self._stage("import", import_source, payload["source"], payload["name"])
-        self.source_path = module.__file__ or ""
-        factory = getattr(module, payload["class_name"], None)
-        if factory is None:
-            raise StageFailed("import", NameError(f"the file defines no {payload['class_name']}"))
-        torch.manual_seed(payload["seed"])
-        initial = self._stage("construct", read_initial, payload["initial"], module)
-        built = self._stage("construct", lambda: factory(*initial.positional, **initial.keywords))
-        if not isinstance(built, torch.nn.Module):
-            raise StageFailed("construct", TypeError(f"{payload['class_name']} is not a torch.nn.Module"))
-        mismatch = self._stage("state", load_state, built, payload["state"], payload["by_order"])
-        if payload["training"] is not None:
-            built.train(payload["training"])
-        self.module = self._stage("construct", lambda: built.to(self.device))
+        built = build_module(payload, self.device)
+        self.module, self.source_path = built.module, built.file.__file__ or ""
         if payload["compile"]:
-            self._stage("compile", self._compile, payload["compile"], module.get_inputs)
-        return {"loaded": True, "mismatch": mismatch}
+            self._stage("compile", self._compile, payload["compile"], built.file.get_inputs)
+        return {"loaded": True, "mismatch": built.mismatch}
 
     def _compile(self, mode: str, get_inputs: Any) -> None:
         """Compile a baseline now, by a first call on the task's own inputs in their final layout, so that no timed call compiles."""
@@ -107,10 +131,7 @@ class ModuleHost:
         return {"bytes": len(data)}
 
     def _stage(self, stage: str, function: Any, *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except BaseException as error:
-            raise StageFailed(stage, error) from error
+        return run_stage(stage, self.source_path, function, *arguments)
 
     def _synchronize(self) -> None:
         """Wait for all streams of the device, whichever the module used."""

@@ -81,7 +81,7 @@ class Runner(InspectedWorker):
         homes = [spec.view(self.inputs.base) for spec in inputs.specs]
         for place, home in enumerate(homes):
             home.copy_(inputs.tensors[place])
-        inputs.tensors, inputs.home = homes, self
+        inputs.tensors, inputs.home = homes, self.inputs
         if sum(spec.extent for spec in inputs.specs) > LARGE_BYTES:
             torch.cuda.empty_cache()
 
@@ -202,7 +202,7 @@ class Runner(InspectedWorker):
 
     def _place(self, inputs: InputSet) -> tuple[list[TensorSpec], Message]:
         """Where the next inputs will lie, at another address than the last, and the message that tells the worker."""
-        specs = inputs.specs if inputs.home is self else self._placed(inputs)
+        specs = inputs.specs if inputs.home is self.inputs else self._placed(inputs)
         return specs, {"skeleton": inputs.skeleton, "specs": [spec.to_json() for spec in specs]}
 
     def _placed(self, inputs: InputSet) -> list[TensorSpec]:
@@ -213,7 +213,7 @@ class Runner(InspectedWorker):
 
     def _fill(self, specs: list[TensorSpec], inputs: InputSet) -> None:
         assert self.inputs is not None
-        for spec, tensor in zip(specs, inputs.tensors) if inputs.home is not self else ():
+        for spec, tensor in zip(specs, inputs.tensors) if inputs.home is not self.inputs else ():
             spec.view(self.inputs.base).copy_(tensor)
 
     def _prepare(self, message: Message, deadline: float) -> int:

@@ -45,6 +45,10 @@ class Session:
         self.sandboxes: list[Sandbox] = []
         self.cache = BaselineCache(machine.cache if settings.compiled else "", folder_name(task, settings))
         self.last_used = time.monotonic()
+        self.held_until = 0.0
+        """Until then it is not closed for want of memory."""
+        self.held_until = 0.0
+        """Until then it is not closed for want of memory."""
         self.admission = admission
         self.admitted: AdmittedTask | None = None
         self.alone = alone

@@ -23,6 +23,8 @@ from bottega.judge.worker_process import WorkerProcess
 
 SPARE_SESSIONS = 4
 """Tasks that stay open beside those being judged."""
+HELD_SECONDS = 2.0
+"""A task whose fitness was checked stays open this long: its first candidate mostly follows at once, and opening it again takes longer."""
 POLL_SECONDS = 0.2
 """How often a judge with something idle on a GPU checks whether another process waits for memory there."""
 
@@ -93,6 +95,17 @@ class SessionPool:
                 return
         self.drop(session)
 
+    def hold(self, session: Session) -> None:
+        """Keep it for `HELD_SECONDS`, whoever waits for its memory."""
+        session.held_until = time.monotonic() + HELD_SECONDS
+        with self._lock:
+            if not self.closed:
+                self._in_use -= 1
+                self.idle.append(session)
+                self._start_polling()
+                return
+        self.drop(session)
+
     def drop(self, session: Session) -> None:
         with self._lock:
             self._in_use -= 1
@@ -124,7 +137,7 @@ class SessionPool:
                 spares.append(self.spares.popleft())
                 size -= CONTEXT_BYTES
             for session in sorted(self.idle, key=lambda one: one.last_used):
-                if size > 0:
+                if size > 0 and session.held_until < time.monotonic():
                     sessions.append(session)
                     self.idle.remove(session)
                     size -= session.admitted.claim.size if session.admitted is not None else 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.judge.baselines import COMPILE_MODES, check_baselines, measured
@@ -53,6 +54,11 @@ class Settings:
             raise UsageError(f"memory_gb must not be negative; 0 takes three quarters of the machine's, not {self.memory_gb}")
         if self.noise_floor is not None and not 0 <= self.noise_floor < 1:
             raise UsageError(f"a noise floor lies between 0 and 1, not {self.noise_floor}")
+
+    def to_json(self) -> dict[str, Any]:
+        """For a verdict's fingerprint, where the device has a place of its own."""
+        rows = asdict(self).items()
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in rows if name != "device"}
 
     @property
     def measured(self) -> tuple[str, ...]:

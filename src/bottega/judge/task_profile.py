@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -103,6 +103,19 @@ class TaskProfile:
     def output_arena(self, device: str) -> Arena:
         wide = self.output_room * 2 if self.output_room < ROOMY_OUTPUT else 0  # for a wider, wrong data type
         return Arena.create(device, max(self.watched_room, wide) + ALIGNMENT * (SHIFTS + 64))
+
+
+class ReferenceRunner(Protocol):
+    """Runs the reference: in a process of its own, or in this one."""
+
+    name: str
+    device: str
+
+    def run_call(self, inputs: InputSet, options: CallOptions) -> CallRecord: ...
+
+    def output_views(self, specs: list[TensorSpec]) -> list[torch.Tensor]: ...
+
+    def mutated(self, record: CallRecord, inputs: InputSet) -> list[int]: ...
 
 
 class Unrepeatable(InvalidTask):
@@ -207,17 +220,29 @@ def _first_calls(
     eager.attach(shared, profile.output_arena(device), deadline)
     eager.extent = profile.watched_room
     survey_room.close()
-    first = _reference_call(eager, drawn, terms())
-    profile.mutates = frozenset(eager.mutated(first, drawn))
-    profile.aliases = first.aliases
-    profile.strides = tuple(spec.stride for spec in first.specs)
-    outputs = [view.clone() for view in eager.output_views(first.specs)]
-    must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, terms()).specs))
-    del outputs
+    first = profile_first_call(profile, eager, drawn, terms)
     _reference_call(
         eager, drawn, terms(timed=True)
     )  # the extra cost of the first such call is paid before the device is held exclusively
     return inputs, first
+
+
+def profile_first_call(
+    profile: TaskProfile, eager: ReferenceRunner, drawn: InputSet, options: Callable[[], CallOptions]
+) -> CallRecord:
+    """Find out what a call does to its inputs and how its outputs lie in memory. Raises `Unrepeatable` where a second call differs."""
+    first = _reference_call(eager, drawn, options())
+    profile.mutates = frozenset(eager.mutated(first, drawn))
+    profile.aliases = first.aliases
+    profile.strides = tuple(spec.stride for spec in first.specs)
+    outputs = [view.clone() for view in eager.output_views(first.specs)]
+    must_repeat(outputs, eager.output_views(_reference_call(eager, drawn, options()).specs))
+    return first
+
+
+def small_output_sizes(views: list[torch.Tensor]) -> list[float]:
+    """Root mean square of each small floating-point output, 0 for the others."""
+    return [root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views]
 
 
 def _peak(profile: TaskProfile, reference: Reference) -> int:
@@ -227,7 +252,7 @@ def _peak(profile: TaskProfile, reference: Reference) -> int:
     return 2 * CONTEXT_BYTES + arenas + eager + torch.cuda.max_memory_reserved()
 
 
-def of_reference(runner: Runner, call: Callable[[], T]) -> T:
+def of_reference(runner: ReferenceRunner, call: Callable[[], T]) -> T:
     """Turn any failure of the reference into `InvalidTask`."""
     try:
         return call()
@@ -244,7 +269,7 @@ def of_reference(runner: Runner, call: Callable[[], T]) -> T:
         raise InvalidTask(f"{runner.name} baseline: the reference {' '.join(told.split())[:400]}") from None
 
 
-def _reference_call(runner: Runner, drawn: InputSet, options: CallOptions) -> CallRecord:
+def _reference_call(runner: ReferenceRunner, drawn: InputSet, options: CallOptions) -> CallRecord:
     return of_reference(runner, lambda: runner.run_call(drawn, options))
 
 
@@ -266,7 +291,7 @@ def _first_times(
             record = _reference_call(eager, draw_inputs(profile, reference, eager), options)
         times.append(record.inner_ns)
         views = eager.output_views(record.specs)
-        sizes.append([root_mean_square(v) if v.is_floating_point() and v.numel() <= SMALL_OUTPUT else 0.0 for v in views])
+        sizes.append(small_output_sizes(views))
         if number == 0:
             first = record
         if number == 1:

@@ -118,6 +118,17 @@ def run_trial(
     return trial
 
 
+def add_trial(report: dict[str, Any], trial: CorrectnessTrial) -> bool:
+    """Add a trial to the report about a candidate; True when it decides the verdict."""
+    report["trials"].append(trial.to_json())
+    report["violations"].extend(v for v in map(list, trial.violations) if v not in report["violations"])
+    if not (trial.problem or trial.violations):
+        return False
+    report["problem"] = f"on {trial.variant} inputs: {trial.problem}" if trial.problem else ""
+    report["precision_suspect"] = trial.precision_suspect
+    return True
+
+
 def may_overwrite(candidate: Runner, profile: TaskProfile) -> bool:
     """Whether the judge may write into a candidate's outputs, as a caller may: a buffer that is reused and only patched then becomes wrong."""
     return candidate.reads_memory and profile.writes_memory

@@ -17,7 +17,7 @@ import torch
 from bottega.judge.arena import Arena
 from bottega.judge.barrier import flag_value
 from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
-from bottega.judge.cupti import ProfilerMissing, kernel_times
+from bottega.judge.cupti import ProfilerMissing, kernel_rows
 from bottega.judge.device import THREADS_BESIDE_A_GPU
 from bottega.judge.dtypes import NUMBERS
 from bottega.judge.early_read import EarlyRead
@@ -84,7 +84,7 @@ class Worker(ModuleHost):
             try:
                 reply = handlers[message["do"]](message)
             except StageFailed as failure:
-                reply = {"failure": describe(failure.stage, failure.cause, self.source_path)}
+                reply = {"failure": describe(failure.stage, failure.cause, failure.path)}
             except BaseException as error:
                 reply = {"failure": describe(str(message.get("do")), error, self.source_path)}
             self.channel.send(reply)
@@ -181,11 +181,9 @@ class Worker(ModuleHost):
                     self.module(*self.arguments, **self.keywords)
 
         try:
-            times = kernel_times(run, torch.cuda.synchronize, calls)
+            return {"kernels": kernel_rows(run, torch.cuda.synchronize, calls)}
         except ProfilerMissing as error:
             return {"kernels": [], "missing": str(error)}
-        ranked = sorted(times.items(), key=lambda item: -item[1][0])[:64]
-        return {"kernels": [[name[:300], total / calls, count / calls] for name, (total, count) in ranked]}
 
     def _deliver(
         self, parts: tuple[Any, list[torch.Tensor]], shift: int, strides: list[list[int]], nonce: int | None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from bottega.core.errors import SandboxError
 from bottega.judge.machine import Machine, end_sandboxes, holding_lease
@@ -26,30 +28,27 @@ class WorkerProcess:
     end: socket.socket
 
     @classmethod
-    def start(cls, machine: Machine) -> WorkerProcess:
-        """Start one and wait until it is ready. On a CPU a process that comes up takes the timer's cores, on a GPU its context disturbs
-        the timer: so it does not do so beside one."""
+    def start(
+        cls, machine: Machine, entry: str = "bottega.judge.worker:main", descriptors: Sequence[int] = (), **options: Any
+    ) -> WorkerProcess:
+        """Start one and wait until it is ready, not beside a timer: on a CPU a starting process takes the timer's cores, on a GPU its
+        context disturbs the timer. `options` are those of `ForkServer.spawn`."""
         if machine.device != "cpu":
-            worker = cls._start(machine)
+            worker = cls._start(machine, entry, descriptors, options)
             with holding_lease(machine, "starting_or_stopping"):
                 worker._initialise()
             return worker
         with holding_lease(machine, "shared"):
-            worker = cls._start(machine)
+            worker = cls._start(machine, entry, descriptors, options)
             worker._initialise()
             return worker
 
     @classmethod
-    def _start(cls, machine: Machine) -> WorkerProcess:
+    def _start(cls, machine: Machine, entry: str, descriptors: Sequence[int], options: dict[str, Any]) -> WorkerProcess:
         ours, theirs = channel_pair()
         try:
-            sandbox = machine.server.spawn(
-                "bottega.judge.worker:main",
-                fds=[theirs.fileno()],
-                arguments={"device": machine.device},
-                limits=machine.limits,
-                environment=machine.environment,
-            )
+            usual = {"arguments": {"device": machine.device}, "limits": machine.limits, "environment": machine.environment}
+            sandbox = machine.server.spawn(entry, fds=[theirs.fileno(), *descriptors], **{**usual, **options})
         except BaseException:
             ours.close()
             raise

@@ -1,4 +1,4 @@
-"""A confidence sequence for the mean of bounded values: an interval that holds at every moment of looking, so one may stop at will.
+"""A confidence sequence for the mean of bounded values: an anytime-valid interval, so that sampling may stop at any moment.
 
 Testing by betting: whoever believes that the mean is above m bets on it, value after value. Under the hypothesis the capital has no
 upward drift, so reaching 1/alpha has probability alpha at most, however often one looks (Ville). The bet is a mixture over

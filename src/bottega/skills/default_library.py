@@ -1,4 +1,4 @@
-"""Where a user's library lives when none is named, and what is in it at first: the starter set, *proposed*, and what was proved elsewhere."""
+"""The default library of a user: its folder, and its first cards, which are the starter set (*proposed*) and the shipped cards."""
 
 from __future__ import annotations
 

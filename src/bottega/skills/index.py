@@ -1,4 +1,4 @@
-"""The search index: BM25 over the current cards, by tantivy, in a folder beside the database. It is never the truth.
+"""The search index: BM25 over the current cards, by tantivy, in a folder beside the database. It can always be rebuilt from the database.
 
 Adding a card does not touch it: a search first brings it up to the database's version, which costs some milliseconds when
 something changed and nothing otherwise. A pointer file names the folder in use and the version it covers; it is replaced

@@ -1,4 +1,4 @@
-"""Lazy advice: cards that tell a writer to hand the work back, or to leave it undone, teach nothing and are refused.
+"""Detects lazy advice: cards that tell a writer to call the library function or to skip the work are refused.
 
 A card may say that a library call stays where it wins; what it may not do is make that call its technique. So the patterns look
 for an advising verb beside the thing it hands the work to. Advice that is negated ("never fall back to …") is none, nor is a

@@ -1,4 +1,4 @@
-"""Rows straight from the pages of a SQLite file, for when the pages that lead to them are gone.
+"""Reads rows directly from the leaf pages of a SQLite file, for recovery when interior pages are damaged.
 
 Only leaves of tables are looked at, as https://www.sqlite.org/fileformat2.html describes them. Nothing says which table a leaf belongs
 to, or whether it is still in use: whoever asks must know a row when it sees one.

@@ -1,4 +1,4 @@
-"""The runner of the gate: it asks for attempts with and without a card until the gate decides, and writes all of it down.
+"""Runs the admission gate: samples attempts with and without a card until the gate decides, and stores every attempt.
 
 Every finished attempt is in the library before the next look, under a key made of the proof's own terms; a proof that was killed is
 started again with the same terms and takes its finished attempts from there. Winners are judged once more in fresh processes,

@@ -1,4 +1,4 @@
-"""What to look for: a task's source and tags, or plain words, as weighted terms.
+"""Search queries: weighted terms from a task's source and tags, or from plain words.
 
 Operators that the task calls weigh most, its families next, other names and words least. Only what computes counts: how inputs are
 drawn and weights set up tells nothing about the kernel. `LayerNorm`, `layer_norm` and "layer norm" must meet, and cards are written in

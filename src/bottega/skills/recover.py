@@ -126,7 +126,7 @@ def _copy(path: Path, work: Path, fresh: SkillStore, report: Recovered) -> None:
                 strays = _strays(pages, table, columns.count(",") + 1)
                 report.saved[table] += _put(connection, table, columns, strays)
             report.lost[table] = None if there is None else max(0, there - report.saved[table])
-    _mend(connection)
+    _restore_invariants(connection)
     connection.execute("COMMIT")
 
 
@@ -253,7 +253,7 @@ def _put(connection: sqlite3.Connection, table: str, columns: str, rows: Iterabl
     return saved
 
 
-def _mend(connection: sqlite3.Connection) -> None:
+def _restore_invariants(connection: sqlite3.Connection) -> None:
     """A card whose newer row was lost is open again at its last readable one."""
     connection.execute(
         "UPDATE cards SET valid_to = NULL WHERE row IN (SELECT row FROM cards AS c WHERE valid_to IS NOT NULL "

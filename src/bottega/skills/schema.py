@@ -1,4 +1,4 @@
-"""The tables of a library. The truth is here; the search index beside it can be lost at any time.
+"""The tables of a library. The search index beside them can be rebuilt at any time.
 
 A card's row is valid from one library version until another, so any version can be read again. Rows are never deleted or
 overwritten, except that an open `valid_to` is closed. Trials, attempts and uses are only ever added.

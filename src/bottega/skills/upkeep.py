@@ -23,7 +23,7 @@ LEAST_COMPARED = 12
 
 
 @dataclass(frozen=True)
-class Twins:
+class DuplicatePair:
     """Two cards that say nearly the same; the first is the one to keep."""
 
     keep: str
@@ -31,7 +31,7 @@ class Twins:
     similarity: float
 
 
-def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
+def duplicates(library: Library, least: float = ALIKE) -> list[DuplicatePair]:
     """Pairs of living cards that are alike, most alike first. Compares signatures, then reads the few pairs that match."""
     rows = library.store.rows("SELECT name, signature FROM cards WHERE valid_to IS NULL AND state != 'retired' ORDER BY row")
     if len(rows) < 2:
@@ -45,17 +45,17 @@ def duplicates(library: Library, least: float = ALIKE) -> list[Twins]:
         alike = similarity(first, second)
         if alike >= least and set(first.languages) & set(second.languages):
             keep, drop = sorted((first, second), key=lambda skill: _rank(library, skill))
-            found.append(Twins(keep.name, drop.name, alike))
-    return sorted(found, key=lambda twins: (-twins.similarity, twins.keep, twins.drop))
+            found.append(DuplicatePair(keep.name, drop.name, alike))
+    return sorted(found, key=lambda pair: (-pair.similarity, pair.keep, pair.drop))
 
 
-def twins_of(library: Library, skill: Skill, least: float = ALIKE) -> list[Twins]:
+def duplicates_of(library: Library, skill: Skill, least: float = ALIKE) -> list[DuplicatePair]:
     """Cards that say nearly the same as a new one. Asks the index, so it costs milliseconds at any size."""
     query = query_from_text(f"{skill.name} {skill.intent} {' '.join(skill.tags)} {skill.anchor}")
     hits = library.search(Query(query.terms), k=20, only=Filter(states=EVERY_STATE))
     found = [(hit.skill.name, similarity(hit.skill, skill)) for hit in hits if hit.skill.name != skill.name]
     return sorted(
-        (Twins(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda twins: -twins.similarity
+        (DuplicatePair(name, skill.name, alike) for name, alike in found if alike >= least), key=lambda pair: -pair.similarity
     )
 
 
@@ -91,7 +91,7 @@ def restore(library: Library, name: str, reason: str = "brought back") -> Skill:
         return library.move_within(change, name, SkillState.PROPOSED, reason)
 
 
-def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+def unhelpful_cards(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
     """Admitted cards whose uplift has stayed at or below nothing since they were admitted, with the reason to give."""
     admitted = library.store.rows(
         "SELECT name, (SELECT min(valid_from) FROM cards AS a WHERE a.name = c.name AND a.state = 'admitted' AND valid_from > coalesce("
@@ -110,9 +110,9 @@ def tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]
     return found
 
 
-def retire_tired(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
+def retire_unhelpful(library: Library, least: int = LEAST_COMPARED) -> list[tuple[str, str]]:
     """Retire them all. They can be brought back."""
-    found = tired(library, least)
+    found = unhelpful_cards(library, least)
     for name, reason in found:
         library.move(name, SkillState.RETIRED, reason)
     return found

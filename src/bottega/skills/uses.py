@@ -1,4 +1,4 @@
-"""How cards fare in use: how often each was retrieved and selected, and what episodes gained with it over without.
+"""Usage statistics of cards: how often each was retrieved and selected, and the uplift of episodes with it.
 
 An episode tries several selections on one task, the empty one among them; so every episode compares a card with its absence
 under the same task, device and weights. Each is counted once, however often it is reported.

@@ -1,4 +1,4 @@
-"""One way in for every kind of task: a reference names a file, a folder, a data set or the built-in suite.
+"""Loads tasks of every kind: a reference names a file, a folder, a data set or the built-in suite.
 
 A reference that names nothing is wrong usage and raises at once. A task that cannot be used is reported beside the good
 ones, because one broken file in a folder of hundreds must not cost the others.

@@ -1,4 +1,4 @@
-"""Any Python file with an nn.Module in it, made a task of KernelBench's format by text alone: what is missing is written below it.
+"""Any Python file with an nn.Module in it, converted to a task of KernelBench's format without running it: missing functions are appended as text.
 
 Nothing is run here. Whether the module imports, builds and answers is found in the judge's sandbox; here only what the text cannot
 mean is refused, with what to say instead.

@@ -1,4 +1,4 @@
-"""What a task is made of, read off its syntax tree: operator families, data types, level.
+"""Tags of a task from its syntax tree: operator families, data types, level.
 
 Tags help people filter and retrievers find; nothing is decided by them. So names are enough, and nothing is run or resolved.
 """

@@ -1,4 +1,4 @@
-"""New cards: which proposals of a step the gate tries, what it found, and how those that passed become part of the library.
+"""Admission of new cards in RL: which proposals of a step the gate tests, its decisions, and how admitted cards enter the run's library.
 
 Proposals are proved in a library of their own beside the run's, refused ones with all their evidence; what passes is staged. Staged cards
 lie in the checkpoint with the weights that earned them, and are written to the run's library only after that checkpoint is on the
@@ -31,7 +31,7 @@ from bottega.skills.library import Library, content_hash
 from bottega.skills.proving import Proof, prove
 from bottega.skills.similarity import ALIKE, similarity
 from bottega.skills.starter import starter_cards
-from bottega.skills.upkeep import tired, twins_of
+from bottega.skills.upkeep import duplicates_of, unhelpful_cards
 from bottega.skills.uses import Scheme, Use
 from bottega.train.rewards.summary import summary_reward
 from bottega.train.rl_inputs import RlInputs
@@ -120,7 +120,7 @@ def admit(
     wanted: list[tuple[str, Skill, Task, Task]] = []
     known = 0
     for key, (skill, task) in homes.items():
-        twin = twins_of(library, skill) if library is not None else []
+        twin = duplicates_of(library, skill) if library is not None else []
         sibling = sibling_of(task, inputs.tasks)
         if twin:
             known += 1
@@ -230,12 +230,12 @@ def apply(library: Library, staged: Staged, step: int) -> Applied:
             library.uses.record(use)
         cards = [card.skill for card in staged.cards]
         names = library.add_many(cards, "rename", f"staged in {note}").names if cards else []
-        weary = tired(library)
+        unhelpful = unhelpful_cards(library)
         with library.store.change(CHANGE, note) as change:
             for name, card in zip(names, staged.cards):
                 library.evidence.record(change, [(key, replace(trial, skill=name)) for key, trial in card.trials])
                 library.move_within(change, name, SkillState.ADMITTED, card.reason)
-            for name, reason in weary:
+            for name, reason in unhelpful:
                 library.move_within(change, name, SkillState.RETIRED, reason)
     version = _change(library, note)
     rows = library.store.rows("SELECT name, state FROM cards WHERE valid_from = ? ORDER BY row", version)

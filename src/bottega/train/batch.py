@@ -1,4 +1,4 @@
-"""From episodes to what the update learns from: credits role by role, what rejection drops of them, and rows.
+"""Builds the training batch of a step from its episodes: credits for each role, rejection sampling, and token rows.
 
 Whether a trace is one that the trainer could have drawn is asked with the trainer's own log-probs, which the loss needs anyway, so they
 are computed once, for all turns, before anything is dropped.

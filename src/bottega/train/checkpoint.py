@@ -1,4 +1,4 @@
-"""Checkpoints: everything that a run needs to go on as if nothing had happened, on the disk whole or not at all.
+"""Checkpoints: the complete state that a run resumes from, written atomically.
 
 A checkpoint is a folder, written beside its place under another name, flushed to the disk, and renamed; only then does `latest` point
 to it, and only then is an older one removed. So whatever ends the process, a kill or a full disk, the last good one is there.

@@ -1,4 +1,4 @@
-"""Conversations to learn from: rows of JSONL or parquet with `messages`, the last of which is the answer.
+"""SFT data: rows of JSONL or parquet with `messages`, the last of which is the answer.
 
 A row may say its `role` and its `split`. The prompt is written as at rollout time, by the tokenizer's own template with the mark that
 begins an answer, and the answer is its text and the token that ends a turn: what the model will be asked to draw, token for token.
@@ -83,7 +83,7 @@ AT_ONCE = 2000
 
 def read_samples(
     source: Path, tokenizer: HuggingFaceTokenizer, longest: int, held_out: float, seed: int, roles: Sequence[str] | None = None,
-    hear: Callable[[int], None] = lambda count: None,
+    on_event: Callable[[int], None] = lambda count: None,
 ) -> SftData:  # fmt: skip
     """Raises `UsageError` with file and line for a row that is none, and when nothing is left to learn."""
     found, digest = SftData(), hashlib.sha256()
@@ -105,7 +105,7 @@ def read_samples(
         if role is None:
             raise UsageError(f"{place}: unknown role {conversation.role!r}; use {', '.join(ROLES)}")
         counted += 1
-        hear(counted)
+        on_event(counted)
         if roles is not None and role not in roles:
             found.other_roles += 1
         elif _has_answer(place, conversation):

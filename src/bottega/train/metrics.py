@@ -1,4 +1,4 @@
-"""Where figures go: into the run's event log, which everything else reads, and to TensorBoard or W&B where someone asked for them.
+"""Metrics sinks: the run's event log, which everything else reads, and optionally TensorBoard or W&B.
 
 Both are copies of the log. TensorBoard's is written anew whenever a run goes on, so that nothing is missing or there twice after a kill; a run on
 W&B has an id that follows from the log, so that a resumed run goes on in the same one.

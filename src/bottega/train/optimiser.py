@@ -1,4 +1,4 @@
-"""AdamW with a schedule, a bound on the gradient, and a refusal to take a step that is no number.
+"""AdamW with a learning-rate schedule and gradient clipping; a step with a gradient that is not finite is skipped.
 
 One bad batch must not ruin a run: a step whose loss or gradient is not finite is left out and says so. Several in a row mean that the
 weights themselves are bad; then the run ends, and the last good checkpoint is where to go on from.

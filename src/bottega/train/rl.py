@@ -83,7 +83,7 @@ class Learning:
     step: int
 
 
-Told = Event | RlStarted | Learning | PhaseStatus
+RlEvent = Event | RlStarted | Learning | PhaseStatus
 """May be told from any thread."""
 
 
@@ -101,7 +101,7 @@ class RlFinished:
 def train(
     config: Config, folder: Path, *, resume: bool = False,
     inputs: Callable[[Config], AbstractContextManager[RlInputs]] = open_inputs,
-    hear: Callable[[Told], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
+    on_event: Callable[[RlEvent], None] = lambda event: None, stop: Callable[[], bool] = lambda: False,
 ) -> RlFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
     if not resume and (folder / FILE).exists():
@@ -111,13 +111,13 @@ def train(
         given = open_things.enter_context(inputs(config))  # first: a model or a task that cannot be had leaves no run behind
         journal = open_things.enter_context(EpisodeJournal(folder))
         RunDirectory(folder).begin("rl", config)
-        run = RlRun(config, journal, given, hear)
+        run = RlRun(config, journal, given, on_event)
         open_things.callback(run.close)
         begin = run.resume() if resume else 0
         if not any(isinstance(event, RunStarted) for event in journal.events):
             journal.write(RunStarted("bottega train", config.model_dump(mode="json"), given.fingerprint))
-        journal.listeners.append(hear)
-        hear(run.begun(begin))
+        journal.listeners.append(on_event)
+        on_event(run.begun(begin))
         with Metrics(journal, config.log) as metrics:
             for step in range(begin + 1, run.steps + 1):
                 values, note = run.step(step)
@@ -145,7 +145,7 @@ class RlRun:
     config: Config
     journal: EpisodeJournal
     inputs: RlInputs
-    hear: Callable[[Told], None]
+    on_event: Callable[[RlEvent], None]
     staged: Staged = field(default_factory=Staged)
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class RlRun:
             loaded, slots=config.rollout.slots, cache_tokens=config.rollout.cache_tokens, dtype=decoder
         )
         self.phases = share_device(TokenClient(self.backbone))
-        self.phases.hear = self.hear
+        self.phases.hear = self.on_event
         self.keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
         self.library = open_run_library(config.skills.library, folder / LIBRARY) if config.ablations.skills else None
         self.proofs = Library(folder / PROOFS) if config.ablations.skills else None
@@ -177,7 +177,7 @@ class RlRun:
         watch = Stopwatch()
         client, judge = TimedClient(TokenClient(self.backbone), watch), TimedJudge(self.inputs.judge, watch)
         with EpisodeJournal(self.directory.step(number)) as log:
-            log.listeners.append(self.hear)
+            log.listeners.append(self.on_event)
             given = self.inputs
             context = EpisodeContext(client, judge, self.library, given.prompts, given.device, log, shared=self.phases)
             tasks = tasks_of_step(self.inputs.tasks, number, self.config.rollout.tasks, self.config.data.seed)
@@ -185,7 +185,7 @@ class RlRun:
                 rollouts = asyncio.run(roll_out(context, tasks, self.settings, number))
             with watch.stage("gate"):
                 admission = self._admit(number, rollouts, log, client, judge)
-        self.hear(Learning(number))
+        self.on_event(Learning(number))
         with watch.stage("training"), watch.trainer.work():
             credits = credits_of(self.config, rollouts.episodes, admission.rewards, number)
             batch = batch_of(self.config, self.policy, rollouts.episodes, credits, number)

@@ -1,4 +1,4 @@
-"""What an RL run works with: the model, tasks, a judge, prompts and a device's facts. Handed in, so that the loop knows none of them."""
+"""Inputs of an RL run: model, tasks, judge, prompts and device facts. They are passed to the loop, so that tests can replace them."""
 
 from __future__ import annotations
 

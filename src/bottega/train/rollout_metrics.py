@@ -1,4 +1,4 @@
-"""What a step came to, as numbers to draw: a pure function of its episodes. No torch."""
+"""Metrics of a step's rollouts: a pure function of its episodes, without torch."""
 
 from __future__ import annotations
 

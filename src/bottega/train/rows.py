@@ -1,4 +1,4 @@
-"""Rows: what a training step is made of. Token ids, and beside each token what its log-prob is to be used for.
+"""Training rows: token ids, and for each token the weights with which its log-prob enters the loss.
 
 One row serves both kinds of learning, token by token: `imitation` weighs the plain log-likelihood (SFT has 1 on the answer and 0 on
 the prompt), `policy` and `advantage` steer the policy gradient. So SFT and RL share one loss, and may share one batch. Rows are built
@@ -89,7 +89,7 @@ def policy_rows(
         if not trace.trainable or any(turn.prompt_ids is None for turn in trace.turns):
             silent.append(trace.id)
             continue
-        open_row: _Growing | None = None
+        open_row: _RowBuilder | None = None
         for number, turn in enumerate(trace.turns):
             prompt, output, drawn = turn.prompt_ids or (), turn.output_ids or (), turn.logprobs or ()
             advantage = advantages.get((trace.id, number))
@@ -101,14 +101,14 @@ def policy_rows(
             if open_row is None or not open_row.begins(prompt):
                 if open_row is not None:
                     rows.append(open_row.row())
-                open_row = _Growing(trace.id)
+                open_row = _RowBuilder(trace.id)
             open_row.take(number, prompt, output, drawn, advantage)
         if open_row is not None:
             rows.append(open_row.row())
     return PolicyRows(rows, tuple(too_long), tuple(silent))
 
 
-class _Growing:
+class _RowBuilder:
     def __init__(self, trace: str) -> None:
         self.trace = trace
         self.ids: list[int] = []

@@ -1,4 +1,4 @@
-"""Everything that a learning run can be told, section by section: checked when it is read, plain and frozen afterwards.
+"""Settings of SFT and RL runs, by section: validated when they are read, frozen afterwards.
 
 No torch here: a report may read a run's settings on a machine that could not train.
 """

@@ -67,7 +67,7 @@ class SftStarted:
 
 
 def sft(
-    config: Config, source: Path, folder: Path, *, resume: bool = False, hear: Callable[[Event | SftStarted], None] = lambda event: None,
+    config: Config, source: Path, folder: Path, *, resume: bool = False, on_event: Callable[[Event | SftStarted], None] = lambda event: None,
     stop: Callable[[], bool] = lambda: False,
 ) -> SftFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
@@ -81,7 +81,7 @@ def sft(
         source, loaded.tokenizer, min(config.data.longest, loaded.tokenizer.context), config.data.held_out, config.data.seed, config.data.roles,
     )  # fmt: skip
     with EpisodeJournal(folder) as journal:
-        journal.listeners.append(hear)
+        journal.listeners.append(on_event)
         write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
         policy = policy_for(config, loaded)
         optimiser = Optimiser(policy.trainable(), config.optimiser)
@@ -97,7 +97,7 @@ def sft(
             journal.write(RunStarted("bottega sft", config.model_dump(mode="json"), {"torch": torch.__version__}))
         sizes = _count(policy.model.parameters()), _count(policy.trainable())
         past = tuple(event for event in journal.events if isinstance(event, Measured) and event.step <= begin)
-        hear(SftStarted(samples, schedule.steps, begin, loaded.name, *sizes, past))
+        on_event(SftStarted(samples, schedule.steps, begin, loaded.name, *sizes, past))
         with Metrics(journal, config.log) as metrics, ThreadPoolExecutor(1) as ahead:
             held_out: dict[str, float] = {}
             coming = ahead.submit(schedule.packs, policy, begin)

@@ -74,7 +74,7 @@ def trained_state(folder: Path) -> dict[str, Tensor]:
 
 def pack(
     place: Path, out: Path, card: dict[str, Any], *, step: float | None = None, most: int | None = None,
-    hear: Callable[[str], None] = lambda told: None,
+    on_event: Callable[[str], None] = lambda told: None,
 ) -> DeltaFile:  # fmt: skip
     """`most`: bytes that the file may have; a step is searched for. Else `step`, or 1. A run that began with a delta keeps its levels, unless
     another step is asked for or the file would be too large."""
@@ -82,20 +82,20 @@ def pack(
     base = state_of(read_embedded(base_file)[0])
     stored = trained_state(model_folder(place))
     if any(value.dtype != torch.float32 for value in stored.values()):
-        hear(
+        on_event(
             "its weights are not stored in fp32, so their rounding is packed as if it were training: checkpoint.export=float32 is better"
         )
     trained = _comparable(stored, base)
     facts: dict[str, Any] = {"base": NAME, "base_sha256": file_sha256(base_file), "card": card}
     out.parent.mkdir(parents=True, exist_ok=True)
-    start = began_with(place)
+    start = starting_delta(place)
     if start is not None:
         before = read_header(start)[0]
         if step in (None, before.step) and before.base_sha256 == facts["base_sha256"]:
             written = write_delta(base, trained, out, step=before.step, start=start, **facts)
             if most is None or written.size <= most:
                 return written
-        hear("rounded on other levels than the delta that it began with: small changes since then are lost")
+        on_event("rounded on other levels than the delta that it began with: small changes since then are lost")
     if step is None:
         step = step_for(base, trained, most) if most is not None else 1.0
     written = write_delta(base, trained, out, step=step, **facts)
@@ -105,7 +105,7 @@ def pack(
     return written
 
 
-def began_with(place: Path) -> Path | None:
+def starting_delta(place: Path) -> Path | None:
     """The delta that a run's model began with, in this run or in one before it; none where it began with the base or with another model."""
     run = place.parent if place.name == MODEL and (place.parent / CONFIG).is_file() else place
     names = [str(content["began_with"]) for _, content in runs_before(run)]
@@ -123,7 +123,7 @@ def unpack(delta: Path, place: Path) -> None:
 
 def agreement(
     place: Path, delta: Path, data: Path, *, device: str | None = None, rows: int = 256, longest: int = 4096,
-    hear: Callable[[str], None] = lambda told: None,
+    on_event: Callable[[str], None] = lambda told: None,
 ) -> Agreement:  # fmt: skip
     """On held-out rows where the data has any, else on its first ones. All models compute alike, in fp32."""
     loaded = load(BASE, device=device, dtype="float32")
@@ -131,7 +131,7 @@ def agreement(
     chosen = (samples.held_out or samples.train)[:rows]
     found: dict[str, np.ndarray] = {}
     base = {name: value.clone() for name, value in state_of(loaded.model).items()}
-    start = began_with(place)
+    start = starting_delta(place)
     changes: dict[str, Callable[[], object]] = {
         "base": lambda: None,
         "began": lambda: _set_packed(loaded, base, start) if start is not None else None,
@@ -139,7 +139,7 @@ def agreement(
         "packed": lambda: _set_packed(loaded, base, delta),
     }
     for name, change in changes.items():
-        hear(f"{len(chosen)} rows by the {name} model")
+        on_event(f"{len(chosen)} rows by the {name} model")
         change()
         found[name] = _logprobs(loaded, chosen, longest)
     distance = np.abs(found["packed"] - found["trained"])

@@ -1,4 +1,4 @@
-"""Who was busy in a step: the generator, the judge and the trainer, each by its own watch, and what passed through them.
+"""Busy time and throughput of the generator, the judge and the trainer in a step.
 
 Wrapped around a client and a judge, so that neither knows of it. The judge's wrapper is also where a lost judge is asked again: one
 dead process must cost a verdict at most, never a step of hours.

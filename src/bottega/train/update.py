@@ -1,4 +1,4 @@
-"""One update of the model: the packs of a step forward and backward, one step of the optimiser, and what there is to tell of it."""
+"""One update of the model: forward and backward over the packs of a step, one optimiser step, and its metrics."""
 
 from __future__ import annotations
 

@@ -11,15 +11,15 @@ from bottega.tasks.synth.catalogue.networks import NETWORKS
 from bottega.tasks.synth.costs import TARGETS
 from bottega.tasks.synth.draw import Draw
 from bottega.tasks.synth.graph import OperatorGraph
-from bottega.tasks.synth.networks import _network, _Taste, build
+from bottega.tasks.synth.networks import _BlockChoices, _network, build
 from bottega.tasks.synth.operator import FIELD, OPERANDS, Operator
 from bottega.tasks.synth.style import draw_style
 from bottega.tasks.synth.write import ModuleWriter
 
 
 def drafted(operator: Operator, seed: int, device: str = "cpu") -> OperatorGraph | None:
-    draft = OperatorGraph(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
-    return draft if draft.apply(operator, draft.begin(operator), alone=True) is not None else None
+    graph = OperatorGraph(Draw(Random(f"{operator.name}/{seed}"), TARGETS[device], lead=16))
+    return graph if graph.apply(operator, graph.begin(operator), alone=True) is not None else None
 
 
 def on_meta(source: str) -> torch.Tensor:
@@ -62,19 +62,19 @@ def test_every_operator_in_every_form(family: str) -> None:
     for operator in (entry for entry in CATALOGUE.values() if entry.family == family):
         drafts: list[OperatorGraph] = []
         for seed in range(24):
-            draft = drafted(operator, seed, ("cpu", "cuda")[seed % 2]) if len(drafts) < len(operator.forms) else None
-            drafts += [draft] if draft is not None else []
+            graph = drafted(operator, seed, ("cpu", "cuda")[seed % 2]) if len(drafts) < len(operator.forms) else None
+            drafts += [graph] if graph is not None else []
         assert drafts, f"{operator.name} never fits"
         for number in range(len(operator.forms)):
-            draft = drafts[number % len(drafts)]
-            writer = Fixed(draft, draw_style(Random(f"{operator.name}{number}")), Random(number))
+            graph = drafts[number % len(drafts)]
+            writer = Fixed(graph, draw_style(Random(f"{operator.name}{number}")), Random(number))
             writer.wanted = number
             source = writer.source()
             try:
                 out = on_meta(source)
             except Exception as error:
                 raise AssertionError(f"{operator.name}, form {number}: {error}\n{source}") from error
-            assert tuple(out.shape) == tuple(map(int, draft.nodes[-1].value.shape)), f"{operator.name}\n{source}"
+            assert tuple(out.shape) == tuple(map(int, graph.nodes[-1].value.shape)), f"{operator.name}\n{source}"
 
 
 def test_templates_name_only_what_there_is() -> None:
@@ -91,9 +91,9 @@ def test_templates_name_only_what_there_is() -> None:
 
 
 def test_blocks_and_networks_are_made_of_the_catalogues_operators() -> None:
-    taste = _Taste(("relu", "F.relu({})", "nn.ReLU()", 1.0), ("layer_norm", "nn.LayerNorm({})", 1.0), False)
+    choices = _BlockChoices(("relu", "F.relu({})", "nn.ReLU()", 1.0), ("layer_norm", "nn.LayerNorm({})", 1.0), False)
     for entry in (*BLOCKS, *NETWORKS):
-        assert set(taste.names(entry.operators)) <= set(CATALOGUE), entry.name
+        assert set(choices.names(entry.operators)) <= set(CATALOGUE), entry.name
 
 
 def test_every_network_runs() -> None:

@@ -1,10 +1,9 @@
-"""What the rules of the answer pipeline know besides the answer itself: the task, the language and the call graph that the prompt showed."""
+"""What the answer pipeline knows besides the answer itself: the task, the language and how the model was asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bottega.compiler.callgraph import CallGraph
 from bottega.languages import language_named
 
 
@@ -14,10 +13,8 @@ class AnswerContext:
     language: str
     style: str = "compact"
     """Of the prompt. Only models that are asked in the terse style were trained to write along a call graph."""
-    callgraph: CallGraph | None = None
-    """None where it is not known."""
 
     @property
     def follows_callgraph(self) -> bool:
-        """Whether the answer uses the call graph's names and conventions. Most rules read those, and say nothing about other answers."""
+        """Whether the answer keeps to the conventions of answers that are written along a call graph. The repairs know no others."""
         return self.style == "terse" and language_named(self.language).kernel_library

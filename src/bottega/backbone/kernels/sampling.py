@@ -1,4 +1,4 @@
-"""Drawing the next token on the device, and everything that follows from it: log-prob, position, whether the row is over.
+"""Sampling the next token on the device, with its log-prob, the new position, and whether the row has ended.
 
 The noise is that of `bottega.backbone.sampler`: the same random bits, and logarithms that differ in the last digits.
 """

@@ -21,6 +21,8 @@ from bottega.compiler.source.text import LONGEST, model_class, parsed
 from bottega.core.errors import TaskError
 from bottega.core.task import normalised
 
+RULES = ("syntax", "undefined_name", "read_before_assignment", "call_signature", "method_signature", "unknown_attribute")
+"""Names of everything that can be found."""
 _MODULES = ("nn.Module", "torch.nn.Module", "Module")
 _GIVES_ATTRIBUTES_UNSEEN = ("setattr", "__setattr__", "__getattr__", "__getattribute__", "__dict__", "vars", "exec")
 _WORD = re.compile(r"\w+")
@@ -45,7 +47,7 @@ def check(source: str, task_source: str, language: str) -> tuple[Finding, ...]:
 
 
 def _findings(rule: str, messages: Iterable[str]) -> tuple[Finding, ...]:
-    return tuple(Finding(rule, message, certain=True) for message in dict.fromkeys(messages))
+    return tuple(Finding(rule, message) for message in dict.fromkeys(messages))
 
 
 def _empty_library_functions(tree: ast.Module, source: str) -> None:

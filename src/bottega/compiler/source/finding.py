@@ -1,4 +1,4 @@
-"""A finding of a static check: what is wrong with an answer, found by which rule, and whether it must fail because of it."""
+"""A finding of the static check: why a source is certain to fail, and which rule says so."""
 
 from __future__ import annotations
 
@@ -11,5 +11,3 @@ class Finding:
     """The rule's name, by which it can be switched off."""
     message: str
     """One sentence."""
-    certain: bool = False
-    """Whether the answer is certain to fail. Otherwise it only looks wrong, and the judge decides."""

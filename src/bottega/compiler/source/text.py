@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable
 
 from bottega.core.task import top_level_names
 
@@ -46,13 +45,3 @@ def compiles(source: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
-
-
-def exchanged(source: str, edits: Iterable[tuple[ast.expr, str]]) -> str:
-    """The source with texts in place of expressions, none of which lies in another. As many lines as before."""
-    lines = [line.encode() for line in source.split("\n")]  # the parser counts columns in bytes
-    for node, text in sorted(edits, key=lambda each: (each[0].lineno, each[0].col_offset), reverse=True):
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        whole = lines[first][: node.col_offset] + text.encode() + lines[last][node.end_col_offset :]
-        lines[first : last + 1] = [whole, *[b""] * (last - first)]
-    return b"\n".join(lines).decode()

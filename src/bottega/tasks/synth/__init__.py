@@ -1,4 +1,4 @@
-"""Tasks made by the thousand: operators drawn from a catalogue, composed into a module, written as people write it.
+"""Synthesised tasks: operators sampled from a catalogue, composed into a module, and written in varied styles.
 
     from bottega.tasks.synth import synthesise
 

@@ -14,7 +14,7 @@ from bottega.tasks.synth.chain_layers import layer, twin
 from bottega.tasks.synth.chain_scores import scores
 from bottega.tasks.synth.chain_state import Chain, Shape
 from bottega.tasks.synth.chain_steps import STEPS, activation, formula_norm, keep, loss, number, parameter, reduction
-from bottega.tasks.synth.costs import OperatorCost, Target
+from bottega.tasks.synth.costs import OperatorCost, TimeTarget
 from bottega.tasks.synth.draw import rounded
 
 SIDES = {
@@ -39,7 +39,7 @@ class ChainTask:
     milliseconds: float
 
 
-def chain_task(chance: Random, target: Target, aim: float) -> ChainTask:
+def chain_task(chance: Random, target: TimeTarget, aim: float) -> ChainTask:
     """A module of about the time that is aimed at."""
     kind = chance.choices(("rows", "sequence", "maps", "scores"), (28, 15, 50, 7))[0]
     dims = chance.choices((1, 2, 3), (20, 55, 25))[0] if kind == "maps" else 0
@@ -92,7 +92,7 @@ def _next(chain: Chain) -> None:
     keep(chain)
 
 
-def _page(chain: Chain, target: Target, aim: float) -> ChainTask:
+def _page(chain: Chain, target: TimeTarget, aim: float) -> ChainTask:
     """As a file, with as large a batch as meets the time."""
     chance = chain.chance
     each = target.milliseconds(OperatorCost(chain.moved, launches=0), "float32")

@@ -1,4 +1,4 @@
-"""Scores: how much every step of a sequence has to do with every step of another, with or without heads, as attention begins."""
+"""Attention scores between the steps of two sequences, with or without heads."""
 
 from __future__ import annotations
 

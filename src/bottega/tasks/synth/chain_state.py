@@ -1,4 +1,4 @@
-"""A chain as it is being written: its lines, what the constructor makes, the inputs, and the shape of what flows."""
+"""The state of a chain while it is generated: its lines, the constructor's attributes, the inputs, and the current shape."""
 
 from __future__ import annotations
 

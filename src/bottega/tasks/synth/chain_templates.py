@@ -1,4 +1,4 @@
-"""What the steps of a chain are written with: operators as texts, `{x}` for what flows, and names of layers and parameters."""
+"""Templates of the steps of a chain: operators as text with `{x}` for the current value, and names of layers and parameters."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def single(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
     family = draw.weighted(by_family, [_SINGLE.get(name, 1.0) for name in by_family])
     chosen = [entry for entry in entries if entry.family == family]
     operator = draw.weighted(chosen, [entry.often for entry in chosen])
-    draft = OperatorGraph(draw)
-    draft.structure = "single"
-    return draft if draft.apply(operator, draft.begin(operator), alone=True) is not None else None
+    graph = OperatorGraph(draw)
+    graph.structure = "single"
+    return graph if graph.apply(operator, graph.begin(operator), alone=True) is not None else None
 
 
 _SINGLE = {
@@ -78,28 +78,28 @@ def several(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
     )
     names = tuple(WAYS) if heads_first else ("chain", "residual", "inputs")
     way = draw.weighted(names, [WAYS[name][1] for name in names])
-    draft = OperatorGraph(draw)
-    draft.structure = way
+    graph = OperatorGraph(draw)
+    graph.structure = way
     if not heads:
         return None
-    return draft if WAYS[way][0](draft, heads) is not None else None
+    return graph if WAYS[way][0](graph, heads) is not None else None
 
 
-def _head(draft: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
+def _head(graph: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     """An input, and what the first operator makes of it."""
-    draw = draft.draw
+    draw = graph.draw
     families = sorted({entry.family for entry in heads})
     family = draw.weighted(families, [{"convolutions": 3.0, "matmul": 2.0}.get(name, 1.0) for name in families])
     chosen = [entry for entry in heads if entry.family == family]
     operator = draw.weighted(chosen, [entry.often for entry in chosen])
-    x = draft.begin(operator)
-    found = draft.apply(operator, x)
+    x = graph.begin(operator)
+    found = graph.apply(operator, x)
     return None if found is None else (x, found)
 
 
-def _tail(draft: OperatorGraph, at: int, count: int, keep_shape: bool = False) -> int | None:
+def _tail(graph: OperatorGraph, at: int, count: int, keep_shape: bool = False) -> int | None:
     """`count` operators behind `at`, none of them twice running; reductions come late."""
-    draw = draft.draw
+    draw = graph.draw
     used: list[str] = []
     for step in range(count):
         for _ in range(ATTEMPTS):
@@ -118,16 +118,16 @@ def _tail(draft: OperatorGraph, at: int, count: int, keep_shape: bool = False) -
             operator = draw.weighted(options, [entry.often for entry in options])
             if family == "norms" and any(CATALOGUE[name].family == "norms" for name in used):
                 continue
-            if _loses_constant(draft, at, operator):
+            if _loses_constant(graph, at, operator):
                 continue
-            shape = draft.nodes[at].value.shape
-            found = draft.apply(operator, at)
+            shape = graph.nodes[at].value.shape
+            found = graph.apply(operator, at)
             if found is None:
                 continue
-            if keep_shape and draft.nodes[found].value.shape != shape:
-                del draft.nodes[found:]
+            if keep_shape and graph.nodes[found].value.shape != shape:
+                del graph.nodes[found:]
                 continue
-            _drop_bias(draft, at, operator)
+            _drop_bias(graph, at, operator)
             used.append(operator.name)
             at = found
             break
@@ -136,17 +136,17 @@ def _tail(draft: OperatorGraph, at: int, count: int, keep_shape: bool = False) -
     return at
 
 
-def _drop_bias(draft: OperatorGraph, at: int, operator: Operator) -> None:
+def _drop_bias(graph: OperatorGraph, at: int, operator: Operator) -> None:
     """A bias in front of an operator that takes the mean of each channel away would be a parameter without effect."""
     if operator.cancels_bias:
-        node = draft.nodes[at]
+        node = graph.nodes[at]
         if "bias" in node.p:
             node.p["bias"] = False
 
 
-def _loses_constant(draft: OperatorGraph, at: int, entry: Operator) -> bool:
+def _loses_constant(graph: OperatorGraph, at: int, entry: Operator) -> bool:
     """Whether the operator at `at` adds a constant by channel that `entry` would take away."""
-    node = draft.nodes[at]
+    node = graph.nodes[at]
     return (
         entry.cancels_bias
         and node.operator is not None
@@ -158,94 +158,94 @@ def _count(draw: Draw, low: int, high: int) -> int:
     return draw.rng.randint(low, high)
 
 
-def _chain(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    begun = _head(draft, heads)
-    return None if begun is None else _tail(draft, begun[1], _count(draft.draw, 1, 4))
+def _chain(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+    begun = _head(graph, heads)
+    return None if begun is None else _tail(graph, begun[1], _count(graph.draw, 1, 4))
 
 
-def _join(draft: OperatorGraph, one: int, two: int, names: dict[str, float] | None = None) -> int | None:
+def _join(graph: OperatorGraph, one: int, two: int, names: dict[str, float] | None = None) -> int | None:
     options = names or JOINS
-    operator = CATALOGUE[draft.draw.weighted(tuple(options), tuple(options.values()))]
-    return draft.apply(operator, one, (two,))
+    operator = CATALOGUE[graph.draw.weighted(tuple(options), tuple(options.values()))]
+    return graph.apply(operator, one, (two,))
 
 
-def _residual(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    begun = _head(draft, heads)
+def _residual(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+    begun = _head(graph, heads)
     if begun is None:
         return None
     x, h = begun
-    same = draft.nodes[x].value.shape == draft.nodes[h].value.shape
-    later = _tail(draft, h, _count(draft.draw, 1, 2), keep_shape=True)
+    same = graph.nodes[x].value.shape == graph.nodes[h].value.shape
+    later = _tail(graph, h, _count(graph.draw, 1, 2), keep_shape=True)
     if later is None:
         return None
-    joined = _join(draft, later, x if same else h)
+    joined = _join(graph, later, x if same else h)
     if joined is None:
         return None
-    return _tail(draft, joined, _count(draft.draw, 0, 1))
+    return _tail(graph, joined, _count(graph.draw, 0, 1))
 
 
-def _twins(draft: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
+def _twins(graph: OperatorGraph, heads: tuple[Operator, ...]) -> tuple[int, int] | None:
     """Two layers of one kind on one input, with outputs of one shape."""
-    begun = _head(draft, heads)
+    begun = _head(graph, heads)
     if begun is None:
         return None
     x, one = begun
-    node = draft.nodes[one]
+    node = graph.nodes[one]
     assert node.operator is not None
-    two = draft.apply(node.operator, x, node.operands[1:], dict(node.p))
+    two = graph.apply(node.operator, x, node.operands[1:], dict(node.p))
     return None if two is None else (one, two)
 
 
-def _gate(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(draft, heads)
+def _gate(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+    twins = _twins(graph, heads)
     if twins is None:
         return None
-    gate = draft.apply(CATALOGUE[draft.draw.pick(GATES)], twins[1])
+    gate = graph.apply(CATALOGUE[graph.draw.pick(GATES)], twins[1])
     if gate is None:
         return None
     joined = (
-        draft.apply(CATALOGUE["multiply"], gate, (twins[0],))
-        if draft.draw.chance(0.5)
-        else draft.apply(CATALOGUE["multiply"], twins[0], (gate,))
+        graph.apply(CATALOGUE["multiply"], gate, (twins[0],))
+        if graph.draw.chance(0.5)
+        else graph.apply(CATALOGUE["multiply"], twins[0], (gate,))
     )
-    return None if joined is None else _tail(draft, joined, _count(draft.draw, 0, 1))
+    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 1))
 
 
-def _branches(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(draft, heads)
+def _branches(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+    twins = _twins(graph, heads)
     if twins is None:
         return None
-    ends = [_tail(draft, twin, _count(draft.draw, 0, 1), keep_shape=True) for twin in twins]
+    ends = [_tail(graph, twin, _count(graph.draw, 0, 1), keep_shape=True) for twin in twins]
     if ends[0] is None or ends[1] is None or (ends == list(twins)):
         return None
-    joined = _join(draft, ends[0], ends[1])
-    return None if joined is None else _tail(draft, joined, _count(draft.draw, 0, 1))
+    joined = _join(graph, ends[0], ends[1])
+    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 1))
 
 
-def _concatenation(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
-    twins = _twins(draft, heads)
+def _concatenation(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+    twins = _twins(graph, heads)
     if twins is None:
         return None
-    ends = [_tail(draft, twin, _count(draft.draw, 0, 1), keep_shape=True) for twin in twins]
+    ends = [_tail(graph, twin, _count(graph.draw, 0, 1), keep_shape=True) for twin in twins]
     if ends[0] is None or ends[1] is None:
         return None
-    images = draft.nodes[ends[0]].value.layout in ("ncl", "nchw", "ncdhw")
-    joined = draft.apply(CATALOGUE["concatenate"], ends[0], (ends[1],), {"dim": 1 if images else -1})
-    return None if joined is None else _tail(draft, joined, _count(draft.draw, 1, 2))
+    images = graph.nodes[ends[0]].value.layout in ("ncl", "nchw", "ncdhw")
+    joined = graph.apply(CATALOGUE["concatenate"], ends[0], (ends[1],), {"dim": 1 if images else -1})
+    return None if joined is None else _tail(graph, joined, _count(graph.draw, 1, 2))
 
 
-def _inputs(draft: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
+def _inputs(graph: OperatorGraph, heads: tuple[Operator, ...]) -> int | None:
     """A second tensor joins behind the head."""
-    begun = _head(draft, heads)
+    begun = _head(graph, heads)
     if begun is None:
         return None
-    at = _tail(draft, begun[1], _count(draft.draw, 0, 1), keep_shape=True)
+    at = _tail(graph, begun[1], _count(graph.draw, 0, 1), keep_shape=True)
     if at is None:
         return None
-    value = draft.nodes[at].value
-    other = draft.extra(value.shape, value.layout)
-    joined = _join(draft, at, other, {"add": 4.0, "multiply": 2.0, "subtract": 0.7, "maximum": 0.5, "lerp": 0.4})
-    return None if joined is None else _tail(draft, joined, _count(draft.draw, 0, 2))
+    value = graph.nodes[at].value
+    other = graph.extra(value.shape, value.layout)
+    joined = _join(graph, at, other, {"add": 4.0, "multiply": 2.0, "subtract": 0.7, "maximum": 0.5, "lerp": 0.4})
+    return None if joined is None else _tail(graph, joined, _count(graph.draw, 0, 2))
 
 
 WAYS: dict[str, tuple[Way, float]] = {

@@ -1,4 +1,4 @@
-"""What one eager call costs, guessed from shapes: bytes moved, operations done, launches made. It only aims; the filter measures."""
+"""Cost model of one eager call, from shapes: bytes, operations and launches. It only chooses sizes; the filter measures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OperatorCost:
 
 
 @dataclass(frozen=True)
-class Target:
+class TimeTarget:
     """A device to write tasks for, with the window of eager times that can be judged there."""
 
     name: str
@@ -43,7 +43,7 @@ class Target:
 
 
 TARGETS = {
-    "cpu": Target(
+    "cpu": TimeTarget(
         name="cpu",
         shortest_ms=0.3,
         longest_ms=30.0,
@@ -54,7 +54,7 @@ TARGETS = {
         largest_bytes=4e8,
         sizes=1.0,
     ),
-    "cuda": Target(
+    "cuda": TimeTarget(
         name="cuda",
         shortest_ms=0.05,
         longest_ms=20.0,
@@ -68,7 +68,7 @@ TARGETS = {
 }
 
 
-def target_of(device: str) -> Target:
+def target_of(device: str) -> TimeTarget:
     kind = device.partition(":")[0]
     if kind not in TARGETS:
         raise UsageError(f"unknown device {device!r}; tasks are written for {' or '.join(TARGETS)}")

@@ -1,4 +1,4 @@
-"""Chance with taste: sizes, shapes and contents of inputs as people choose them, from one seeded generator."""
+"""Random choices of sizes, shapes and input contents, distributed as people choose them, from one seeded generator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from typing import TypeVar
 
 from bottega.tasks.synth.contents import CONTENTS, contents_for
-from bottega.tasks.synth.costs import Target
+from bottega.tasks.synth.costs import TimeTarget
 from bottega.tasks.synth.value import Shape, Size, Value
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ LARGEST_LEAD = {
 
 
 class Draw:
-    def __init__(self, rng: Random, target: Target, lead: int = FIRST_LEAD, shrink: float = 1.0, dtype: str = "float32"):
+    def __init__(self, rng: Random, target: TimeTarget, lead: int = FIRST_LEAD, shrink: float = 1.0, dtype: str = "float32"):
         self.rng = rng
         self.target = target
         self.lead = lead

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from bottega.tasks.synth.costs import OperatorCost, Target
+from bottega.tasks.synth.costs import OperatorCost, TimeTarget
 from bottega.tasks.synth.draw import rounded
 from bottega.tasks.synth.formula_terms import LAYOUTS, Term, TermList
 
@@ -60,7 +60,7 @@ class Formula:
     bytes: float
 
 
-def formula(chance: Random, target: Target, aim: float) -> Formula:
+def formula(chance: Random, target: TimeTarget, aim: float) -> Formula:
     """A module of about the time that is aimed at."""
     terms = TermList(chance)
     return _Page(terms, target, aim).written(terms.drawn())
@@ -69,7 +69,7 @@ def formula(chance: Random, target: Target, aim: float) -> Formula:
 class _Page:
     """The terms as a file that a person might have written: some by name, some inside of others."""
 
-    def __init__(self, terms: TermList, target: Target, aim: float) -> None:
+    def __init__(self, terms: TermList, target: TimeTarget, aim: float) -> None:
         self.terms, self.chance, self.target, self.aim = terms, terms.chance, target, aim
 
     def written(self, last: Term) -> Formula:

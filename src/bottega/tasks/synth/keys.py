@@ -1,4 +1,4 @@
-"""When two samples are the same task in other clothes: by operator graph and class of shapes, and by normalised syntax tree."""
+"""Keys for deduplication: by operator graph and class of shapes, and by normalised syntax tree."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bottega.core.task import parsed
 from bottega.tasks.synth.graph import OperatorGraph, OperatorNode
 
 
-def keys_of(draft: OperatorGraph, source: str) -> tuple[str, ...]:
-    graph = [(node.operator.name, node.operands, _parameters(node)) for node in draft.nodes if node.operator is not None]
+def keys_of(graph: OperatorGraph, source: str) -> tuple[str, ...]:
+    operators = [(node.operator.name, node.operands, _parameters(node)) for node in graph.nodes if node.operator is not None]
     shapes = [
-        (node.value.dtype, *(bucket(length) for length in node.value.shape)) for node in draft.nodes if node.operator is None
+        (node.value.dtype, *(bucket(length) for length in node.value.shape)) for node in graph.nodes if node.operator is None
     ]
-    return (_digest(("graph", graph, shapes)), tree_key(source))
+    return (_digest(("graph", operators, shapes)), tree_key(source))
 
 
 def tree_key(source: str) -> str:

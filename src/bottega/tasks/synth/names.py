@@ -1,4 +1,4 @@
-"""Names in one file: each thing gets one of its usual names, and no two things the same."""
+"""Chooses identifiers for one file: a usual name for each thing, and no name twice."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from random import Random
 
 from bottega.tasks.synth.catalogue.blocks import BLOCKS, BlockTemplate
 from bottega.tasks.synth.catalogue.networks import NETWORKS, NetworkTemplate
-from bottega.tasks.synth.costs import OperatorCost, Target
+from bottega.tasks.synth.costs import OperatorCost, TimeTarget
 from bottega.tasks.synth.draw import rounded
 from bottega.tasks.synth.source_file import SourceFile
 from bottega.tasks.synth.style import Style
@@ -64,7 +64,7 @@ class ComposedNetwork:
 
 
 @dataclass(frozen=True)
-class _Taste:
+class _BlockChoices:
     """Which activation and norm stand in the slots of one task."""
 
     activation: tuple[str, str, str, float]
@@ -86,50 +86,50 @@ class _Taste:
         return tuple(sorted({"act": self.activation[0], "norm": self.norm[0]}.get(name, name) for name in operators.split()))
 
 
-def _taste(rng: Random, layout: str) -> _Taste:
+def _draw_choices(rng: Random, layout: str) -> _BlockChoices:
     norms = NORMS[layout]
-    return _Taste(
+    return _BlockChoices(
         rng.choices(ACTIVATIONS, [entry[3] for entry in ACTIVATIONS])[0],
         rng.choices(norms, [entry[2] for entry in norms])[0],
         rng.random() < 0.4,
     )
 
 
-def build(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
+def build(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
     if rng.random() < 0.3:
         return _network(rng, style, target, batch, rng.choice(NETWORKS))
     return _blocks(rng, style, target, batch)
 
 
-def _constructor(taste: _Taste, init: str, forward: str) -> list[str]:
-    lines = taste.fill(init).splitlines()
-    return [*lines, f"self.act = {taste.activation[2]}"] if taste.as_module and "@act[" in forward else lines
+def _constructor(choices: _BlockChoices, init: str, forward: str) -> list[str]:
+    lines = choices.fill(init).splitlines()
+    return [*lines, f"self.act = {choices.activation[2]}"] if choices.as_module and "@act[" in forward else lines
 
 
-def _network(rng: Random, style: Style, target: Target, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
-    taste = _taste(rng, entry.norm)
+def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
+    choices = _draw_choices(rng, entry.norm)
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
     sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
     batch = min(batch, 4096)
     mults, moved = entry.cost(sizes)
     work = OperatorCost(4.0 * moved * batch, 2.0 * mults * batch, entry.kind, entry.launches)
     arguments = {name: sizes[name] for name in entry.arguments.split()}
-    init = _constructor(taste, entry.init, entry.forward)
+    init = _constructor(choices, entry.init, entry.forward)
     source = SourceFile(style).assemble(
         doc=_doc(style, entry.name),
         init=init,
         arguments=arguments,
         forward=[name for name, _ in entry.inputs],
-        body=taste.fill(entry.forward).splitlines(),
+        body=choices.fill(entry.forward).splitlines(),
         constants={"batch_size": batch, **sizes},
         inputs=list(entry.inputs),
     )
-    return _built(source, entry.name, taste.names(entry.operators), target, work, batch)
+    return _built(source, entry.name, choices.names(entry.operators), target, work, batch)
 
 
-def _blocks(rng: Random, style: Style, target: Target, batch: int) -> ComposedNetwork:
+def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
     entry = rng.choice(BLOCKS)
-    taste = _taste(rng, entry.layout)
+    choices = _draw_choices(rng, entry.layout)
     frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
     channels = max(
         entry.multiple,
@@ -158,16 +158,16 @@ def _blocks(rng: Random, style: Style, target: Target, batch: int) -> ComposedNe
     )
     extra = {"tokens": shape["seq_len"]} if "tokens" in entry.init else {}
     return _built(
-        _block_source(rng, style, entry, taste, frame, channels, {**extra, **options}, shape, depth, batch),
+        _block_source(rng, style, entry, choices, frame, channels, {**extra, **options}, shape, depth, batch),
         f"{entry.name}_{frame}" if frame != "alone" else entry.name,
-        taste.names(entry.operators),
+        choices.names(entry.operators),
         target,
         work,
         batch,
     )
 
 
-def _shape(rng: Random, entry: BlockTemplate, target: Target) -> dict[str, int]:
+def _shape(rng: Random, entry: BlockTemplate, target: TimeTarget) -> dict[str, int]:
     large = target.sizes > 1
     if entry.layout == "nchw":
         side = rng.choice((8, 12, 16, 20, 28, 32) if not large else (16, 24, 28, 32, 48, 56, 64))
@@ -181,7 +181,7 @@ def _block_source(
     rng: Random,
     style: Style,
     entry: BlockTemplate,
-    taste: _Taste,
+    choices: _BlockChoices,
     frame: str,
     channels: int,
     options: dict[str, int],
@@ -190,18 +190,18 @@ def _block_source(
     batch: int,
 ) -> str:
     first = CHANNELS[entry.layout]
-    init = _constructor(taste, entry.init, entry.forward)
-    body = taste.fill(entry.forward).splitlines()
+    init = _constructor(choices, entry.init, entry.forward)
+    body = choices.fill(entry.forward).splitlines()
     constants: dict[str, int] = {"batch_size": batch, first: channels, **options, **shape}
     if "tokens" in options:
         constants["seq_len"] = options["tokens"]
         constants.pop("tokens")
     lengths = ", ".join(["batch_size", first, *shape] if entry.layout == "nchw" else ["batch_size", *shape, first])
-    page = SourceFile(style)
+    file = SourceFile(style)
     if frame == "alone":
         arguments = {first: channels, **options}
         inputs = [("x", f"torch.randn({lengths})")]
-        return page.assemble(
+        return file.assemble(
             doc=_doc(style, entry.name),
             init=init,
             arguments=arguments,
@@ -233,7 +233,7 @@ def _block_source(
         run[-1] = "return self.blocks(x)"
     else:
         run.append("return x") if not run[-1].startswith("return") else None
-    return page.assemble(
+    return file.assemble(
         doc=_doc(style, f"{depth} {entry.name} blocks"),
         init=made,
         arguments=arguments,
@@ -283,7 +283,7 @@ def _doc(style: Style, name: str) -> dict[str, str]:
 
 
 def _built(
-    source: str, name: str, operators: tuple[str, ...], target: Target, work: OperatorCost, batch: int
+    source: str, name: str, operators: tuple[str, ...], target: TimeTarget, work: OperatorCost, batch: int
 ) -> ComposedNetwork:
     total = target.milliseconds(work, "float32")
     return ComposedNetwork(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)

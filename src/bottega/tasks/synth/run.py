@@ -1,4 +1,4 @@
-"""From samples to a set of tasks: drop what repeats or comes too near to a benchmark, have the rest examined, keep what is fit.
+"""From samples to a set of tasks: drops duplicates and samples too similar to a benchmark, has the rest examined, and keeps what is fit.
 
 The examiner is given: this package knows no judge. Samples are examined side by side and in any order; what is accepted is decided in order of their
 numbers, so that more workers, a killed run or a shard change nothing about the outcome.

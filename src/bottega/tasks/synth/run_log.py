@@ -1,4 +1,4 @@
-"""The log of a run: one line for each examined sample, appended and never changed, so that a run may die at any moment.
+"""The log of a run: one line for each examined sample, append-only, so that a run can be killed at any moment.
 
 A line that was cut off in the middle is dropped when the log is opened again: that sample is examined once more, and nothing else is lost.
 """

@@ -12,7 +12,7 @@ from bottega.core.task import Task
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
 from bottega.tasks.synth.chain import ChainTask, chain_task
 from bottega.tasks.synth.compose import several, single
-from bottega.tasks.synth.costs import Target, target_of
+from bottega.tasks.synth.costs import TimeTarget, target_of
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
 from bottega.tasks.synth.formula import Formula, formula
 from bottega.tasks.synth.graph import OperatorGraph
@@ -26,7 +26,7 @@ from bottega.tasks.tags import tags_of
 LEVELS = (1, 2, 3)
 FORMULAS, CHAINS = "formulas", "chains"
 """Families that are asked for alone: what is drawn for the others stays what it was."""
-ALONE: dict[str, tuple[str, Callable[[Random, Target, float], Formula | ChainTask]]] = {
+ALONE: dict[str, tuple[str, Callable[[Random, TimeTarget, float], Formula | ChainTask]]] = {
     FORMULAS: ("formula", formula),
     CHAINS: ("chain", chain_task),
 }
@@ -103,7 +103,7 @@ def variant(original: Task, seed: int, index: int, device: str = "cpu") -> Synth
     )
 
 
-def _aim(chance: Random, target: Target) -> float:
+def _aim(chance: Random, target: TimeTarget) -> float:
     """Milliseconds, within the window of the device, short ones as often as long ones."""
     return math.exp(chance.uniform(math.log(3 * target.shortest_ms), math.log(0.35 * target.longest_ms)))
 
@@ -135,16 +135,16 @@ def _possible(level: int, families: Sequence[str]) -> bool:
 
 
 def _composed(
-    label: str, seed: int, index: int, target: Target, level: int, families: tuple[str, ...], aim: float
+    label: str, seed: int, index: int, target: TimeTarget, level: int, families: tuple[str, ...], aim: float
 ) -> Synthesised | None:
-    draft = _scaled(label, target, level, families, aim)
-    if draft is None:
+    graph = _scaled(label, target, level, families, aim)
+    if graph is None:
         return None
     chance = Random(f"{label}/style")
-    source = ModuleWriter(draft, draw_style(chance), chance).source()
-    names = [node.operator.name for node in draft.nodes if node.operator is not None]
+    source = ModuleWriter(graph, draw_style(chance), chance).source()
+    names = [node.operator.name for node in graph.nodes if node.operator is not None]
     costs = [
-        (target.milliseconds(node.work, draft.draw.dtype), node.operator.family) for node in draft.operators if node.operator
+        (target.milliseconds(node.work, graph.draw.dtype), node.operator.family) for node in graph.operators if node.operator
     ]
     found = {family for _, family in costs}
     heads = [family for _, family in costs if family in ("convolutions", "matmul")]
@@ -155,16 +155,16 @@ def _composed(
         device=target.name,
         level=level,
         operators=tuple(sorted(names)),
-        structure=draft.structure,
+        structure=graph.structure,
         family=heads[0] if heads else max(costs)[1],
         families=tuple(sorted(found)),
-        dtype=draft.draw.dtype,
-        estimate_ms=round(draft.milliseconds, 4),
-        key=keys_of(draft, source),
+        dtype=graph.draw.dtype,
+        estimate_ms=round(graph.milliseconds, 4),
+        key=keys_of(graph, source),
     )
 
 
-def _alone(family: str, label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised:
+def _alone(family: str, label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised:
     structure, make = ALONE[family]
     made = make(Random(f"{label}/{structure}"), target, aim)
     return Synthesised(
@@ -188,7 +188,7 @@ def _task(source: str, name: str, seed: int, index: int, level: int) -> Task:
     return replace(task, tags=tags_of(source, level))
 
 
-def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
+def _scaled(label: str, target: TimeTarget, level: int, families: tuple[str, ...], aim: float) -> OperatorGraph | None:
     """The same draw, again and again with another first length, until it costs about what was aimed at."""
     low = Random(f"{label}/dtype").random() < LOW_PRECISION[target.name]
     dtype = Random(f"{label}/which dtype").choice(("float16", "bfloat16", "bfloat16")) if low else "float32"
@@ -197,35 +197,35 @@ def _scaled(label: str, target: Target, level: int, families: tuple[str, ...], a
     for shrink in (grow, 0.5 * grow, 0.25 * grow, 0.12 * grow):
         lead, seen = float(FIRST_LEAD), (0.0, 0.0)
         for _ in range(5):
-            draft = make(Draw(Random(f"{label}/draw"), target, max(1, round(lead)), shrink, dtype), families)
-            if draft is None:
+            graph = make(Draw(Random(f"{label}/draw"), target, max(1, round(lead)), shrink, dtype), families)
+            if graph is None:
                 break
-            took = draft.milliseconds
-            if 0.6 * aim <= took <= 1.6 * aim and draft.bytes <= target.largest_bytes:
-                return draft
+            took = graph.milliseconds
+            if 0.6 * aim <= took <= 1.6 * aim and graph.bytes <= target.largest_bytes:
+                return graph
             slope = 1.0
             if seen[0] and seen[0] != lead and abs(math.log(took / seen[1])) > 1e-3:
                 slope = min(4.0, max(0.3, math.log(took / seen[1]) / math.log(lead / seen[0])))
             seen = (lead, took)
             wanted = lead * (aim / took) ** (1 / slope)
-            if draft.bytes > target.largest_bytes:
-                wanted = min(wanted, 0.8 * lead * target.largest_bytes / draft.bytes)
-            new = rounded(min(max(wanted, 1.0), 1 << 26), draft.draw.flavour)
+            if graph.bytes > target.largest_bytes:
+                wanted = min(wanted, 0.8 * lead * target.largest_bytes / graph.bytes)
+            new = rounded(min(max(wanted, 1.0), 1 << 26), graph.draw.flavour)
             if new == round(lead):
                 break
             lead = float(new)
         if (
-            draft is not None
-            and 1.5 * target.shortest_ms <= draft.milliseconds <= 0.6 * target.longest_ms
-            and draft.bytes <= target.largest_bytes
+            graph is not None
+            and 1.5 * target.shortest_ms <= graph.milliseconds <= 0.6 * target.longest_ms
+            and graph.bytes <= target.largest_bytes
         ):
-            return draft
-        if draft is not None and draft.milliseconds < aim:
+            return graph
+        if graph is not None and graph.milliseconds < aim:
             return None
     return None
 
 
-def _network(label: str, seed: int, index: int, target: Target, aim: float) -> Synthesised | None:
+def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) -> Synthesised | None:
     chance = Random(f"{label}/style")
     style = replace(
         draw_style(chance),

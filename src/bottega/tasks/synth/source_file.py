@@ -1,4 +1,4 @@
-"""The page around a module: imports, class, docstring, constants, and the two functions of the contract."""
+"""The source file of a task around its module: imports, class, docstring, constants, and the two functions of the contract."""
 
 from __future__ import annotations
 

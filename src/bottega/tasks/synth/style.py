@@ -1,4 +1,4 @@
-"""How one author writes: drawn once for each task, so that a file is of one hand and a thousand files are of many."""
+"""Code style of one task: sampled once for each task, so that a file is consistent and files differ."""
 
 from __future__ import annotations
 

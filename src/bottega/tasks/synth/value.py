@@ -1,4 +1,4 @@
-"""What flows between operators while a task is composed: a shape whose lengths may have names, and typical contents.
+"""The value between two operators of a graph: a shape whose lengths may have names, and the typical distribution of its elements.
 
 Typical contents are a small table of numbers, `DRAWS` independent inputs by `ELEMENTS` places of the tensor, carried through every operator
 by its law. They tell before anything runs whether an output would be constant, averaged away, zero or infinite: what makes a task worthless.

@@ -40,8 +40,8 @@ class _Writing:
 
 
 class ModuleWriter:
-    def __init__(self, draft: OperatorGraph, style: Style, rng: Random):
-        self.draft, self.style, self.rng = draft, style, rng
+    def __init__(self, graph: OperatorGraph, style: Style, rng: Random):
+        self.graph, self.style, self.rng = graph, style, rng
         self.names = NamePool(rng)
         self.forms: dict[int, Form] = {}
         self.attributes: dict[tuple[int, str], str] = {}
@@ -50,14 +50,14 @@ class ModuleWriter:
         self.stored: dict[str, str] = {}
         """Attributes that only keep an argument for `forward`."""
         self.init: list[str] = []
-        self.page = SourceFile(style)
+        self.file = SourceFile(style)
         self.users: dict[int, list[int]] = {}
-        for place, node in enumerate(draft.nodes):
+        for place, node in enumerate(graph.nodes):
             for operand in node.operands:
                 self.users.setdefault(operand, []).append(place)
 
     def source(self) -> str:
-        nodes = self.draft.nodes
+        nodes = self.graph.nodes
         for place, node in enumerate(nodes):
             if node.operator is not None:
                 self.forms[place] = self._form(node)
@@ -65,12 +65,12 @@ class ModuleWriter:
         arguments = self._input_names(inputs)
         self._constructor()
         body = self._body(dict(zip(inputs, arguments)))
-        if self.draft.draw.dtype != "float32" and any("self." in line for line in self.init):
-            half = self.draft.draw.dtype == "float16" and self.rng.random() < 0.5
-            self.init.append("self.half()" if half else f"self.to(torch.{self.draft.draw.dtype})")
+        if self.graph.draw.dtype != "float32" and any("self." in line for line in self.init):
+            half = self.graph.draw.dtype == "float16" and self.rng.random() < 0.5
+            self.init.append("self.half()" if half else f"self.to(torch.{self.graph.draw.dtype})")
         constants = dict(self.arguments) if self.style.constants != "inline" else {}
         drawn = [self._drawn(nodes[place], constants) for place in inputs]
-        return self.page.assemble(
+        return self.file.assemble(
             doc=docstring(
                 self.style, self.rng, [node.operator.label for node in nodes if node.operator is not None], self.arguments
             ),
@@ -90,22 +90,22 @@ class ModuleWriter:
     def _input_names(self, inputs: list[int]) -> list[str]:
         first = (
             self.style.main
-            if self.draft.nodes[inputs[0]].value.dtype != "int64"
+            if self.graph.nodes[inputs[0]].value.dtype != "int64"
             else self.rng.choice(("x", "tokens", "indices", "ids"))
         )
         if (
-            self.draft.nodes[inputs[0]].value.layout == "matrix"
+            self.graph.nodes[inputs[0]].value.layout == "matrix"
             and len(inputs) > 1
-            and self.draft.nodes[inputs[1]].name in ("B",)
+            and self.graph.nodes[inputs[1]].name in ("B",)
         ):
             first = "A"
-        elif len(inputs) > 2 and self.draft.nodes[inputs[1]].name == "key":
+        elif len(inputs) > 2 and self.graph.nodes[inputs[1]].name == "key":
             first = "query"
-        elif len(inputs) > 1 and self.draft.nodes[inputs[1]].name == "targets":
+        elif len(inputs) > 1 and self.graph.nodes[inputs[1]].name == "targets":
             first = self.rng.choice(("predictions", "logits", "pred", "x"))
         names = [self.names.variable(first)]
         for place in inputs[1:]:
-            names.append(self.names.variable(self.draft.nodes[place].name))
+            names.append(self.names.variable(self.graph.nodes[place].name))
         return names
 
     # Constructor
@@ -130,7 +130,7 @@ class ModuleWriter:
             follows = (
                 place >= 0
                 and self.forms[place].is_module
-                and (not run or (self.draft.nodes[place].operands == (run[-1],) and self.users.get(run[-1]) == [place]))
+                and (not run or (self.graph.nodes[place].operands == (run[-1],) and self.users.get(run[-1]) == [place]))
             )
             if follows:
                 run.append(place)
@@ -155,7 +155,7 @@ class ModuleWriter:
     # Templates
 
     def _fill(self, template: str, place: int, temps: dict[str, str], in_forward: bool) -> str:
-        node = self.draft.nodes[place]
+        node = self.graph.nodes[place]
 
         def replace(match: re.Match[str]) -> str:
             text = match.group(1)
@@ -213,14 +213,14 @@ class ModuleWriter:
         last = max(self.forms)
         for place, form in self.forms.items():
             if form.is_module and not self.attributes[place, form.attributes[0][0]]:
-                w.texts[place] = w.texts[self.draft.nodes[place].operands[0]]  # inside a Sequential that a later node calls
+                w.texts[place] = w.texts[self.graph.nodes[place].operands[0]]  # inside a Sequential that a later node calls
                 w.done.add(place)
                 continue
             self._statement(w, place, form, last)
         return w.lines
 
     def _statement(self, w: _Writing, place: int, form: Form, last: int) -> None:
-        node = self.draft.nodes[place]
+        node = self.graph.nodes[place]
         temps: dict[str, str] = {}
         operands = {f"{{{letter}}}": w.texts[operand] for letter, operand in zip(OPERANDS, node.operands)}
         lines = []
@@ -229,7 +229,7 @@ class ModuleWriter:
             lines.append(self._fill(text, place, temps, in_forward=True))
         *before, expression = lines
         expression = self._spelled(expression)
-        comment = self.page.comment(node, self.rng)
+        comment = self.file.comment(node, self.rng)
         w.lines += [self._spelled(line) for line in before]
         w.done.add(place)
         if place == last:
@@ -247,7 +247,7 @@ class ModuleWriter:
                 w.lines.insert(len(w.lines) - len(before), comment)
             name = self._target(w, place)
             if name != expression:
-                w.lines.append(f"{name} = {expression}{self.page.shape_note(node)}")
+                w.lines.append(f"{name} = {expression}{self.file.shape_note(node)}")
             w.texts[place], w.holders[name] = name, place
 
     def _may_inline(self, place: int, expression: str) -> bool:
@@ -255,26 +255,26 @@ class ModuleWriter:
         if len(users) != 1 or len(expression) > _LONGEST_INLINE or self.rng.random() > self.style.inline:
             return False
         form = self.forms[users[0]]
-        letter = OPERANDS[self.draft.nodes[users[0]].operands.index(place)]
+        letter = OPERANDS[self.graph.nodes[users[0]].operands.index(place)]
         return form.uses(letter) == 1 and len(form.lines) == 1 and users[0] == place + 1
 
     def _target(self, w: _Writing, place: int) -> str:
         """The variable for a new value: the old one's name where nobody needs the old one any more."""
-        source = self.draft.nodes[place].operands[0]
-        while self.draft.nodes[source].operator is not None and w.texts[source] not in w.holders:
-            source = self.draft.nodes[source].operands[0]
+        source = self.graph.nodes[place].operands[0]
+        while self.graph.nodes[source].operator is not None and w.texts[source] not in w.holders:
+            source = self.graph.nodes[source].operands[0]
         name = w.texts[source]
         if name in w.holders and self.rng.random() < self.style.reuse:
             needed = any(user not in w.done for user in self.users.get(w.holders[name], []))
             if not needed:
                 return name
-            if self.style.alias and self.draft.structure == "residual":
+            if self.style.alias and self.graph.structure == "residual":
                 kept = self.names.variable(self.rng.choice(("residual", "identity", "shortcut", "skip")))
                 w.lines.append(f"{kept} = {name}")
                 w.texts[w.holders[name]] = kept
                 w.holders[kept] = w.holders[name]
                 return name
-        operator = self.draft.nodes[place].operator
+        operator = self.graph.nodes[place].operator
         assert operator is not None
         return self.names.variable(self.rng.choice(_HINTS.get(operator.family, ("out", "y", "h", "z"))))
 

@@ -1,4 +1,4 @@
-"""PRS, rejection by profile (Dr. Kernel): a right kernel whose own kernels do little of the work is dropped by chance.
+"""PRS, rejection by profile (Dr. Kernel): a correct candidate whose own kernels do little of the work is dropped at random.
 
 Kept with probability clip((coverage - 0.3) / 0.1, 0, 1). Wrong kernels are always kept, they are what others are better than; so is a
 kernel whose coverage could not be measured. The draw depends on seed, trace and turn alone, not on what else is in the batch. The

@@ -1,4 +1,4 @@
-"""MRS, rejection by mismatch (Dr. Kernel): a trace that the trainer would hardly have drawn is dropped.
+"""MRS, rejection by mismatch (Dr. Kernel): a trace that is improbable under the trainer's log-probs is dropped.
 
 Decoder and trainer compute the same log-probs with other kernels and other rounding. A trace stays when the geometric mean of the
 tokens' ratios, trainer over decoder, over all tokens of all its turns, lies within narrow bounds, and no token's ratio is below
@@ -33,13 +33,13 @@ def reject_by_mismatch(
         for turn, ours in zip(trace.turns, trained[trace.id], strict=True):
             drawn = turn.logprobs or ()
             differences += [own - other for own, other in zip(ours, drawn, strict=True)]
-        fault = judge(differences, rule)
+        fault = mismatch_of(differences, rule)
         if fault is not None:
             dropped.append(Dropped("mismatch", trace.id, None, *fault))
     return Rejection(looked_at, tuple(dropped))
 
 
-def judge(differences: Sequence[float], rule: MismatchRule) -> tuple[str, float] | None:
+def mismatch_of(differences: Sequence[float], rule: MismatchRule) -> tuple[str, float] | None:
     """Why a trace with these log-ratios is dropped, and the ratio that was the reason; None when it stays."""
     if not differences:
         return None

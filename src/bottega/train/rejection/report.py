@@ -1,4 +1,4 @@
-"""What a rejection dropped, and why: a batch that shrinks unseen is a batch that learns something else than it says."""
+"""What rejection sampling dropped and why, so that a shrinking batch is visible in the metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a selection of skills is worth: how well kernels were written with it.
+"""Reward of the selector: the rewards of the kernels that were written with its selection.
 
 A scheme's reward is the mean over its rollouts of the best turn. Schemes that chose the same set are the same choice, so their
 rollouts are pooled, and a selector that chose nothing is pooled with the empty scheme, which is always among them.

@@ -1,4 +1,4 @@
-"""What a summary is worth: the uplift that the admission gate measured for its best card, as a share over writing without it.
+"""Reward of the summariser: the relative uplift that the admission gate measured for the best card of a summary.
 
 The gate has paired attempts with and without the card, on its own task and on a sibling. A card that was not admitted is worth
 nothing, however its noise fell; the cap keeps one lucky measurement from outweighing everything else.

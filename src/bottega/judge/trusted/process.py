@@ -1,0 +1,166 @@
+"""A worker process of the trusted mode as the judge holds it: one batch of candidates at a time, with a limit on each candidate's own time."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.judge.lease import open_lease
+from bottega.judge.machine import Machine
+from bottega.judge.settings import Settings
+from bottega.judge.worker_process import WorkerProcess
+from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, Message, payload_descriptor
+from bottega.sandbox.limits import Limits
+
+WAITING_SECONDS = 900.0
+"""For the device; it counts against no candidate."""
+TIMING_SECONDS = 120.0
+ENDING_SECONDS = 5.0
+TIMED_BYTES = 64
+"""Of the memory in which a worker notes the candidate whose call is timed."""
+
+OnVerdict = Callable[[Candidate, Verdict], None]
+OnProblem = Callable[[str], None]
+
+
+@dataclass
+class WorkerFailure:
+    """What ended a worker, and at which candidate."""
+
+    kind: str
+    """`timeout`, `died`, `device broken`, or `error`: the last is a fault of ours."""
+    candidate: str = ""
+    """Empty while the task itself was opened."""
+    stage: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+    """What was found about the candidate before."""
+    ending: dict[str, Any] = field(default_factory=dict)
+    trace: str = ""
+
+
+class TrustedBatch:
+    """Some candidates of a task at one worker: what came of them so far."""
+
+    def __init__(
+        self, task: Task, candidates: Sequence[Candidate], settings: Settings, on_verdict: OnVerdict, on_problem: OnProblem
+    ) -> None:
+        self.task, self.candidates, self.settings = task, candidates, settings
+        self.invalid = False
+        self.seconds: Counter[str] = Counter()
+        self.candidate, self.stage, self._since = "", "opening", time.monotonic()
+        self._on_verdict, self._on_problem = on_verdict, on_problem
+        self._left = {one.id: one for one in candidates}
+        self._used: Counter[str] = Counter()
+        """Seconds of each candidate's own time."""
+
+    @property
+    def left(self) -> list[Candidate]:
+        """Candidates that are not done."""
+        return list(self._left.values())
+
+    def deadline(self) -> float:
+        """When the worker's next message is due."""
+        if self.stage == "waiting":
+            return self._since + WAITING_SECONDS
+        if self.stage == "timing":
+            return self._since + TIMING_SECONDS
+        if not self.candidate:
+            return self._since + self.settings.task_timeout
+        return self._since + self.settings.timeout - self._used[self.candidate]
+
+    def take(self, message: Message) -> None:
+        """Take in what the worker reports."""
+        now = time.monotonic()
+        if self.candidate and self.stage != "waiting":
+            self._used[self.candidate] += now - self._since  # type: ignore[assignment]
+        self._since = now
+        if "stage" in message:
+            self.candidate, self.stage = message["candidate"], message["stage"]
+        elif "verdict" in message:
+            verdict = Verdict.from_json(message["verdict"])
+            self.seconds.update({name: seconds for name, seconds in verdict.stages_s.items() if name != "total"})
+            self._on_verdict(self._left.pop(message["candidate"]), verdict)
+        elif "no_memory" in message:
+            for name in [message["no_memory"]] if message["no_memory"] else list(self._left):
+                del self._left[name]
+                self._on_problem("the device's memory was full, and a kernel has no verdict; it is left to the next run")
+        elif "invalid" in message:
+            self.invalid = True
+            first = self.candidates[0]
+            verdict = Verdict(Outcome.INVALID_TASK, diagnosis=message["invalid"], task_id=self.task.id, candidate_id=first.id)
+            self._on_verdict(first, verdict)
+        elif "done" in message:
+            self.seconds.update(message["done"])
+
+
+class TrustedProcess:
+    """One worker process. Raises `SandboxError` when it does not start."""
+
+    def __init__(self, machine: Machine, settings: Settings, workers: int, cache: str) -> None:
+        """`cache`: a folder in which all workers share what compilers make."""
+        self.task, self.tasks, self.batches = "", 0, 0
+        self._timed = os.memfd_create("timed", os.MFD_CLOEXEC)
+        lease = open_lease(machine.lease_name)
+        folders = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "BOTTEGA_BUILD_DIR": "build"}
+        try:
+            self._process = WorkerProcess.start(
+                machine,
+                "bottega.judge.trusted.worker:main",
+                [*lease, self._timed],
+                arguments={"settings": settings, "workers": workers},
+                limits=Limits(machine.limits.memory_bytes, machine.limits.scratch_bytes, machine.limits.processes, 1 << 42),
+                environment={**machine.environment, **{name: f"{cache}/{part}" for name, part in folders.items()}},
+                writable=[cache],
+                trusted=True,
+            )
+        except BaseException:
+            os.close(self._timed)
+            raise
+        finally:
+            for descriptor in lease:
+                os.close(descriptor)
+        self._channel = Channel(self._process.end)
+
+    def judge(self, batch: TrustedBatch, profiled: bool) -> WorkerFailure | None:
+        """None when the whole batch is done, else what ended the worker."""
+        if batch.task.id != self.task:
+            self.task, self.tasks, self.batches = batch.task.id, self.tasks + 1, 0
+        self.batches += 1
+        payload = payload_descriptor(pickle.dumps((batch.task, list(batch.candidates), profiled)))
+        try:
+            self._channel.send({"do": "judge"}, [payload])
+            while True:
+                message = self._channel.receive(batch.deadline())
+                if "device_broken" in message:
+                    return WorkerFailure("device broken", message["device_broken"], batch.stage, message["report"])
+                if "error" in message:
+                    return WorkerFailure("error", message["candidate"], batch.stage, trace=message["error"])
+                batch.take(message)
+                if "done" in message:
+                    return None
+        except DeadlinePassed:
+            return WorkerFailure("timeout", self._candidate_of(batch), batch.stage)
+        except ChannelClosed:
+            ended = self._process.sandbox.wait(ENDING_SECONDS)
+            ending = {} if ended is None else asdict(ended)
+            return WorkerFailure("died", self._candidate_of(batch), batch.stage, ending=ending)
+        finally:
+            os.close(payload)
+
+    def stop(self) -> None:
+        """At once: a worker that hangs may hold the device."""
+        self._process.stop(at_once=True)
+        os.close(self._timed)
+
+    def _candidate_of(self, batch: TrustedBatch) -> str:
+        if batch.stage != "timing":
+            return batch.candidate
+        return os.pread(self._timed, TIMED_BYTES, 0).decode().strip()
