@@ -15,7 +15,7 @@ from bottega.compiler import fusion
 from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.expression import Apply, Expression, Load, Name, walk
+from bottega.compiler.expression import Apply, Expression, Load, Name, replace, walk
 from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel, Map, Pool, Product, RowProgram, Scan, StoreOp
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
@@ -181,13 +181,11 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
         stores.append(StoreOp(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
         wide = View(name, (*kernel.kept, *kernel.reduced), (*strides, *[0] * len(kernel.reduced)), 0, name)
         swap[Name(reduction.name)] = Load(wide, buffers[name].dtype)
-    from bottega.compiler.expression import replace
-
     statistics = RowProgram(kernel.kept, kernel.reduced, kernel.reductions, (*kernel.row_stores, *stores), (), kernel.origin)
     shape = (*kernel.kept, *kernel.reduced)
     order = sorted(range(len(shape)), key=lambda axis: (-kernel.element_stores[0].view.strides[axis], axis))
     mapped = tuple(
-        StoreOp(fusion._turned_view(s.view, tuple(order)), fusion._turned(replace(s.body, swap), tuple(order)), s.dtype)
+        StoreOp(fusion.turned_view(s.view, tuple(order)), fusion.turned(replace(s.body, swap), tuple(order)), s.dtype)
         for s in kernel.element_stores
     )
     return [statistics, Map(tuple(shape[axis] for axis in order), mapped, kernel.origin)]

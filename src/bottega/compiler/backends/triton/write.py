@@ -13,7 +13,7 @@ from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.product import write_product
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
-from bottega.compiler.bodies import made
+from bottega.compiler.bodies import made, stores
 from bottega.compiler.kernel import (
     Attention,
     Convolution,
@@ -24,7 +24,6 @@ from bottega.compiler.kernel import (
     Product,
     RowProgram,
     Scan,
-    StoreOp,
 )
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
@@ -67,17 +66,9 @@ def _write(file: FileWriter, kernel: Kernel) -> None:
         write_call(file, kernel)
 
 
-def stores_of(kernel: Kernel) -> tuple[StoreOp, ...]:
-    if isinstance(kernel, RowProgram):
-        return kernel.row_stores + kernel.element_stores
-    if isinstance(kernel, Map | Product | Convolution | Pool | Scan | Attention):
-        return kernel.stores
-    return ()
-
-
 def _room(file: FileWriter, kernel: Kernel) -> None:
     """Allocates what a kernel writes, unless an earlier one already wrote a part of it."""
-    for item in stores_of(kernel):
+    for item in stores(kernel):
         name = item.view.buffer
         if name not in file.known:
             file.allocate(name)
