@@ -92,11 +92,11 @@ async def _written(tasks: tuple[Task, ...], language: Any, count: int, each: int
     """Of each course the last kernels, which are its best, over tasks at even distances, until there are enough."""
     needed = min(len(tasks), 2 * -(-count // each))  # the builder refuses some
     spread = [tasks[place * len(tasks) // needed] for place in range(needed)]
-    with ProcessTeacherPool(TeacherSpec(BUILDER), teachers, 120.0) as room:
-        lectures = await asyncio.gather(*(room.lecture(task, language) for task in spread))
+    with ProcessTeacherPool(TeacherSpec(BUILDER), teachers, 120.0) as pool:
+        teacher_records = await asyncio.gather(*(pool.teach(task, language) for task in spread))
     kernels: list[Kernel] = []
-    for task, lecture in zip(spread, lectures):
-        unique = {step.candidate.id: step.candidate for step in lecture.course.steps} if lecture.course is not None else {}
+    for task, record in zip(spread, teacher_records):
+        unique = {step.candidate.id: step.candidate for step in record.build.steps} if record.build is not None else {}
         kernels += [Kernel(task, sample, candidate) for sample, candidate in enumerate(list(unique.values())[::-1][:each])]
     if len(kernels) < count:
         print(f"the builder wrote only {len(kernels)} kernels for {len(spread)} tasks", file=sys.stderr)

@@ -29,7 +29,7 @@ from bottega.data.records import best_of
 from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore
 from bottega.data.stored_verdicts import judge_setup_of
-from bottega.data.task_columns import load_subjects
+from bottega.data.task_columns import load_task_records
 from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
 from bottega.data.trust import trusted_setup_of
 from bottega.judge.baselines import parse_baselines
@@ -75,18 +75,18 @@ def main(
         audit=audit,
         timeout=TIMEOUT_SECONDS if trust_teacher else 60.0,
     )
-    subjects, problems = load_subjects(tasks, device)
-    subjects = subjects[: limit or len(subjects)]
+    task_records, problems = load_task_records(tasks, device)
+    task_records = task_records[: limit or len(task_records)]
     with tempfile.TemporaryDirectory(prefix="bottega-pairs-") as scratch:
         folder = out or Path(scratch)
         progress = Progress()
-        took, ended = _timed(folder, subjects, stage, progress, seconds)
+        took, ended = _timed(folder, task_records, stage, progress, seconds)
         rows, summary = _families(folder, stage, _main_families(tasks))
     pairs, took = progress.judged, progress.judging_s if trust_teacher else took
     summary |= {"pairs": pairs, "seconds": round(took, 1), "pairs_per_minute": round(60 * pairs / took, 1), "ended": ended}
     summary |= {
         "tasks": progress.tasks_done,
-        "courses": progress.courses,
+        "courses": progress.builds,
         "refused": progress.refused,
         "failed": progress.failed,
     }
@@ -105,7 +105,7 @@ def main(
         where(device),
         f"{pairs} pairs in {took:.0f} s, {60 * pairs / took:.1f} a minute, {workers} judging and {teachers} teaching ({ended}): "
         + ", ".join(f"{count} {name}" for name, count in progress.outcomes.most_common()),
-        f"{progress.courses} courses on {progress.tasks_done} tasks; {progress.refused} refused, {progress.failed} failed, "
+        f"{progress.builds} courses on {progress.tasks_done} tasks; {progress.refused} refused, {progress.failed} failed, "
         f"{len(problems)} tasks not loaded",
         *trusted_words(progress),
         *(f"own fault: {fault}" for fault in progress.faults[:3]),
@@ -124,8 +124,8 @@ def main(
         raw.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
-def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, seconds: float) -> tuple[float, str]:
-    def classroom(_: Any) -> ProcessTeacherPool:
+def _timed(folder: Path, task_records: Any, stage: JudgeStage, progress: Progress, seconds: float) -> tuple[float, str]:
+    def teacher_pool(_: Any) -> ProcessTeacherPool:
         return ProcessTeacherPool(TeacherSpec(BUILDER), stage.teachers, stage.teacher_timeout)
 
     def say() -> None:
@@ -137,7 +137,9 @@ def _timed(folder: Path, subjects: Any, stage: JudgeStage, progress: Progress, s
             )
 
     async def run() -> str:
-        work = judge_stage(folder, subjects, classroom, stage, {"command": " ".join(sys.argv), "tasks": []}, progress=progress)
+        work = judge_stage(
+            folder, task_records, teacher_pool, stage, {"command": " ".join(sys.argv), "tasks": []}, progress=progress
+        )
         try:
             await asyncio.wait_for(work, None if stage.trusted else seconds or None)
         except TimeoutError:
@@ -165,13 +167,13 @@ def _families(folder: Path, stage: JudgeStage, main: dict[str, str]) -> tuple[li
     right, faster, tasks, won = (defaultdict(int) for _ in range(4))
     best: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with JudgedStore(folder, create=False, write=False) as store:
-        for lesson in store.lessons(trusted_setup_of(stage) if stage.trusted else judge_setup_of(stage)):
-            attempts = [attempt for course in lesson.courses for attempt in course]
+        for judged_task in store.judged_tasks(trusted_setup_of(stage) if stage.trusted else judge_setup_of(stage)):
+            attempts = [attempt for build in judged_task.builds for attempt in build]
             if not attempts:
                 continue
-            task = lesson.subject.task
+            task = judged_task.task_record.task
             levels = [f"level {task.level}"] if task.level else []
-            names = (main.get(task.source, lesson.subject.family), *levels, "all")
+            names = (main.get(task.source, judged_task.task_record.family), *levels, "all")
             top = best_of(attempts, "eager")
             for name in names:
                 tasks[name] += 1

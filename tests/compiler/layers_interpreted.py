@@ -61,7 +61,7 @@ LAYERS: list[tuple[str, str, tuple[int, ...]]] = [
 
 def layers(folder: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    ours = loaded(kernel_library().parts_for(KINDS), folder, 0)
+    ours = loaded(kernel_library().source_of(KINDS), folder, 0)
     for kind, arguments, shape in LAYERS:
         torch.manual_seed(0)
         mine = eval(f"ours.{kind}({arguments})", {"ours": ours})

@@ -6,7 +6,7 @@ import pytest
 import torch
 from modules_in_cpp import QUICK, SWEEP, module
 
-from bottega.compiler.backends.cpp import TECHNIQUES, write
+from bottega.compiler.backends.cpp import PASSES, write
 from bottega.compiler.compiler import lower_task
 from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
@@ -16,7 +16,7 @@ from bottega.compiler.planner import PASSES as PLANNER
 from bottega.compiler.view import Buffer, View
 from bottega.core.task import Task
 
-ALL = frozenset(technique.name for technique in (*PLANNER, *TECHNIQUES)) - {"statistics_apart"}
+ALL = frozenset(technique.name for technique in (*PLANNER, *PASSES)) - {"statistics_apart"}
 
 
 def _module(source: str, name: str) -> types.ModuleType:
@@ -94,6 +94,6 @@ def test_sizes_come_from_tensors_and_broadcasts_are_hoisted() -> None:
 def test_a_technique_that_does_not_apply_changes_nothing() -> None:
     plan, task = _bias_plan()
     plain = write(plan, frame_of(task), frozenset())
-    for technique in TECHNIQUES:
+    for technique in PASSES:
         if technique.name != "grain_threshold":
             assert write(plan, frame_of(task), frozenset({technique.name})) == plain

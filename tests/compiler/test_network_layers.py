@@ -16,7 +16,7 @@ from small_tasks import SMALL
 from bottega.compiler.compiler import LONGEST_UNROLLED, Compiler, passes_of
 from bottega.compiler.layers.network import read_network
 from bottega.compiler.layers.observe import applies, observe
-from bottega.compiler.layers.passes import LAYERS
+from bottega.compiler.layers.passes import LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
 
 HERE = Path(__file__).parent
@@ -129,7 +129,9 @@ def test_a_long_network_is_taught_by_its_layers_alone() -> None:
     short = Compiler().build(NETWORKS["mlp"], "triton")
     assert short.steps[0].technique == "naive"
     assert short.steps[-1].technique == "graph_replay"
-    own = [step for step in short.steps if step.technique not in ("shelved_parts", *(technique.name for technique in LAYERS))]
+    own = [
+        step for step in short.steps if step.technique not in ("shelved_parts", *(technique.name for technique in LAYER_PASSES))
+    ]
     assert max(len(step.candidate.source) for step in own if step is not short.steps[-1]) <= LONGEST_UNROLLED
 
 

@@ -14,9 +14,9 @@ from bottega.data.records import Mutant, TeacherRecord, task_record_of
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.judge.device_facts import device_facts
 
-BENCH = JudgeSetup("1", "cpu: told")
+SETUP = JudgeSetup("1", "cpu: told")
 POINTS = {"slow": 0.4, "fast": 1.9, "both": 2.6}
-__all__ = ["BENCH", "CARD", "tell", "timed", "wrong"]
+__all__ = ["CARD", "SETUP", "tell", "timed", "wrong"]
 
 
 def timed(point: float, spread: float = 1.05) -> Verdict:
@@ -40,23 +40,23 @@ def tell(
 ) -> list[Mutant]:
     """A store as the first stage leaves it, and the mistakes in it."""
     told = points or POINTS
-    slips: list[Mutant] = []
+    mutants: list[Mutant] = []
     with JudgedStore(folder) as store, opened_library(folder, store):
-        subjects = [task_record_of(task(name)) for name in names]
-        store.add_subjects(subjects)
+        task_records = [task_record_of(task(name)) for name in names]
+        store.add_task_records(task_records)
         store.note("device", device_facts("cpu").to_json())
         store.note_run({"command": "told", "teacher": Hand.name, "tasks": list(names), "settings": {"seeds": [0]}})
-        for subject in subjects:
-            course = Hand().build(subject.task, "cpp")
-            store.add_lecture(TeacherRecord(subject.task.id, "cpp", Hand.name, course=course))
-            for step in course.steps:
-                store.add_verdict(BENCH, subject.task.id, step.candidate, timed(told[step.candidate.name], spread))
-            made = mutants_of(subject.task, course.steps[-1].candidate, 4)
-            slips += made
-            store.add_slips(made)
-            for slip in made:
-                store.add_verdict(BENCH, subject.task.id, slip.candidate, wrong())
-    return slips
+        for task_record in task_records:
+            build = Hand().build(task_record.task, "cpp")
+            store.add_teacher_record(TeacherRecord(task_record.task.id, "cpp", Hand.name, build=build))
+            for step in build.steps:
+                store.add_verdict(SETUP, task_record.task.id, step.candidate, timed(told[step.candidate.name], spread))
+            made = mutants_of(task_record.task, build.steps[-1].candidate, 4)
+            mutants += made
+            store.add_mutants(made)
+            for mutant in made:
+                store.add_verdict(SETUP, task_record.task.id, mutant.candidate, wrong())
+    return mutants
 
 
 def candidate_of(name: str, step: int, seed: int = 0) -> Candidate:

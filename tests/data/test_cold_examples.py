@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from hand_teacher import Hand, task
-from judged_records import BENCH, CARD, candidate_of, tell, timed
+from judged_records import CARD, SETUP, candidate_of, tell, timed
 
 from bottega.agents import selector, writer
 from bottega.agents.module_text import without_prose
@@ -47,8 +47,8 @@ OPEN = ExampleStage(held_out=0.0, filtered=False)
 def admit_all(folder: Path) -> int:
     """Claims as if the gate had let them in: what the gate itself does is tested where it runs."""
     with JudgedStore(folder) as store, Library(folder / LIBRARY) as library:
-        shelf = CardIndex(library, "cpu", store.fact("shelf version"))
-        claims = [claim for lesson in store.lessons(BENCH) for claim in claims_of(lesson, shelf, "eager")]
+        card_index = CardIndex(library, "cpu", store.fact("shelf version"))
+        claims = [claim for judged_task in store.judged_tasks(SETUP) for claim in claims_of(judged_task, card_index, "eager")]
         plan = planned(claims, {}, 100)
         for claim, sibling in plan:
             card = library.get(claim.card)
@@ -116,19 +116,19 @@ def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(tmp_path, ("silu_norm", "silu_chain"))
-    course = Hand().build(task("tanh_chain"), "cpp")
+    build = Hand().build(task("tanh_chain"), "cpp")
     with JudgedStore(tmp_path) as store:
-        store.add_subjects([task_record_of(task("tanh_chain"))])
-        store.add_lecture(TeacherRecord(course.task_id, "cpp", Hand.name, course=course))
-    assert not [row for row in rows_of(tmp_path) if row["task_id"] == course.task_id]
+        store.add_task_records([task_record_of(task("tanh_chain"))])
+        store.add_teacher_record(TeacherRecord(build.task_id, "cpp", Hand.name, build=build))
+    assert not [row for row in rows_of(tmp_path) if row["task_id"] == build.task_id]
 
     def shown(one_in: int) -> list[dict[str, Any]]:
         monkeypatch.setattr(examples_writing, "ONE_IN", one_in)
-        return [row for row in rows_of(tmp_path, replace(OPEN, unjudged=True)) if row["task_id"] == course.task_id]
+        return [row for row in rows_of(tmp_path, replace(OPEN, unjudged=True)) if row["task_id"] == build.task_id]
 
     (row,) = shown(1000)
     assert (row["kind"], row["outcome"], row["speedup"]) == ("first", "unjudged", None)
-    assert writer.parse(row["messages"][-1]["content"]).source == course.steps[-1].candidate.source
+    assert writer.parse(row["messages"][-1]["content"]).source == build.steps[-1].candidate.source
     assert "1 first attempts were taught and not judged" in (tmp_path / "card.md").read_text()
     first, carded = shown(1)
     assert first["messages"] == row["messages"] and first["skills"] == []
@@ -138,11 +138,11 @@ def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
 
 
 def test_an_answer_that_is_not_read_back_is_told_also_where_nobody_judged(tmp_path: Path) -> None:
-    course = Hand().build(task("tanh_chain"), "cpp")
-    nothing = replace(course.steps[0], candidate=Candidate("nothing = 1\n", "cpp"))
+    build = Hand().build(task("tanh_chain"), "cpp")
+    nothing = replace(build.steps[0], candidate=Candidate("nothing = 1\n", "cpp"))
     with JudgedStore(tmp_path) as store, opened_library(tmp_path, store):
-        store.add_subjects([task_record_of(task("tanh_chain"))])
-        store.add_lecture(TeacherRecord(course.task_id, "cpp", Hand.name, course=replace(course, steps=(nothing,))))
+        store.add_task_records([task_record_of(task("tanh_chain"))])
+        store.add_teacher_record(TeacherRecord(build.task_id, "cpp", Hand.name, build=replace(build, steps=(nothing,))))
     outcome, card = examples_stage(tmp_path, replace(OPEN, unjudged=True))
     assert outcome.examples == [] and len(outcome.faults) == 1 and "not read" in outcome.faults[0] and card["unreadable"]
 
@@ -181,23 +181,23 @@ def test_an_improvement_shows_what_a_writer_would_have_seen(tmp_path: Path) -> N
 
 
 def test_a_repair_shows_the_broken_kernel_and_its_diagnosis(tmp_path: Path) -> None:
-    slips = {slip.candidate.id: slip for slip in tell(tmp_path, ("silu_norm",))}
+    mutants = {mutant.candidate.id: mutant for mutant in tell(tmp_path, ("silu_norm",))}
     rows = [row for row in rows_of(tmp_path) if row["kind"] == "repair"]
-    assert len(rows) == len(slips)
+    assert len(rows) == len(mutants)
     for row in rows:
-        slip = slips[row["candidates"][-2]]
+        mutant = mutants[row["candidates"][-2]]
         user, answer = row["messages"][1]["content"], row["messages"][2]["content"]
-        assert slip.candidate.source.strip() in user and "expected 1.5, got 0" in user
-        assert answer.startswith(slip.cure) and row["techniques"] == [f"mistake:{slip.mistake}"]
+        assert mutant.candidate.source.strip() in user and "expected 1.5, got 0" in user
+        assert answer.startswith(mutant.cure) and row["techniques"] == [f"mistake:{mutant.mistake}"]
 
 
 def test_a_mistake_that_is_right_after_all_is_none(tmp_path: Path) -> None:
-    slip = tell(tmp_path, ("silu_norm",))[0]
+    mutant = tell(tmp_path, ("silu_norm",))[0]
     with JudgedStore(tmp_path) as store:
         store.connection.execute(
-            "UPDATE verdicts SET body = ? WHERE candidate = ?", (json.dumps(timed(2.0).to_json()), slip.candidate.id)
+            "UPDATE verdicts SET body = ? WHERE candidate = ?", (json.dumps(timed(2.0).to_json()), mutant.candidate.id)
         )
-    assert slip.candidate.id not in {one for row in rows_of(tmp_path) for one in row["candidates"]}
+    assert mutant.candidate.id not in {one for row in rows_of(tmp_path) for one in row["candidates"]}
 
 
 def test_the_summarisers_card_has_the_kernel_for_its_example(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_other_processes_make_the_same_examples_in_the_same_order(tmp_path: Path
 
 def test_a_process_that_dies_is_told(tmp_path: Path) -> None:
     tell(tmp_path, ("silu_chain",))
-    with opened(tmp_path, OPEN) as room, ProcessMap(room, 1, 2) as workers:
+    with opened(tmp_path, OPEN) as job, ProcessMap(job, 1, 2) as workers:
         assert list(workers.pieces(_lengths, ["a", "bc"])) == [[1, 2]]
         with pytest.raises(BottegaError, match=r"process that makes examples died.*the material is safe"):
             list(workers.pieces(_death, [1]))
@@ -319,13 +319,13 @@ def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
 def opened(folder: Path, stage: ExampleStage) -> Iterator[ExampleJob]:
     with JudgedStore(folder, create=False, write=False) as store, Library(folder / LIBRARY, create=False) as library:
         device = DeviceFacts(**store.fact("device"))
-        shelf = CardIndex(library, device.kind, store.fact("shelf version"), stage.retrieved)
-        yield ExampleJob(store, BENCH, ExampleContext(stage, Prompts("compact"), device, shelf), Count(""), Endings())
+        card_index = CardIndex(library, device.kind, store.fact("shelf version"), stage.retrieved)
+        yield ExampleJob(store, SETUP, ExampleContext(stage, Prompts("compact"), device, card_index), Count(""), Endings())
 
 
 def _outcome(folder: Path, stage: ExampleStage, processes: int) -> ExampleSet:
-    with opened(folder, stage) as room:
-        return examples_of(room.store, room.bench, room.desk, room.count, processes)
+    with opened(folder, stage) as job:
+        return examples_of(job.store, job.judge_setup, job.context, job.count, processes)
 
 
 def _lengths(_: ExampleJob, texts: Sequence[str]) -> list[int]:

@@ -21,8 +21,8 @@ from bottega.core.errors import BottegaError, UsageError
 from bottega.core.settings import checked
 from bottega.data.settings import JudgeStage
 from bottega.data.store import JudgedStore, JudgeSetup
-from bottega.data.task_columns import load_subjects
-from bottega.data.teachers.chosen import builder_for, family_of
+from bottega.data.task_columns import load_task_records
+from bottega.data.teachers.chosen import compiler_pool_for, family_of
 
 RUN = CliRunner()
 
@@ -71,8 +71,8 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     source = writer.parse(answer).source
     assert "class ModelNew(Model):" in source and "torch.empty((64, 1024)" in source
     with JudgedStore(out, create=False, write=False) as store:
-        (lesson,) = store.lessons_of(rows[0]["task_id"], JudgeSetup("none", "none"))
-        kept = [step.candidate.source for lecture in lesson.lectures if lecture.course for step in lecture.course.steps]
+        (judged_task,) = store.judged_tasks_of(rows[0]["task_id"], JudgeSetup("none", "none"))
+        kept = [step.candidate.source for record in judged_task.teacher_records if record.build for step in record.build.steps]
     assert source in {shortened(without_prose(whole), task("silu_chain").source) for whole in kept}
 
 
@@ -80,8 +80,8 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
 def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
     for name, teacher in (("builder", "builder 2"), ("parts", "builder 2 parts")):
-        with closing(builder_for(name, stage)) as room:
-            assert room.teacher == teacher and family_of(name) == "builder"
+        with closing(compiler_pool_for(name, stage)) as pool:
+            assert pool.teacher == teacher and family_of(name) == "builder"
     assert family_of("llm") == "llm" and family_of("parts:Teacher") == "parts:Teacher"
     said = re.sub(r"[\s│]+", " ", ran("build", "--help").output)
     assert "builder (the rule-based compiler); parts: of its kernels the last of each task, for training a small model" in said
@@ -128,9 +128,9 @@ def test_columns_of_a_data_set_go_along(tmp_path: Path) -> None:
     rows.append({"code": "not python (", "name": "bad", "level": 1})
     table = tmp_path / "tasks.jsonl"
     table.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"code": "cut off')
-    (subject,), problems = load_subjects([str(table)], "cpu")
-    assert (subject.ops, subject.family, subject.structure) == (("mul", "silu"), "activations", "chain")
+    (task_record,), problems = load_task_records([str(table)], "cpu")
+    assert (task_record.ops, task_record.family, task_record.structure) == (("mul", "silu"), "activations", "chain")
     assert len(problems) == 2
     with pytest.raises(UsageError, match="no task could be loaded"):
         (tmp_path / "bad.jsonl").write_text(json.dumps(rows[1]) + "\n")
-        load_subjects([str(tmp_path / "bad.jsonl")], "cpu")
+        load_task_records([str(tmp_path / "bad.jsonl")], "cpu")

@@ -74,8 +74,8 @@ def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
     fused = step("fused", naive)
     tuned, own = step("tuned", fused), step("own", fused)
     tiles, captured = step("tiles", own), step(CAPTURED)
-    course = (naive, fused, tuned, own, tiles, captured)
-    assert [one.technique for one in promising_steps(course, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
+    build = (naive, fused, tuned, own, tiles, captured)
+    assert [one.technique for one in promising_steps(build, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
     shelved = step(SHELVED, fused)
-    assert [one.technique for one in promising_steps((*course, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
-    assert [one.technique for one in promising_steps(course[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
+    assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
+    assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]

@@ -31,8 +31,8 @@ MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
 
 
 def judged(folder: Path, tasks: list[Task], stage: JudgeStage) -> StageResult:
-    room = lambda _: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 2, stage.teacher_timeout)  # noqa: E731
-    return asyncio.run(judge_stage(folder, [task_record_of(one) for one in tasks], room, stage, MAKING))
+    pool = lambda _: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 2, stage.teacher_timeout)  # noqa: E731
+    return asyncio.run(judge_stage(folder, [task_record_of(one) for one in tasks], pool, stage, MAKING))
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_kernels_are_judged_once_and_troubles_are_told(tmp_path: Path) -> None:
     stage = JudgeStage(mistakes=1, proofs=0, teacher_timeout=20)
     first = judged(tmp_path, [good, broken, *bad], stage)
     progress = first.progress
-    assert (progress.tasks_done, progress.courses, progress.failed) == (4, 2, 2)
+    assert (progress.tasks_done, progress.builds, progress.failed) == (4, 2, 2)
     told = " ".join(progress.troubles)
     assert "raises in cpp: the teacher failed" in told and "SIGKILL" in told and "broken: cannot be judged" in told
     assert progress.outcomes["invalid_task"] == 1 and progress.judged >= 5
@@ -150,5 +150,5 @@ def _verdicts(folder: Path) -> dict[tuple[str, str], float]:
 
 
 def test_the_hand_teacher_is_what_it_says() -> None:
-    course = Hand().build(task("silu_chain"), "cpp")
-    assert [step.candidate.parent for step in course.steps] == [None, *(step.candidate.id for step in course.steps[:-1])]
+    build = Hand().build(task("silu_chain"), "cpp")
+    assert [step.candidate.parent for step in build.steps] == [None, *(step.candidate.id for step in build.steps[:-1])]

@@ -83,8 +83,8 @@ def test_every_mistake_can_be_made_and_only_syntax_errors_do_not_parse() -> None
 def test_a_kernel_always_gets_the_same_mistakes() -> None:
     candidate = Hand().build(task("silu_norm"), "cpp").steps[-1].candidate
     one, other = mutants_of(task("silu_norm"), candidate, 6), mutants_of(task("silu_norm"), candidate, 6)
-    assert one == other and len(one) == 6 and len({slip.mistake for slip in one}) == 6
-    assert all(slip.candidate.parent == candidate.id for slip in one)
+    assert one == other and len(one) == 6 and len({mutant.mistake for mutant in one}) == 6
+    assert all(mutant.candidate.parent == candidate.id for mutant in one)
     assert mutants_of(task("silu_norm"), candidate, 0) == []
 
 
@@ -100,8 +100,8 @@ def test_the_judge_catches_most_mistakes(judge: Judge) -> None:
     wanted = task("silu_norm", rows=257)
     candidate = Hand().build(wanted, "cpp").steps[-1].candidate
     assert judge.judge(wanted, candidate, timed=False).correct
-    slips = mutants_of(wanted, candidate, 100)
-    verdicts = {slip.mistake: judge.judge(wanted, slip.candidate, timed=False) for slip in slips}
+    mutants = mutants_of(wanted, candidate, 100)
+    verdicts = {mutant.mistake: judge.judge(wanted, mutant.candidate, timed=False) for mutant in mutants}
     missed = [name for name, verdict in verdicts.items() if verdict.outcome.accepted]
     assert len(verdicts) >= 20 and len(missed) <= len(verdicts) // 4, missed
     assert all(verdict.diagnosis for name, verdict in verdicts.items() if name not in missed)

@@ -56,13 +56,13 @@ def many() -> list[TaskRecord]:
 
 
 def test_sides_share_no_combination_and_are_always_the_same() -> None:
-    subjects = many()
-    sides = splits_of(subjects, 0.2, "salt")
-    assert sides == splits_of(list(reversed(subjects)), 0.2, "salt") and sides != splits_of(subjects, 0.2, "pepper")
-    by_side = {side: {s.ops for s in subjects if sides[s.task.id] == side} for side in ("train", "test")}
+    task_records = many()
+    sides = splits_of(task_records, 0.2, "salt")
+    assert sides == splits_of(list(reversed(task_records)), 0.2, "salt") and sides != splits_of(task_records, 0.2, "pepper")
+    by_side = {side: {s.ops for s in task_records if sides[s.task.id] == side} for side in ("train", "test")}
     assert by_side["train"] and by_side["test"] and not by_side["train"] & by_side["test"]
     assert 0.05 < len(by_side["test"]) / len(by_side["train"] | by_side["test"]) < 0.4
-    assert set(splits_of(subjects, 0.0, "salt").values()) == {"train"}
+    assert set(splits_of(task_records, 0.0, "salt").values()) == {"train"}
 
 
 def test_what_a_data_set_calls_the_same_stays_together() -> None:
@@ -72,7 +72,7 @@ def test_what_a_data_set_calls_the_same_stays_together() -> None:
         one = replace(task_record_of(made(line)), ops=(f"op{number}",))
         other = replace(task_record_of(made(f"{line}; x = x * 1.5 - x.mean()")), ops=(f"op{number}",))
         pairs.append((one, other))
-    sides = splits_of([subject for pair in pairs for subject in pair], 0.5, "salt")
+    sides = splits_of([task_record for pair in pairs for task_record in pair], 0.5, "salt")
     assert all(sides[one.task.id] == sides[other.task.id] for one, other in pairs) and len(set(sides.values())) == 2
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from judged_records import BENCH, candidate_of, tell, timed, wrong
+from judged_records import SETUP, candidate_of, tell, timed, wrong
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
@@ -19,14 +19,14 @@ from bottega.data.store import FILE, JudgedStore, JudgeSetup
 WRITER = """
 import sys
 from pathlib import Path
-from judged_records import BENCH, timed
+from judged_records import SETUP, timed
 from bottega.core.candidate import Candidate
-from bottega.data.store import Store
+from bottega.data.store import JudgedStore
 
-with Store(Path(sys.argv[1])) as store:
+with JudgedStore(Path(sys.argv[1])) as store:
     for number in range(1000000):
         candidate = Candidate(f"kernel {number}", "cpp")
-        store.add_verdict(BENCH, "task", candidate, timed(1.5))
+        store.add_verdict(SETUP, "task", candidate, timed(1.5))
         print(candidate.id, flush=True)
 """
 
@@ -34,12 +34,12 @@ with Store(Path(sys.argv[1])) as store:
 def test_a_verdict_stands_as_it_was_first_given(tmp_path: Path) -> None:
     with JudgedStore(tmp_path) as store:
         candidate = Candidate("x", "cpp")
-        store.add_verdict(BENCH, "task", candidate, timed(2.0))
-        store.add_verdict(BENCH, "task", candidate, wrong())
-        kept = store.verdict(BENCH, "task", candidate.id)
+        store.add_verdict(SETUP, "task", candidate, timed(2.0))
+        store.add_verdict(SETUP, "task", candidate, wrong())
+        kept = store.verdict(SETUP, "task", candidate.id)
         assert kept is not None and kept.speedup["eager"].point == 2.0
-        assert store.verdict(JudgeSetup("2", BENCH.device), "task", candidate.id) is None
-        assert store.verdict(BENCH, "other", candidate.id) is None
+        assert store.verdict(JudgeSetup("2", SETUP.device), "task", candidate.id) is None
+        assert store.verdict(SETUP, "other", candidate.id) is None
 
 
 @pytest.mark.slow
@@ -54,21 +54,21 @@ def test_what_was_told_survives_a_kill(tmp_path: Path) -> None:
         told += [line.strip() for line in child.stdout if line.endswith("\n")]
         child.wait()
         with JudgedStore(tmp_path) as store:
-            missing = [name for name in told if store.verdict(BENCH, "task", name) is None]
+            missing = [name for name in told if store.verdict(SETUP, "task", name) is None]
             assert len(told) >= 20 and not missing
 
 
 def test_a_full_disk_is_said_and_the_next_run_goes_on(tmp_path: Path) -> None:
     with JudgedStore(tmp_path) as store:
-        store.add_verdict(BENCH, "task", Candidate("first", "cpp"), timed(1.5))
+        store.add_verdict(SETUP, "task", Candidate("first", "cpp"), timed(1.5))
         pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
         store.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
         with pytest.raises(BottegaError, match=r"disk is full.*run the same command again"):
             for number in range(100):
-                store.add_verdict(BENCH, "task", Candidate(f"{number}" * 5000, "cpp"), timed(1.5))
-        assert store.verdict(BENCH, "task", Candidate("first", "torch").id) is not None
+                store.add_verdict(SETUP, "task", Candidate(f"{number}" * 5000, "cpp"), timed(1.5))
+        assert store.verdict(SETUP, "task", Candidate("first", "torch").id) is not None
     with JudgedStore(tmp_path) as store:
-        store.add_verdict(BENCH, "task", Candidate("second", "cpp"), timed(1.5))
+        store.add_verdict(SETUP, "task", Candidate("second", "cpp"), timed(1.5))
         assert store.counts()["verdicts"] >= 2
 
 
@@ -104,15 +104,15 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_lessons_come_back_as_they_were_taught(tmp_path: Path) -> None:
-    slips = tell(tmp_path, ("silu_chain",))
+    mutants = tell(tmp_path, ("silu_chain",))
     with JudgedStore(tmp_path, write=False) as store:
-        (lesson,) = store.lessons(BENCH)
-    (course,) = lesson.courses
-    assert [attempt.step.technique for attempt in course] == ["naive", "vectorised", "threads"]
-    assert course[2].techniques == ("vectorised", "threads") and course[2].step.candidate.parent == course[1].id
-    assert course[0].source == candidate_of("silu_chain", 0).source
-    assert {slip.candidate.id for slip in lesson.slips} == {slip.candidate.id for slip in slips}
-    assert all(lesson.verdicts[slip.candidate.id].outcome == "incorrect" for slip in lesson.slips)
+        (judged_task,) = store.judged_tasks(SETUP)
+    (build,) = judged_task.builds
+    assert [attempt.step.technique for attempt in build] == ["naive", "vectorised", "threads"]
+    assert build[2].techniques == ("vectorised", "threads") and build[2].step.candidate.parent == build[1].id
+    assert build[0].source == candidate_of("silu_chain", 0).source
+    assert {mutant.candidate.id for mutant in judged_task.mutants} == {mutant.candidate.id for mutant in mutants}
+    assert all(judged_task.verdicts[mutant.candidate.id].outcome == "incorrect" for mutant in judged_task.mutants)
 
 
 def _environment() -> dict[str, str]:

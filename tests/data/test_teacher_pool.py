@@ -16,21 +16,21 @@ def test_one_bad_course_costs_no_other() -> None:
     good = task("silu_chain")
     bad = {name: replace(good, name=name) for name in ("kills_itself", "hangs", "raises", "unknown")}
 
-    async def all_of(room: ProcessTeacherPool) -> dict[str, object]:
+    async def all_of(pool: ProcessTeacherPool) -> dict[str, object]:
         named = {**bad, "good": good}
-        found = await asyncio.gather(*(room.lecture(one, "cpp") for one in named.values()))
-        again = await room.lecture(good, "cpp", 1, frozenset(("vectorised",)))
+        found = await asyncio.gather(*(pool.teach(one, "cpp") for one in named.values()))
+        again = await pool.teach(good, "cpp", 1, frozenset(("vectorised",)))
         return {**dict(zip(named, found)), "again": again}
 
-    with ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), processes=2, timeout=3.0) as room:
-        assert (room.teacher, room.varies) == ("hand 1", True)
-        found = asyncio.run(all_of(room))
+    with ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), processes=2, timeout=3.0) as pool:
+        assert (pool.teacher, pool.varies) == ("hand 1", True)
+        found = asyncio.run(all_of(pool))
     assert "SIGKILL" in found["kills_itself"].failed  # type: ignore[attr-defined]
     assert "within 3 seconds" in found["hangs"].failed  # type: ignore[attr-defined]
     assert found["raises"].failed == "RuntimeError: this teacher has a bug"  # type: ignore[attr-defined]
     assert "no kernel of unknown" in found["unknown"].refused and not found["unknown"].failed  # type: ignore[attr-defined]
-    assert found["good"].course == Hand().build(good, "cpp")  # type: ignore[attr-defined]
-    assert len(found["again"].course.steps) == 1 and found["again"].without == ("vectorised",)  # type: ignore[attr-defined]
+    assert found["good"].build == Hand().build(good, "cpp")  # type: ignore[attr-defined]
+    assert len(found["again"].build.steps) == 1 and found["again"].without == ("vectorised",)  # type: ignore[attr-defined]
 
 
 def test_a_teacher_that_is_not_there_is_said_at_once() -> None:
@@ -45,7 +45,7 @@ def test_a_teacher_that_cannot_vary_refuses_to() -> None:
         teach = Hand.teach
         _build = Hand.build
 
-    room = InProcessTeacherPool(Stubborn())  # type: ignore[arg-type]
-    assert not room.varies
-    lecture = asyncio.run(room.lecture(task("silu_chain"), "cpp", 0, frozenset(("vectorised",))))
-    assert "cannot leave out vectorised" in lecture.refused
+    pool = InProcessTeacherPool(Stubborn())  # type: ignore[arg-type]
+    assert not pool.varies
+    record = asyncio.run(pool.teach(task("silu_chain"), "cpp", 0, frozenset(("vectorised",))))
+    assert "cannot leave out vectorised" in record.refused

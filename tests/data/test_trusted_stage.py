@@ -46,23 +46,23 @@ class ShortBuilder(Compiler):
     """The builder, with the first and the last kernel of its courses: a test need not judge them all."""
 
     def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> BuildSteps:
-        course = super().build(task, language, without, seed)
-        return BuildSteps(course.task_id, course.language, course.teacher, (course.steps[0], *course.steps[1:][-1:]))
+        build = super().build(task, language, without, seed)
+        return BuildSteps(build.task_id, build.language, build.teacher, (build.steps[0], *build.steps[1:][-1:]))
 
 
-def room(_: Any = None) -> ProcessTeacherPool:
+def pool(_: Any = None) -> ProcessTeacherPool:
     return ProcessTeacherPool(TeacherSpec("test_trusted_stage:ShortBuilder"), 1, 120.0)
 
 
 @pytest.mark.slow
 def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None:
-    subjects = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    task_records = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
     stage = JudgeStage(mistakes=1, proofs=0, workers=1, teachers=1, trusted=True, audit=0.0)
-    taught = asyncio.run(teach_stage(tmp_path, subjects, room, stage, MAKING)).progress
-    assert (taught.tasks_done, taught.courses, taught.judged) == (2, 2, 0) and _verdicts(tmp_path) == {}
-    first = asyncio.run(judge_stage(tmp_path, subjects[:1], room, stage, MAKING)).progress
+    taught = asyncio.run(teach_stage(tmp_path, task_records, pool, stage, MAKING)).progress
+    assert (taught.tasks_done, taught.builds, taught.judged) == (2, 2, 0) and _verdicts(tmp_path) == {}
+    first = asyncio.run(judge_stage(tmp_path, task_records[:1], pool, stage, MAKING)).progress
     assert first.judged >= 3 and first.faults == [] and first.spent["trying"] > 0 and first.judging_s > 0
-    second = asyncio.run(judge_stage(tmp_path, subjects, room, replace(stage, seconds=1e-9), MAKING)).progress
+    second = asyncio.run(judge_stage(tmp_path, task_records, pool, replace(stage, seconds=1e-9), MAKING)).progress
     assert second.time_up and second.left == 2 and second.judged == 0
     with JudgedStore(tmp_path, create=False, write=False) as store:
         trusted, real = trusted_setup_of(stage), judge_setup_of(stage)
@@ -76,37 +76,37 @@ def test_taught_first_then_judged_and_made_into_examples(tmp_path: Path) -> None
 def test_what_is_taught_for_a_device_is_for_that_device_wherever_it_was_taught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subjects = [task_record_of(task("silu_chain"))]
+    task_records = [task_record_of(task("silu_chain"))]
     hand = lambda: ProcessTeacherPool(TeacherSpec("hand_teacher:Hand"), 1, 60.0)  # noqa: E731
     asked: list[str] = []
     monkeypatch.setattr(build, "is_here", lambda device: device == "cpu")
     monkeypatch.setattr(build, "device_facts", lambda device: asked.append(device) or device_facts("cpu"))
 
     def noted(device: str) -> dict[str, Any]:
-        asyncio.run(teach_stage(tmp_path, subjects, hand, JudgeStage(device=device, teachers=1, proofs=0), MAKING))
+        asyncio.run(teach_stage(tmp_path, task_records, hand, JudgeStage(device=device, teachers=1, proofs=0), MAKING))
         with JudgedStore(tmp_path, create=False, write=False) as store:
             return store.fact("device")
 
     assert noted("cuda:1") == DeviceFacts("cuda", "unknown cuda device", "", 0, 0.0).to_json() and asked == []
     assert noted("cpu") == device_facts("cpu").to_json() and asked == ["cpu"]
     with JudgedStore(tmp_path) as store:
-        (step, *_) = Hand().build(subjects[0].task, "cpp").steps
-        store.add_verdict(judge_setup_of(JudgeStage()), subjects[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
+        (step, *_) = Hand().build(task_records[0].task, "cpp").steps
+        store.add_verdict(judge_setup_of(JudgeStage()), task_records[0].task.id, step.candidate, Verdict(Outcome.INCORRECT))
     assert noted("cuda") == device_facts("cpu").to_json()  # a judge's own device stands
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> None:
-    subjects = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
+    task_records = [task_record_of(task(name)) for name in ("silu_chain", "tanh_chain")]
     stage = JudgeStage(mistakes=2, proofs=0, workers=2, teachers=1, trusted=True, audit=0.5)
-    progress = asyncio.run(judge_stage(tmp_path, subjects, room, stage, MAKING)).progress
+    progress = asyncio.run(judge_stage(tmp_path, task_records, pool, stage, MAKING)).progress
     with JudgedStore(tmp_path, create=False, write=False) as store:
         judged = store.judged(trusted_setup_of(stage))
         chosen = {pair for pair in judged if is_audited(*pair, 0.5)}
         assert len(judged) == progress.judged and set(store.judged(judge_setup_of(stage))) == chosen and chosen
     assert progress.audit["audited"] == len(chosen) == progress.audit["same_class"]
-    _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), bench=trusted_setup_of(stage))
+    _, card = examples_stage(tmp_path, ExampleStage(held_out=0.0), judge_setup=trusted_setup_of(stage))
     assert card["audit"]["audited"] == len(chosen) and "by the trusted judge" in (tmp_path / "card.md").read_text()
 
 
@@ -168,8 +168,8 @@ def test_the_steps_of_a_course_that_are_judged() -> None:
     assert names("ends") == ["naive", "library1", "library2", "own2", "own3"]
     assert names("1") == ["naive"] and names("3") == ["naive", "library2", "own3"]
     assert len(names("7")) == 7 and set(names("ends")) < set(names("7")) and names("99") == names("all")
-    course = Hand().build(task("silu_chain"), "cpp").steps
-    assert chosen_steps(course[:1], "ends") == course[:1] and chosen_steps(course, "2") == (course[0], course[2])
+    build = Hand().build(task("silu_chain"), "cpp").steps
+    assert chosen_steps(build[:1], "ends") == build[:1] and chosen_steps(build, "2") == (build[0], build[2])
 
 
 def test_an_audit_counts_what_agrees() -> None:

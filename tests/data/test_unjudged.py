@@ -20,11 +20,11 @@ STEPS = {LIBRARY: FIRST_ATTEMPT, OWN: "own_product", CAPTURED: "captured"}
 PLACE = ("triton", 2, False)
 
 
-def lesson(
+def judged_task(
     points: dict[tuple[str, ...], float | None], judged: bool = True, level: int | None = 2, sizes: dict | None = None
 ) -> JudgedTask:
     """A course of one kernel for each ending; None is a wrong one."""
-    subject = task_record_of(replace(task("silu_chain"), level=level))
+    task_record = task_record_of(replace(task("silu_chain"), level=level))
     steps: list[BuildStep] = []
     verdicts: dict[str, Verdict] = {}
     for ending, point in points.items():
@@ -33,15 +33,19 @@ def lesson(
         candidate = Candidate(source, "triton", name="_".join(ending) or "library", parent=parent)
         steps.append(BuildStep(candidate, STEPS[ending], ""))
         verdicts[candidate.id] = wrong() if point is None else timed(point, 1.0)
-    course = BuildSteps(subject.task.id, "triton", "hand", tuple(steps))
+    build = BuildSteps(task_record.task.id, "triton", "hand", tuple(steps))
     return JudgedTask(
-        subject, "triton", (TeacherRecord(subject.task.id, "triton", "hand", course=course),), (), verdicts if judged else {}
+        task_record,
+        "triton",
+        (TeacherRecord(task_record.task.id, "triton", "hand", build=build),),
+        (),
+        verdicts if judged else {},
     )
 
 
 def shown(endings: Endings, level: int | None = 2, **more: object) -> tuple[str, ...]:
     """The ending that is chosen of a course that has all three and no verdict."""
-    attempt = endings.chosen(lesson({LIBRARY: 1.0, OWN: 1.0, CAPTURED: 1.0}, judged=False, level=level, **more))
+    attempt = endings.chosen(judged_task({LIBRARY: 1.0, OWN: 1.0, CAPTURED: 1.0}, judged=False, level=level, **more))
     assert attempt is not None
     return ending_of(attempt)
 
@@ -55,7 +59,7 @@ def test_before_anything_was_judged_the_library_is_believed_in() -> None:
 
 def test_worth_is_a_geometric_mean_with_the_belief_in_it_and_bounds_on_what_counts() -> None:
     endings = Endings()
-    endings.see(lesson({LIBRARY: 1.2, OWN: 40.0, CAPTURED: None}), "eager")
+    endings.see(judged_task({LIBRARY: 1.2, OWN: 40.0, CAPTURED: None}), "eager")
     means = {LIBRARY: (1.2, TRUSTED), OWN: (MOST, DOUBTED), CAPTURED: (LEAST, DOUBTED)}
     for ending, (speed, believed) in means.items():
         low = endings.worth(PLACE, ending)
@@ -68,14 +72,14 @@ def test_worth_is_a_geometric_mean_with_the_belief_in_it_and_bounds_on_what_coun
 def test_the_ending_that_was_worth_most_is_shown() -> None:
     endings = Endings()
     for _ in range(8):
-        endings.see(lesson({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.5}), "eager")
+        endings.see(judged_task({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.5}), "eager")
     assert shown(endings) == OWN
 
 
 def test_other_languages_levels_and_kinds_of_tasks_say_nothing() -> None:
     endings = Endings()
     for _ in range(8):
-        endings.see(lesson({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.0}, level=2), "eager")
+        endings.see(judged_task({LIBRARY: 1.0, OWN: 2.0, CAPTURED: 1.0}, level=2), "eager")
     assert shown(endings, level=3) == LIBRARY and shown(endings, level=None) == LIBRARY
     assert endings.worth(("cpp", 2, False), OWN) == endings.worth(("triton", 2, True), OWN) == pytest.approx(DOUBTED)
 
@@ -83,18 +87,18 @@ def test_other_languages_levels_and_kinds_of_tasks_say_nothing() -> None:
 def test_of_two_that_are_worth_the_same_the_shorter_is_shown() -> None:
     endings = Endings()
     for _ in range(20):
-        endings.see(lesson({LIBRARY: 0.1, OWN: 9.0, CAPTURED: 9.0}), "eager")
+        endings.see(judged_task({LIBRARY: 0.1, OWN: 9.0, CAPTURED: 9.0}), "eager")
     assert shown(endings, sizes={OWN: 50}) == CAPTURED and shown(endings, sizes={CAPTURED: 50}) == OWN
 
 
 def test_a_kernel_that_does_not_parse_is_never_shown() -> None:
-    broken = lesson({LIBRARY: 1.0}, judged=False)
-    (lecture,) = broken.lectures
-    step = lecture.course.steps[0]
-    worse = replace(lecture.course, steps=(replace(step, candidate=replace(step.candidate, source="def (")),))
-    assert Endings().chosen(replace(broken, lectures=(replace(lecture, course=worse),))) is None
-    assert Endings().chosen(replace(broken, lectures=())) is None
+    broken = judged_task({LIBRARY: 1.0}, judged=False)
+    (record,) = broken.teacher_records
+    step = record.build.steps[0]
+    worse = replace(record.build, steps=(replace(step, candidate=replace(step.candidate, source="def (")),))
+    assert Endings().chosen(replace(broken, teacher_records=(replace(record, build=worse),))) is None
+    assert Endings().chosen(replace(broken, teacher_records=())) is None
 
 
 def test_a_lesson_is_unjudged_without_a_verdict_on_any_course() -> None:
-    assert unjudged(lesson({LIBRARY: 1.0}, judged=False)) and not unjudged(lesson({LIBRARY: None}))
+    assert unjudged(judged_task({LIBRARY: 1.0}, judged=False)) and not unjudged(judged_task({LIBRARY: None}))

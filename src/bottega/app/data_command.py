@@ -31,9 +31,9 @@ from bottega.data.data_card import changed_files, read_card, text_of
 from bottega.data.data_files import read_rows
 from bottega.data.judge_stage import Progress
 from bottega.data.settings import DiversityCaps, ExampleStage, JudgeStage
-from bottega.data.task_columns import load_subjects
+from bottega.data.task_columns import load_task_records
 from bottega.data.teachers import TEACHERS
-from bottega.data.teachers.chosen import builder_for, classroom_for, family_of
+from bottega.data.teachers.chosen import compiler_pool_for, family_of, teacher_pool_for
 from bottega.data.trust import must_be_trusted
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
@@ -140,19 +140,21 @@ def _taught_and_judged(
     settings, tasks = given.settings, given.words
     if not tasks:
         raise UsageError("name the tasks to teach: files, folders, a data set, builtin, or kernelbench:level1")
-    subjects, problems = load_subjects(tasks, settings.device, settings.level)
+    task_records, problems = load_task_records(tasks, settings.device, settings.level)
     for problem in problems:
         say(f"bottega: {problem}", err=True)
-    subjects = subjects[: settings.limit or len(subjects)]
+    task_records = task_records[: settings.limit or len(task_records)]
     progress = Progress()
     facts = {"command": command, "tasks": tasks}
     run = (
-        teach_stage(settings.out, subjects, lambda: builder_for(settings.teacher, judging), judging, facts, progress=progress)
+        teach_stage(
+            settings.out, task_records, lambda: compiler_pool_for(settings.teacher, judging), judging, facts, progress=progress
+        )
         if settings.stage == "teach"
         else judge_stage(
             settings.out,
-            subjects,
-            lambda judge: classroom_for(settings.teacher, settings.backbone, judging, judge, settings.out),
+            task_records,
+            lambda judge: teacher_pool_for(settings.teacher, settings.backbone, judging, judge, settings.out),
             judging,
             facts,
             splitting=making,
@@ -272,9 +274,11 @@ def techniques_command(
 
 def judged_facts(judged: StageResult) -> dict[str, Any]:
     progress = judged.progress
-    names = ("tasks", "tasks_done", "courses", "refused", "failed", "judged", "known", "slips")
+    names = ("tasks", "tasks_done", "refused", "failed", "judged", "known")
     return {
         **{name: getattr(progress, name) for name in names},
+        "courses": progress.builds,
+        "slips": progress.mutants,
         "outcomes": dict(progress.outcomes),
         "refusals": dict(progress.refusals.most_common(20)),
         "troubles": progress.troubles,
@@ -309,7 +313,7 @@ def _say_judged(progress: Progress) -> None:
         say(f"bottega: and {len(progress.troubles) - 20} more like these", err=True)
     outcomes = ", ".join(f"{number} {name}" for name, number in progress.outcomes.most_common())
     say(
-        f"{progress.tasks_done} of {progress.tasks} tasks, {progress.courses} courses ({progress.refused} refused, {progress.failed} "
+        f"{progress.tasks_done} of {progress.tasks} tasks, {progress.builds} builds ({progress.refused} refused, {progress.failed} "
         f"failed), {progress.judged} kernels judged now and {progress.known} before: {outcomes or 'none'}",
         err=True,
     )

@@ -86,4 +86,4 @@ async def _written(pool: ProcessTeacherPool, tasks: Sequence[Task], language: st
 
 
 async def _of(pool: ProcessTeacherPool, task: Task, language: str, count: int) -> Drafts:
-    return drafts_of(await pool.lecture(task, language), count)
+    return drafts_of(await pool.teach(task, language), count)

@@ -15,5 +15,5 @@ Write = Callable[[KernelPlan, Frame, frozenset[str]], str]
 @dataclass(frozen=True)
 class Backend:
     write: Write
-    techniques: tuple[CompilerPass, ...]
+    passes: tuple[CompilerPass, ...]
     """In the order in which they are applied."""

@@ -12,7 +12,7 @@ from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, re
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY, replayed
 from bottega.compiler.kernel import FunctionCall
-from bottega.compiler.layers.passes import CAPTURED, LAYERS
+from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
@@ -44,8 +44,8 @@ class Target:
     backend: Backend
 
     @property
-    def techniques(self) -> tuple[CompilerPass, ...]:
-        return self.backend.techniques
+    def passes(self) -> tuple[CompilerPass, ...]:
+        return self.backend.passes
 
 
 def target_languages() -> tuple[str, ...]:
@@ -63,12 +63,12 @@ def target_of(language: str) -> Target:
 
 def passes_of(language: str) -> tuple[CompilerPass, ...]:
     """Every technique of a course in this language, in the order in which it takes them up."""
-    writer = target_of(language)
-    own = [technique for technique in PASSES if technique.name in OWN_PASSES]
-    light = [technique for technique in PASSES if technique.name not in OWN_PASSES]
-    network = (CAPTURED, *LAYERS, LIBRARY_FUNCTIONS) if writer.language.kernel_library else ()
-    found = (*light, *own, *writer.techniques, *network, *((REPLAY,) if writer.language.on_gpu else ()))
-    return tuple(replace(technique, cards=cards_of(technique, language)) for technique in found)
+    target = target_of(language)
+    own = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES]
+    light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+    network = (CAPTURED, *LAYER_PASSES, LIBRARY_FUNCTIONS) if target.language.kernel_library else ()
+    found = (*light, *own, *target.passes, *network, *((REPLAY,) if target.language.on_gpu else ()))
+    return tuple(replace(pass_, cards=cards_of(pass_, language)) for pass_ in found)
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class LoweredTask:
     lowered: Lowered
     cuts: Cuts = ()
 
-    def plan(self, techniques: frozenset[str]) -> KernelPlan:
-        return make_plan(self.lowered, techniques, self.cuts)
+    def plan(self, passes: frozenset[str]) -> KernelPlan:
+        return make_plan(self.lowered, passes, self.cuts)
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
@@ -181,37 +181,37 @@ class Compiler:
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
         """The course for a task, never using the techniques in `without`, the same for every seed. Raises `Refusal`."""
-        writer, barred = target_of(language), frozenset(without)
-        layered = layer_steps(task, barred) if writer.language.kernel_library else []
+        target, excluded = target_of(language), frozenset(without)
+        layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
             own = any(step.technique != CAPTURED.name for step in layered)
-            steps = self._unrolled(task, writer, barred, LONGEST_UNROLLED if own else None)
+            steps = self._unrolled(task, target, excluded, LONGEST_UNROLLED if own else None)
         except Refusal:
             if not layered:
                 raise
             steps = ()
         return BuildSteps(task.id, language, self.name, (*steps, *layered))
 
-    def _unrolled(self, task: Task, writer: Target, barred: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
+    def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
-        bench = StepBuilder(lower_task(task, writer.language.kernel_library), writer, barred)
-        fused = bench.take(None, [technique for technique in PASSES if technique.name not in OWN_PASSES])
+        builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
+        fused = builder.take(None, [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES])
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
         # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
-        tuned = bench.take(fused, writer.techniques)
-        bench.take(tuned, bench.whole)
-        if writer.language.kernel_library:
-            bench.take(tuned, (LIBRARY_FUNCTIONS,))
-        own = bench.take(fused, bench.own(fused, self.every_product))
+        tuned = builder.take(fused, target.passes)
+        builder.take(tuned, builder.whole)
+        if target.language.kernel_library:
+            builder.take(tuned, (LIBRARY_FUNCTIONS,))
+        own = builder.take(fused, builder.own(fused, self.every_product))
         if own is not fused:
-            bench.take(bench.take(own, writer.techniques), bench.whole)
-        if not bench.steps:
-            raise Refusal(f"{task.label}: no kernel of ours is left to write in {writer.language.name}")
-        own_text = [step for step in bench.steps if step.technique != LIBRARY_FUNCTIONS.name]  # of that most is the shelf's
+            builder.take(builder.take(own, target.passes), builder.whole)
+        if not builder.steps:
+            raise Refusal(f"{task.label}: no kernel of ours is left to write in {target.language.name}")
+        own_text = [step for step in builder.steps if step.technique != LIBRARY_FUNCTIONS.name]  # of that most is the shelf's
         if longest and max((len(step.candidate.source) for step in own_text), default=0) > longest:
             return ()
-        return tuple(bench.steps)
+        return tuple(builder.steps)
 
 
 @dataclass(frozen=True)
@@ -226,91 +226,91 @@ class _Place:
 class StepBuilder:
     """A course as it is written: one task, one language, and the steps so far."""
 
-    understood: LoweredTask
-    writer: Target
-    barred: frozenset[str]
+    lowered: LoweredTask
+    target: Target
+    excluded: frozenset[str]
     steps: list[BuildStep] = field(default_factory=list)
 
     @property
     def whole(self) -> tuple[CompilerPass, ...]:
         """What is done to the module as a whole, last."""
-        return (REPLAY,) if self.writer.language.on_gpu else ()
+        return (REPLAY,) if self.target.language.on_gpu else ()
 
     def own(self, place: _Place, every_product: bool) -> list[CompilerPass]:
         """What writes the library's work ourselves; without products that would lose to it, where something else of ours is written."""
-        found = [technique for technique in PASSES if technique.name in OWN_PASSES and technique.name not in self.barred]
-        if every_product or not self.writer.language.kernel_library or not self.steps:
+        found = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES and pass_.name not in self.excluded]
+        if every_product or not self.target.language.kernel_library or not self.steps:
             return found
-        pays = products_pay(self.understood.plan(place.on | {technique.name for technique in found}))
-        return [technique for technique in found if pays or technique.name != OWN_PRODUCT]
+        pays = products_pay(self.lowered.plan(place.on | {pass_.name for pass_ in found}))
+        return [pass_ for pass_ in found if pays or pass_.name != OWN_PRODUCT]
 
-    def take(self, place: _Place | None, techniques: Iterable[CompilerPass]) -> _Place:
+    def take(self, place: _Place | None, passes: Iterable[CompilerPass]) -> _Place:
         """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
         if place is None:
-            place = self._tried(_Place(), None) or _Place()
-        for technique in techniques:
-            if technique.name not in self.barred:
-                place = self._tried(place, technique) or place
+            place = self._try(_Place(), None) or _Place()
+        for pass_ in passes:
+            if pass_.name not in self.excluded:
+                place = self._try(place, pass_) or place
         return place
 
-    def at_once(self, techniques: Iterable[CompilerPass]) -> BuildStep | None:
+    def at_once(self, passes: Iterable[CompilerPass]) -> BuildStep | None:
         """All of them switched on together, as one step under the last one's name."""
-        chosen = [technique for technique in techniques if technique.name not in self.barred]
-        on = frozenset(technique.name for technique in chosen)
-        plan = self.understood.plan(on)
+        chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
+        on = frozenset(pass_.name for pass_ in chosen)
+        plan = self.lowered.plan(on)
         source = self._write(plan, on)
         if source is None or not chosen:
             return None
-        candidate = Candidate(source, self.writer.language.name, self.understood.task.name, None)
+        candidate = Candidate(source, self.target.language.name, self.lowered.task.name, None)
         last = chosen[-1]
-        return BuildStep(candidate, last.name, cards_of(last, self.writer.language.name), _summary(last, plan))
+        return BuildStep(candidate, last.name, cards_of(last, self.target.language.name), _summary(last, plan))
 
-    def _tried(self, place: _Place, technique: CompilerPass | None) -> _Place | None:
-        on = place.on | ({technique.name} if technique else set())
-        plan = self.understood.plan(on)
+    def _try(self, place: _Place, pass_: CompilerPass | None) -> _Place | None:
+        on = place.on | ({pass_.name} if pass_ else set())
+        plan = self.lowered.plan(on)
         source = self._write(plan, on)
         if source is None:
             return None
         if place.step is not None and source == place.step.candidate.source:
             return _Place(on, place.step)
-        language, parent = self.writer.language.name, place.step.candidate.id if place.step else None
+        language, parent = self.target.language.name, place.step.candidate.id if place.step else None
         known = next((step for step in self.steps if step.candidate.source == source), None)
         if known is not None:
             return _Place(on, known)
-        name = technique.name if technique and place.step else FIRST_ATTEMPT
-        cards = cards_of(technique, language) if technique else ()
-        candidate = Candidate(source, language, self.understood.task.name, parent)
-        step = BuildStep(candidate, name, cards, _summary(technique, plan))
+        name = pass_.name if pass_ and place.step else FIRST_ATTEMPT
+        cards = cards_of(pass_, language) if pass_ else ()
+        candidate = Candidate(source, language, self.lowered.task.name, parent)
+        step = BuildStep(candidate, name, cards, _summary(pass_, plan))
         self.steps.append(step)
         return _Place(on, step)
 
     def _write(self, plan: KernelPlan, on: frozenset[str]) -> str | None:
         """None where this set of techniques gives something that the language's writer does not take."""
-        if all(isinstance(kernel, FunctionCall) and not kernel.part for kernel in plan.kernels):
+        if all(isinstance(kernel, FunctionCall) and not kernel.library_call for kernel in plan.kernels):
             return None
-        frame: Frame | None = self.understood.frame
+        frame: Frame | None = self.lowered.frame
         if REPLAY.name in on:
-            frame = replayed(self.understood.frame, plan)
+            frame = replayed(self.lowered.frame, plan)
         try:
-            source = None if frame is None else shared(self.writer.backend.write(plan, frame, on), self.writer.language.name)
+            source = None if frame is None else shared(self.target.backend.write(plan, frame, on), self.target.language.name)
         except Refusal:
             return None
         if source is None or LIBRARY_FUNCTIONS.name not in on:
             return source
-        whole = linked(source, self.understood.task.source)
+        whole = linked(source, self.lowered.task.source)
         # A call in the sketch's words reads the sketch's names, which a decomposed operator's results need not have.
-        return None if check(whole, self.understood.task.source, self.writer.language.name) else whole
+        return None if check(whole, self.lowered.task.source, self.target.language.name) else whole
 
 
-def cards_of(technique: CompilerPass, language: str) -> tuple[str, ...]:
+def cards_of(pass_: CompilerPass, language: str) -> tuple[str, ...]:
     """Cards for this language: those of another carry its name in front."""
     others = tuple(other.card_prefix for other in every_language() if other.card_prefix and other.name != language)
-    return tuple(card for card in technique.cards if not card.startswith(others))
+    return tuple(card for card in pass_.cards if not card.startswith(others))
 
 
-def _summary(technique: CompilerPass | None, plan: KernelPlan) -> str:
+def _summary(pass_: CompilerPass | None, plan: KernelPlan) -> str:
     own = [kernel for kernel in plan.kernels if not isinstance(kernel, FunctionCall)]
     origin = ", ".join(dict.fromkeys(name for kernel in own for name in kernel.origin))
-    if technique is None:
+    if pass_ is None:
         return f"One kernel for each operator: {origin}."
-    return technique.summary.format(origin=origin)
+    return pass_.summary.format(origin=origin)

@@ -5,7 +5,7 @@ Floating types narrower than fp32 are loaded as fp32, computed in fp32 and round
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 
@@ -114,6 +114,23 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 def views(expression: Expression) -> list[View]:
     return [node.view for node in walk(expression) if isinstance(node, Load | Gather)]
+
+
+def with_views(
+    expression: Expression, change: Callable[[View], View | None], swap: Mapping[Expression, Expression] | None = None
+) -> Expression | None:
+    """The tree with every view that it reads changed; None where `change` returns None for one. `swap` has further replacements."""
+    swaps = dict(swap or {})
+    for node in walk(expression):
+        if isinstance(node, Load | Gather):
+            view = change(node.view)
+            if view is None:
+                return None
+            if isinstance(node, Load):
+                swaps[node] = Load(view, node.dtype)
+            else:
+                swaps[node] = Gather(view, node.axis_stride, node.size, replace(node.index, swaps), node.dtype)
+    return replace(expression, swaps)
 
 
 def names(expression: Expression) -> set[str]:

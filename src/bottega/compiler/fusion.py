@@ -10,7 +10,7 @@ import math
 
 from bottega.compiler.bodies import loads, renamed_origin, rewritten, stores
 from bottega.compiler.compose import compose, reshaped, whole_order
-from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk
+from bottega.compiler.expression import Expression, Gather, Index, Load, Name, replace, walk, with_views
 from bottega.compiler.kernel import (
     FunctionCall,
     Kernel,
@@ -49,29 +49,15 @@ def inline(producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
 
 def _seen(body: Expression, shape: Shape, outer: View) -> Expression | None:
     """A body over `shape`, seen through a view of its contiguous result."""
-    swap: dict[Expression, Expression] = {}
     same = outer.shape == shape and outer.contiguous and outer.offset == 0
-    for node in walk(body):
-        if isinstance(node, Index) and not same:
-            return None
-        if isinstance(node, Load):
-            view = compose(node.view, shape, outer)
-            if view is None:
-                return None
-            swap[node] = Load(View(view.buffer, view.shape, view.strides, view.offset, node.view.text), node.dtype)
-        if isinstance(node, Gather):
-            view = compose(node.view, shape, outer)
-            if view is None:
-                return None
-            index = replace(node.index, swap)
-            swap[node] = Gather(
-                View(view.buffer, view.shape, view.strides, view.offset, node.view.text),
-                node.axis_stride,
-                node.size,
-                index,
-                node.dtype,
-            )
-    return replace(body, swap)
+    if not same and any(isinstance(node, Index) for node in walk(body)):
+        return None
+
+    def through(view: View) -> View | None:
+        seen = compose(view, shape, outer)
+        return None if seen is None else dataclasses.replace(seen, text=view.text)
+
+    return with_views(body, through)
 
 
 def absorb(producer: Kernel, consumer: Map, buffer: str) -> Kernel | None:
@@ -138,20 +124,10 @@ def _over(consumer: Map, outer: View, inner: View) -> list[StoreOp] | None:
     for store in consumer.stores:
         if any(isinstance(node, Index) for node in walk(store.body)):
             return None
-        swap: dict[Expression, Expression] = {}
-        for node in walk(store.body):
-            if isinstance(node, Load | Gather):
-                view = at(node.view)
-                if view is None:
-                    return None
-                if isinstance(node, Load):
-                    swap[node] = Load(view, node.dtype)
-                else:
-                    swap[node] = Gather(view, node.axis_stride, node.size, replace(node.index, swap), node.dtype)
-        target = at(store.view)
-        if target is None:
+        body, target = with_views(store.body, at), at(store.view)
+        if body is None or target is None:
             return None
-        made.append(StoreOp(target, replace(store.body, swap), store.dtype))
+        made.append(StoreOp(target, body, store.dtype))
     return made
 
 
@@ -173,8 +149,8 @@ def spread(producer: RowProgram, consumer: Map, buffer: str) -> RowProgram | Non
     swap_row = _extended(source.body, producer)
     made: list[StoreOp] = []
     for store in consumer.stores:
-        body = _turned(store.body, order)
-        target = _turned_view(store.view, order)
+        body = turned(store.body, order)
+        target = turned_view(store.view, order)
         inside: dict[Expression, Expression] = {
             node: swap_row for node in walk(body) if isinstance(node, Load) and node.view.buffer == buffer
         }
@@ -197,38 +173,29 @@ def _row_order(view: View, producer: RowProgram) -> tuple[int, ...] | None:
 
 def _extended(body: Expression, rows: RowProgram) -> Expression:
     """A body over kept loops, over kept and reduced ones."""
-    swap: dict[Expression, Expression] = {}
-    for node in walk(body):
-        if isinstance(node, Load | Gather):
-            view = node.view
-            wide = View(
-                view.buffer, (*view.shape, *rows.reduced), (*view.strides, *[0] * len(rows.reduced)), view.offset, view.text
-            )
-            swap[node] = (
-                Load(wide, node.dtype)
-                if isinstance(node, Load)
-                else Gather(wide, node.axis_stride, node.size, replace(node.index, swap), node.dtype)
-            )
-    return replace(body, swap)
+
+    def wide(view: View) -> View:
+        shape, strides = (*view.shape, *rows.reduced), (*view.strides, *[0] * len(rows.reduced))
+        return View(view.buffer, shape, strides, view.offset, view.text)
+
+    found = with_views(body, wide)
+    assert found is not None
+    return found
 
 
-def _turned_view(view: View, order: tuple[int, ...]) -> View:
+def turned_view(view: View, order: tuple[int, ...]) -> View:
     shape, strides = tuple(view.shape[a] for a in order), tuple(view.strides[a] for a in order)
     return View(view.buffer, shape, strides, view.offset, view.text)
 
 
-def _turned(body: Expression, order: tuple[int, ...]) -> Expression:
-    swap: dict[Expression, Expression] = {}
-    for node in walk(body):
-        if isinstance(node, Load):
-            swap[node] = Load(_turned_view(node.view, order), node.dtype)
-        elif isinstance(node, Index):
-            swap[node] = Index(order.index(node.axis))
-        elif isinstance(node, Gather):
-            swap[node] = Gather(
-                _turned_view(node.view, order), node.axis_stride, node.size, replace(node.index, swap), node.dtype
-            )
-    return replace(body, swap)
+def turned(body: Expression, order: tuple[int, ...]) -> Expression:
+    """A body over loops in another order."""
+    indices: dict[Expression, Expression] = {
+        node: Index(order.index(node.axis)) for node in walk(body) if isinstance(node, Index)
+    }
+    found = with_views(body, lambda view: turned_view(view, order), indices)
+    assert found is not None
+    return found
 
 
 def chain(producer: RowProgram, consumer: RowProgram, buffer: str) -> RowProgram | None:

@@ -187,7 +187,7 @@ class FunctionCall:
     origin: tuple[str, ...] = ()
     paired: bool = False
     """Whether all results but the first come as one tuple, as an LSTM's two states do."""
-    part: bool = False
+    library_call: bool = False
     """Whether the function is a part of the shelf: a kernel of ours."""
     text: str = ""
     """The call as it is written, where that is settled; the arguments then say only what is read."""

@@ -26,24 +26,24 @@ class LibraryCompiler:
 
     def __init__(self) -> None:
         self.name = f"builder {VERSION} parts"
-        self._courses = Compiler()
+        self._compiler = Compiler()
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
         """Raises `Refusal`."""
-        barred = frozenset(without)
+        excluded = frozenset(without)
         if not language_named(language).kernel_library:
-            return self._courses.build(task, language, barred, seed)
+            return self._compiler.build(task, language, excluded, seed)
         calls = calls_by_result(recorded(task.source)).values()
         if is_network(calls):
-            steps = layer_steps(task, barred)
+            steps = layer_steps(task, excluded)
             if any(step.technique != CAPTURED.name for step in steps):
                 return BuildSteps(task.id, language, self.name, (steps[-1],))
-        writer = target_of(language)
-        light = [technique for technique in PASSES if technique.name not in OWN_PASSES]
-        step = StepBuilder(lower_task(task), writer, barred).at_once((*light, *writer.techniques, LIBRARY_FUNCTIONS))
+        target = target_of(language)
+        light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+        step = StepBuilder(lower_task(task), target, excluded).at_once((*light, *target.passes, LIBRARY_FUNCTIONS))
         if step is None:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
         return BuildSteps(task.id, language, self.name, (step,))

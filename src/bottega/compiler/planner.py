@@ -15,7 +15,7 @@ from bottega.compiler import fusion
 from bottega.compiler.attention_pattern import attentions
 from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.expression import Apply, Expression, Load, Name, walk
+from bottega.compiler.expression import Apply, Expression, Load, Name, replace, walk
 from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel, Map, Pool, Product, RowProgram, Scan, StoreOp
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
@@ -104,21 +104,21 @@ LIBRARY_FUNCTIONS = CompilerPass(
 )
 
 
-def make_plan(lowered: Lowered, techniques: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
-    kernels = _chosen(_needed(lowered), techniques)
-    if LIBRARY_FUNCTIONS.name in techniques:
+def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> KernelPlan:
+    kernels = _chosen(_needed(lowered), passes)
+    if LIBRARY_FUNCTIONS.name in passes:
         kernels = _live(kernels, _buffers_of(lowered.returned))
     buffers = dict(lowered.buffers)
-    if "statistics_apart" in techniques:
+    if "statistics_apart" in passes:
         kernels = [piece for kernel in kernels for piece in _apart(kernel, buffers)]
     returned = _buffers_of(lowered.returned)
-    if "own_attention" in techniques:
+    if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
-    kernels = _unnamed(_fused(kernels, techniques, returned), returned)
+    kernels = _unnamed(_fused(kernels, passes, returned), returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    by_shape = LIBRARY_FUNCTIONS.name in techniques
+    by_shape = LIBRARY_FUNCTIONS.name in passes
     shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
     plan = resolved(KernelPlan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, shapes=shapes, cuts=cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
@@ -136,17 +136,17 @@ def _needed(lowered: Lowered) -> list[Statement]:
     return list(reversed(kept))
 
 
-def _chosen(statements: list[Statement], techniques: frozenset[str]) -> list[Kernel]:
+def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]:
     """Ours or the library's. A plan without a kernel of ours is no answer, so then the heavy ones are ours from the start."""
     heavy = tuple(kind for kind, _ in OWN)
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
     chosen: list[Kernel] = []
     for statement in statements:
-        if statement.part is not None and LIBRARY_FUNCTIONS.name in techniques:
-            chosen.append(statement.part)
+        if statement.library_call is not None and LIBRARY_FUNCTIONS.name in passes:
+            chosen.append(statement.library_call)
             continue
         own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
-        if statement.kernel is None or (own is not None and light and own not in techniques and statement.call is not None):
+        if statement.kernel is None or (own is not None and light and own not in passes and statement.call is not None):
             assert statement.call is not None
             chosen.append(statement.call)
             continue
@@ -181,32 +181,30 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
         stores.append(StoreOp(View(name, kernel.kept, strides, 0, name), Name(reduction.name), buffers[name].dtype))
         wide = View(name, (*kernel.kept, *kernel.reduced), (*strides, *[0] * len(kernel.reduced)), 0, name)
         swap[Name(reduction.name)] = Load(wide, buffers[name].dtype)
-    from bottega.compiler.expression import replace
-
     statistics = RowProgram(kernel.kept, kernel.reduced, kernel.reductions, (*kernel.row_stores, *stores), (), kernel.origin)
     shape = (*kernel.kept, *kernel.reduced)
     order = sorted(range(len(shape)), key=lambda axis: (-kernel.element_stores[0].view.strides[axis], axis))
     mapped = tuple(
-        StoreOp(fusion._turned_view(s.view, tuple(order)), fusion._turned(replace(s.body, swap), tuple(order)), s.dtype)
+        StoreOp(fusion.turned_view(s.view, tuple(order)), fusion.turned(replace(s.body, swap), tuple(order)), s.dtype)
         for s in kernel.element_stores
     )
     return [statistics, Map(tuple(shape[axis] for axis in order), mapped, kernel.origin)]
 
 
-def _fused(kernels: list[Kernel], techniques: frozenset[str], returned: set[str]) -> list[Kernel]:
+def _fused(kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
     """Pairs are made one until none is left that may be; from the end, so that what has several users first gets one."""
     changed = True
     while changed:
         changed = False
         for place in range(len(kernels) - 1, -1, -1):
-            merged = _merge_at(kernels, place, techniques, returned) or _siblings(kernels, place, techniques)
+            merged = _merge_at(kernels, place, passes, returned) or _siblings(kernels, place, passes)
             if merged is not None:
                 kernels, changed = merged, True
                 break
     return kernels
 
 
-def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], returned: set[str]) -> list[Kernel] | None:
+def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returned: set[str]) -> list[Kernel] | None:
     producer = kernels[place]
     if isinstance(producer, FunctionCall):
         return None
@@ -215,7 +213,7 @@ def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], ret
         for later in users:
             if isinstance(producer, Map) and (buffer in returned or len(users) > 1):
                 continue
-            fused = _pair(producer, kernels[later], buffer, techniques)
+            fused = _pair(producer, kernels[later], buffer, passes)
             if fused is None:
                 continue
             if buffer not in returned and len(users) == 1:
@@ -226,10 +224,10 @@ def _merge_at(kernels: list[Kernel], place: int, techniques: frozenset[str], ret
     return None
 
 
-def _siblings(kernels: list[Kernel], place: int, techniques: frozenset[str]) -> list[Kernel] | None:
+def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list[Kernel] | None:
     """Two programs over the same rows that read the same elements and do not need each other: one pass does for both."""
     first = kernels[place]
-    if not isinstance(first, RowProgram) or "fuse_rows" not in techniques:
+    if not isinstance(first, RowProgram) or "fuse_rows" not in passes:
         return None
     for later in range(place + 1, len(kernels)):
         second = kernels[later]
@@ -247,17 +245,17 @@ def shared_rows(first: RowProgram, second: RowProgram) -> bool:
     return first.kept == second.kept and first.reduced == second.reduced and bool(looks[0] & looks[1])
 
 
-def _pair(producer: Kernel, consumer: Kernel, buffer: str, techniques: frozenset[str]) -> Kernel | None:
+def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
     if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
         wanted = _technique_into(consumer)
-        if wanted not in techniques or not _worth_inlining(producer, consumer, buffer):
+        if wanted not in passes or not _worth_inlining(producer, consumer, buffer):
             return None
         return fusion.inline(producer, consumer, buffer)
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
-        return fusion.chain(producer, consumer, buffer) if "fuse_rows" in techniques else None
-    if not isinstance(consumer, Map) or _technique_after(producer) not in techniques:
+        return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
+    if not isinstance(consumer, Map) or _technique_after(producer) not in passes:
         return None
     if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
         enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW

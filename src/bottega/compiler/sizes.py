@@ -17,7 +17,7 @@ from bottega.compiler.view import Buffer, View
 
 _MARK = re.compile("⟦([^⟧]+)⟧")
 _ATOM = re.compile(r"[\w.\[\]]+")
-Part = TypeVar("Part")
+PlanItem = TypeVar("PlanItem")
 
 
 def mark(buffer: str, axis: int) -> str:
@@ -41,28 +41,28 @@ def resolved(plan: KernelPlan) -> KernelPlan:
     existing = {name for name, buffer in plan.buffers.items() if buffer.kind != "result"}
     kernels: list[Kernel] = []
     for kernel in plan.kernels:
-        kernels.append(_walked(kernel, plan.buffers, existing))
+        kernels.append(_resolve(kernel, plan.buffers, existing))
         existing |= set(made(kernel))
     everything = existing | set(plan.buffers)
     return dataclasses.replace(plan, kernels=tuple(kernels), returns=_text(plan.returns, plan.buffers, everything))
 
 
 def _text(text: str, buffers: dict[str, Buffer], existing: set[str]) -> str:
-    def told(match: re.Match[str]) -> str:
+    def resolve(match: re.Match[str]) -> str:
         name, _, axis = match.group(1).rpartition("@")
         return f"{name}.shape[{axis}]" if name in existing else str(buffers[name].shape[int(axis)])
 
-    return _MARK.sub(told, text)
+    return _MARK.sub(resolve, text)
 
 
-def _walked(part: Part, buffers: dict[str, Buffer], existing: set[str]) -> Part:
+def _resolve(item: PlanItem, buffers: dict[str, Buffer], existing: set[str]) -> PlanItem:
     """Any noun of a plan with the marks in its texts resolved."""
-    made: Any = part
-    if isinstance(part, str):
-        made = _text(part, buffers, existing) if "⟦" in part else part
-    elif isinstance(part, tuple):
-        made = tuple(_walked(item, buffers, existing) for item in part)
-    elif dataclasses.is_dataclass(part) and not isinstance(part, type):
-        changed = {field.name: _walked(getattr(part, field.name), buffers, existing) for field in dataclasses.fields(part)}
-        made = dataclasses.replace(part, **changed)  # type: ignore[type-var]
+    made: Any = item
+    if isinstance(item, str):
+        made = _text(item, buffers, existing) if "⟦" in item else item
+    elif isinstance(item, tuple):
+        made = tuple(_resolve(each, buffers, existing) for each in item)
+    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
+        changed = {field.name: _resolve(getattr(item, field.name), buffers, existing) for field in dataclasses.fields(item)}
+        made = dataclasses.replace(item, **changed)  # type: ignore[type-var]
     return made  # type: ignore[no-any-return]

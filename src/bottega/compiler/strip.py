@@ -245,10 +245,10 @@ class _File:
                 between = self.lines[end : _first_line(node) - 1]
                 blank = sum(not line.strip() for line in between)
                 comments = "".join(between).strip("\r\n")
-                part = (comments + "\n" if comments.strip() else "") + (own or self._lines_of(node)).rstrip("\r\n") + "\n"
+                function = (comments + "\n" if comments.strip() else "") + (own or self._lines_of(node)).rstrip("\r\n") + "\n"
                 large = last is None or isinstance(node, _DEFINITIONS) or isinstance(last, _DEFINITIONS)
                 apart = large or isinstance(node, _IMPORTS) != isinstance(last, _IMPORTS)
-                text += ("" if last is None else "\n\n" if apart else "\n" * min(blank, 2)) + part
+                text += ("" if last is None else "\n\n" if apart else "\n" * min(blank, 2)) + function
                 last = node
             end = node.end_lineno or 0
         rest = "".join(self.lines[end:]).strip("\r\n")

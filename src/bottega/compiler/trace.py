@@ -51,7 +51,6 @@ class TraceNode:
     name: str
     operator: str
     """Without name space: `conv2d`, `add`, `softmax`."""
-    overload: str
     arguments: dict[str, Any]
     """By the schema's names, defaults filled in; tensors are `Ref`."""
     outputs: tuple[Spec | None, ...]
@@ -202,7 +201,7 @@ def _node(node: Any) -> TraceNode:
     module = str(stack[-1][0]) if stack else ""
     if node.target.__name__ == "getitem":
         arguments = {"self": _plain(node.args[0]), "index": node.args[1]}
-        return TraceNode(node.name, "getitem", "", arguments, (_spec(node.meta["val"]),), module)
+        return TraceNode(node.name, "getitem", arguments, (_spec(node.meta["val"]),), module)
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         raise Refusal(f"uses {node.target}, which is no torch operator")
@@ -217,7 +216,7 @@ def _node(node: Any) -> TraceNode:
         arguments[argument.name] = _plain(value)
     values = node.meta.get("val")
     outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
-    return TraceNode(node.name, _operator(node.target), schema.overload_name, arguments, outputs, module)
+    return TraceNode(node.name, _operator(node.target), arguments, outputs, module)
 
 
 def signature_of(model: nn.Module) -> list[str]:

@@ -105,7 +105,7 @@ async def _audit_one(
 ) -> None:
     task_id, candidate_id = pair
     own = store.verdict(trusted, task_id, candidate_id)
-    task = store.subject(task_id).task
+    task = store.task_record(task_id).task
     assert own is not None
     try:
         verdict = await judge.judge_async(task, store.kernel(candidate_id))

@@ -45,10 +45,10 @@ LIBRARY_VERSION = "shelf version"
 AUDITING = 8
 """Workers of the judge that audit the trusted judge: more would wait for each other."""
 
-MakeClassroom = Callable[[StoringJudge], TeacherPool]
+MakeTeacherPool = Callable[[StoringJudge], TeacherPool]
 """A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
 
-NO_BENCH = JudgeSetup("none", "none")
+NO_SETUP = JudgeSetup("none", "none")
 """Where nothing was judged."""
 
 
@@ -63,8 +63,8 @@ class StageResult:
 
 async def judge_stage(
     folder: Path,
-    subjects: Sequence[TaskRecord],
-    make_classroom: MakeClassroom,
+    task_records: Sequence[TaskRecord],
+    make_teacher_pool: MakeTeacherPool,
     stage: JudgeStage,
     making: dict[str, Any],
     *,
@@ -75,7 +75,7 @@ async def judge_stage(
     judged = StageResult(progress or Progress())
     split = splitting or ExampleStage()
     with JudgedStore(folder) as store, opened_library(folder, store) as library, ExitStack() as opened:
-        store.add_subjects(subjects)
+        store.add_task_records(task_records)
         store.note("device", device_facts(stage.device).to_json())
         store.note("fingerprint", fingerprint(stage.device))
         trusted = opened.enter_context(_trusted_judge(stage)) if stage.trusted else None
@@ -90,35 +90,35 @@ async def judge_stage(
             )
         )
         storing = StoringJudge(judge, store, judge_setup_of(stage), None if stage.trusted else judged.progress.verdict)
-        classroom = make_classroom(storing)
-        opened.callback(classroom.close)
+        teacher_pool = make_teacher_pool(storing)
+        opened.callback(teacher_pool.close)
         opened.callback(judge.close)
-        judged.teacher = classroom.teacher
-        bench, judging = storing.bench, _chosen_judge(stage, classroom, storing, trusted, store, judged.progress)
+        judged.teacher = teacher_pool.teacher
+        judge_setup, judging = storing.judge_setup, _chosen_judge(stage, teacher_pool, storing, trusted, store, judged.progress)
         if isinstance(judging, StoringTrustedJudge):
-            bench = judging.bench
-        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher})
+            judge_setup = judging.judge_setup
+        store.note_run({**making, "settings": stage.to_json(), "teacher": teacher_pool.teacher})
         try:
-            await judge_all(subjects, classroom, judging, store, stage, judged.progress)
+            await judge_all(task_records, teacher_pool, judging, store, stage, judged.progress)
         finally:
             if trusted is not None:
                 trusted.close()
                 judged.progress.spent, judged.progress.replaced = trusted.seconds, +trusted.replaced
                 judged.progress.faults = trusted.errors
         if trusted is not None and stage.audit:
-            await _audit(stage, store, bench, storing, judged.progress)
-        if stage.proofs and classroom.varies and not judged.progress.time_up:
-            shelf = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
-            gate = CardGate(store, library, classroom, judge, bench, stage, shelf, asyncio.get_running_loop())
-            sides = splits_of(list(store.subjects()), split.held_out, split.salt)
+            await _audit(stage, store, judge_setup, storing, judged.progress)
+        if stage.proofs and teacher_pool.varies and not judged.progress.time_up:
+            card_index = CardIndex(library, stage.device.partition(":")[0], store.fact(LIBRARY_VERSION))
+            gate = CardGate(store, library, teacher_pool, judge, judge_setup, stage, card_index, asyncio.get_running_loop())
+            sides = splits_of(list(store.task_records()), split.held_out, split.salt)
             judged.proofs = await prove_all(gate, sides, judged.progress)
     return judged
 
 
 async def teach_stage(
     folder: Path,
-    subjects: Sequence[TaskRecord],
-    make_classroom: Callable[[], TeacherPool],
+    task_records: Sequence[TaskRecord],
+    make_teacher_pool: Callable[[], TeacherPool],
     stage: JudgeStage,
     making: dict[str, Any],
     *,
@@ -126,19 +126,19 @@ async def teach_stage(
 ) -> StageResult:
     """Have everything written that is not written yet, and judge nothing: no device is needed for that."""
     judged = StageResult(progress or Progress())
-    with JudgedStore(folder) as store, opened_library(folder, store), closing(make_classroom()) as classroom:
-        store.add_subjects(subjects)
+    with JudgedStore(folder) as store, opened_library(folder, store), closing(make_teacher_pool()) as teacher_pool:
+        store.add_task_records(task_records)
         _note_device(store, stage.device)
-        judged.teacher = classroom.teacher
-        store.note_run({**making, "settings": stage.to_json(), "teacher": classroom.teacher, "stage": "teach"})
-        await judge_all(subjects, classroom, None, store, stage, judged.progress)
+        judged.teacher = teacher_pool.teacher
+        store.note_run({**making, "settings": stage.to_json(), "teacher": teacher_pool.teacher, "stage": "teach"})
+        await judge_all(task_records, teacher_pool, None, store, stage, judged.progress)
     return judged
 
 
 def _note_device(store: JudgedStore, device: str) -> None:
     """What the kernels are written for, which need not be here. What a judge noted of its own device stands."""
     kind, known = device.partition(":")[0], store.fact("device")
-    if store.benches():
+    if store.judge_setups():
         return
     if is_here(device):
         store.note("device", device_facts(device).to_json())
@@ -154,7 +154,7 @@ def _trusted_judge(stage: JudgeStage) -> TrustedJudge:
 
 def _chosen_judge(
     stage: JudgeStage,
-    classroom: TeacherPool,
+    teacher_pool: TeacherPool,
     storing: StoringJudge,
     trusted: TrustedJudge | None,
     store: JudgedStore,
@@ -162,16 +162,18 @@ def _chosen_judge(
 ) -> StoringJudge | StoringTrustedJudge:
     if trusted is None:
         return storing
-    must_be_trusted(classroom.teacher.partition(" ")[0])
+    must_be_trusted(teacher_pool.teacher.partition(" ")[0])
     return StoringTrustedJudge(trusted, store, trusted_setup_of(stage), progress.verdict)
 
 
-async def _audit(stage: JudgeStage, store: JudgedStore, bench: JudgeSetup, storing: StoringJudge, progress: Progress) -> None:
+async def _audit(
+    stage: JudgeStage, store: JudgedStore, judge_setup: JudgeSetup, storing: StoringJudge, progress: Progress
+) -> None:
     def changed(audit: Audit) -> None:
         progress.audit = audit.to_json()
         progress.changed()
 
-    audit = await run_audit(store, bench, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
+    audit = await run_audit(store, judge_setup, storing, stage.audit, stage.baseline, min(stage.workers, AUDITING), changed)
     changed(audit)
 
 
@@ -182,26 +184,26 @@ def examples_stage(
     tokenizer: str = "",
     form: str = "jsonl",
     command: str = "",
-    bench: JudgeSetup | None = None,
+    judge_setup: JudgeSetup | None = None,
     tracing: Tell = lambda done, of: None,
 ) -> tuple[ExampleSet, dict[str, Any]]:
     """Make the examples anew and write them with their card. Nothing is judged."""
     count, counted_by = counter(tokenizer)
     with JudgedStore(folder, create=False, write=False) as store, opened_library(folder, store, read_only=True) as library:
-        benches = store.benches()
-        if not benches and not stage.unjudged:
+        judge_setups = store.judge_setups()
+        if not judge_setups and not stage.unjudged:
             raise UsageError(
                 f"{folder}: nothing is judged there yet; run `bottega data build` with --stage judge first, or add unjudged=true"
             )
-        chosen = bench or next(iter(benches), NO_BENCH)
+        chosen = judge_setup or next(iter(judge_setups), NO_SETUP)
         known = store.fact("device")
         device = DeviceFacts(**known) if known else device_facts("cpu")
-        shelf = CardIndex(library, device.kind, store.fact(LIBRARY_VERSION), stage.retrieved)
+        card_index = CardIndex(library, device.kind, store.fact(LIBRARY_VERSION), stage.retrieved)
         prompts = Prompts(stage.style)  # type: ignore[arg-type]
-        tasks = (subject.task for subject in store.taught())
+        tasks = (task_record.task for task_record in store.taught())
         callgraphs = callgraphs_of(folder, tasks, tracing) if prompts.shows("write", "callgraph") else {}
-        desk = ExampleContext(stage, prompts, device, shelf, callgraphs)
-        outcome = examples_of(store, chosen, desk, count)
+        context = ExampleContext(stage, prompts, device, card_index, callgraphs)
+        outcome = examples_of(store, chosen, context, count)
         runs = store.runs()
         making = {
             "command": command or (runs[-1].get("command", "") if runs else ""),
@@ -214,9 +216,11 @@ def examples_stage(
             "seeds": sorted({int(seed) for run in runs for seed in run["settings"]["seeds"]}),
             "style": stage.style,
             "options": stage.to_json(),
-            "other_benches": {f"{other.device}, judge {other.judge}": n for other, n in benches.items() if other != chosen},
+            "other_benches": {
+                f"{other.device}, judge {other.judge}": n for other, n in judge_setups.items() if other != chosen
+            },
         }
-        material = {**store.counts(), "verdicts_used": benches.get(chosen, 0)}
+        material = {**store.counts(), "verdicts_used": judge_setups.get(chosen, 0)}
         paths = write_examples(folder, outcome.examples, form)
         card = card_of(outcome, paths, material, making, counted_by)
         write_card(folder, card)

@@ -41,36 +41,36 @@ class CardIndex:
         found = [self._cards[name] for name in names if name in self._cards]
         return [card for card in found if language in card.languages and self.device_kind in card.devices]
 
-    def retrieved(self, lesson: JudgedTask) -> list[Skill]:
+    def retrieved(self, judged_task: JudgedTask) -> list[Skill]:
         """What a selector is shown, best first."""
-        only = Filter((SkillState.ADMITTED, SkillState.PROPOSED), lesson.language, self.device_kind)
+        only = Filter((SkillState.ADMITTED, SkillState.PROPOSED), judged_task.language, self.device_kind)
         at = None if self.version == self.library.version else self.version
-        return [hit.skill for hit in self.library.search(query_for(lesson.task), self.k, only, at=at)]
+        return [hit.skill for hit in self.library.search(query_for(judged_task.task), self.k, only, at=at)]
 
-    def known(self, lesson: JudgedTask, without: str, most: int = 5) -> list[Skill]:
+    def known(self, judged_task: JudgedTask, without: str, most: int = 5) -> list[Skill]:
         """Similar cards, as the summariser is told of them, without the one that it is to write."""
-        only = Filter(tuple(SkillState), lesson.language)
+        only = Filter(tuple(SkillState), judged_task.language)
         at = None if self.version == self.library.version else self.version
-        hits = self.library.search(query_for(lesson.task), most + 1, only, at=at)
+        hits = self.library.search(query_for(judged_task.task), most + 1, only, at=at)
         return [hit.skill for hit in hits if hit.skill.name != without][:most]
 
-    def for_writing(self, lesson: JudgedTask, best: JudgedStep, baseline: str) -> tuple[list[Skill], list[Skill]]:
+    def for_writing(self, judged_task: JudgedTask, best: JudgedStep, baseline: str) -> tuple[list[Skill], list[Skill]]:
         """Cards that helped and are part of this kernel, most gain first; and retrieved cards that are no part of any kernel of the task."""
-        tried = tried_cards(lesson, baseline)
+        tried = tried_cards(judged_task, baseline)
         own = [name for name in sorted(tried.helped, key=lambda name: -tried.helped[name]) if name in best.cards]
-        part = {name for course in lesson.courses for attempt in course for name in attempt.cards}
-        return self.of(own, lesson.language), [card for card in self.retrieved(lesson) if card.name not in part]
+        part = {name for build in judged_task.builds for attempt in build for name in attempt.cards}
+        return self.of(own, judged_task.language), [card for card in self.retrieved(judged_task) if card.name not in part]
 
 
-def tried_cards(lesson: JudgedTask, baseline: str) -> CardTrials:
+def tried_cards(judged_task: JudgedTask, baseline: str) -> CardTrials:
     helped: dict[str, float] = {}
     unsure: set[str] = set()
-    for course in lesson.courses:
-        by_id = {attempt.id: attempt for attempt in course}
+    for build in judged_task.builds:
+        by_id = {attempt.id: attempt for attempt in build}
         plain = best_of(
-            (attempt for attempt in course if not attempt.step.candidate.parent and not attempt.step.cards), baseline
+            (attempt for attempt in build if not attempt.step.candidate.parent and not attempt.step.cards), baseline
         )
-        for attempt in course:
+        for attempt in build:
             # A kernel that grew from none is held against the best first kernel that was written without cards.
             without = by_id.get(attempt.step.candidate.parent) if attempt.step.candidate.parent else plain
             if without is None or not attempt.step.cards:

@@ -23,26 +23,26 @@ class CompilerDrafts:
     """For one module: the builder's process is there while it draws, and not while the judge measures."""
 
     def __init__(self, timeout: float = 60.0) -> None:
-        self.appointment, self.timeout = TeacherSpec(BUILDER), timeout
+        self.teacher_spec, self.timeout = TeacherSpec(BUILDER), timeout
 
     async def drafts(self, task: Task, language: str, count: int) -> Drafts:
         try:
-            room = await asyncio.to_thread(ProcessTeacherPool, self.appointment, 1, self.timeout)
+            pool = await asyncio.to_thread(ProcessTeacherPool, self.teacher_spec, 1, self.timeout)
         except UsageError as error:
             return Drafts("builder", refused=str(error))
         try:
-            return drafts_of(await room.lecture(task, language), count)
+            return drafts_of(await pool.teach(task, language), count)
         finally:
-            room.close()
+            pool.close()
 
 
-def drafts_of(lecture: TeacherRecord, count: int) -> Drafts:
+def drafts_of(record: TeacherRecord, count: int) -> Drafts:
     """The most promising kernels of a course, or why there is none."""
-    if lecture.course is None:
-        return Drafts(lecture.teacher, refused=lecture.refused or lecture.failed)
-    steps = promising_steps(lecture.course.steps, lecture.language)[:count]
+    if record.build is None:
+        return Drafts(record.teacher, refused=record.refused or record.failed)
+    steps = promising_steps(record.build.steps, record.language)[:count]
     drawn = tuple(Draft(step.candidate.source, step.technique, step.summary) for step in steps)
-    return Drafts(lecture.teacher, drawn, "" if drawn else "its course has no kernel")
+    return Drafts(record.teacher, drawn, "" if drawn else "its course has no kernel")
 
 
 def promising_steps(steps: Sequence[BuildStep], language: str) -> list[BuildStep]:

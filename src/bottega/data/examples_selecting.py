@@ -14,15 +14,15 @@ from bottega.data.records import JudgedTask, best_of
 Lost = Callable[[str], None]
 
 
-def selecting_examples(lesson: JudgedTask, desk: ExampleContext, lost: Lost) -> Iterator[Example]:
+def selecting_examples(judged_task: JudgedTask, context: ExampleContext, lost: Lost) -> Iterator[Example]:
     """One for a task and language. None where helpful cards exist and retrieval does not offer them: that is no reason to pick others."""
-    stage = desk.stage
-    best = best_of((attempt for course in lesson.courses for attempt in course), stage.baseline)
+    stage = context.stage
+    best = best_of((attempt for build in judged_task.builds for attempt in build), stage.baseline)
     if best is None or best.speedup(stage.baseline) is None:
         return
-    offered = desk.shelf.retrieved(lesson)
-    tried = tried_cards(lesson, stage.baseline)
-    known = desk.shelf.of(sorted(tried.helped, key=lambda name: -tried.helped[name]), lesson.language)
+    offered = context.card_index.retrieved(judged_task)
+    tried = tried_cards(judged_task, stage.baseline)
+    known = context.card_index.of(sorted(tried.helped, key=lambda name: -tried.helped[name]), judged_task.language)
     there = {card.name for card in offered}
     helpful = [card for card in known if card.name in there][: stage.skills]
     if not offered:
@@ -34,21 +34,21 @@ def selecting_examples(lesson: JudgedTask, desk: ExampleContext, lost: Lost) -> 
         lost("whether a card helped is not sure")
         return
     given = selector.SelectorInput(
-        lesson.task,
+        judged_task.task,
         tuple(card.header for card in offered),
         stage.skills,
-        desk.device.kind,
-        lesson.language,
-        desk.callgraphs.get(lesson.task.id),
+        context.device.kind,
+        judged_task.language,
+        context.callgraphs.get(judged_task.task.id),
     )
     yield Example(
         role="select",
         kind="select" if helpful else "select_none",
-        messages=with_answer(selector.messages(given, desk.prompts), selected(helpful, stage.skills, stage.style)),
+        messages=with_answer(selector.messages(given, context.prompts), selected(helpful, stage.skills, stage.style)),
         techniques=tuple(card.name for card in helpful) or ("none",),
         skills=tuple(card.name for card in helpful),
         gain=max((tried.helped[card.name] for card in helpful), default=None),
         candidates=(best.id,),
-        code=lesson.task.source,
-        **facts(lesson, best, stage.baseline),
+        code=judged_task.task.source,
+        **facts(judged_task, best, stage.baseline),
     )

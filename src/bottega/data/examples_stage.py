@@ -55,13 +55,13 @@ class _Made:
 
 
 def examples_of(
-    store: JudgedStore, bench: JudgeSetup, desk: ExampleContext, count: Count, processes: int | None = None
+    store: JudgedStore, judge_setup: JudgeSetup, context: ExampleContext, count: Count, processes: int | None = None
 ) -> ExampleSet:
     """Of a large store in as many processes as there are cores, unless told otherwise; the outcome is the same."""
     outcome = ExampleSet()
     tasks = store.task_ids()
-    room = ExampleJob(store, bench, desk, count, _endings(store, bench, desk, tasks), _proofs(store))
-    with ProcessMap(room, len(tasks), processes) as workers:
+    job = ExampleJob(store, judge_setup, context, count, _endings(store, judge_setup, context, tasks), _proofs(store))
+    with ProcessMap(job, len(tasks), processes) as workers:
         sides = workers.begin(_sides, None)
         found: dict[str, Example] = {}
         shapes: dict[str, Runs] = {}
@@ -69,15 +69,15 @@ def examples_of(
             outcome.faults += made.faults
             shapes |= made.shapes
             for entry in made.entries:
-                _take(entry, desk.stage.max_tokens, found, outcome)
+                _take(entry, context.stage.max_tokens, found, outcome)
         side = sides()
         split = [replace(example, split=side[example.task_id]) for example in found.values()]
         numbers = clusters([example.code for example in split], known=shapes)
         examples = [replace(example, cluster=number) for example, number in zip(split, numbers)]
         train = [example for example in examples if example.split == "train"]
         test = [example for example in examples if example.split == "test"]
-        if desk.stage.filtered:
-            kept, held = diverse(train, desk.stage.caps), diverse(test, desk.stage.caps)
+        if context.stage.filtered:
+            kept, held = diverse(train, context.stage.caps), diverse(test, context.stage.caps)
             if left := len(examples) - len(kept) - len(held):
                 outcome.lost["crowded out by the diversity filter"] += left
         else:
@@ -85,20 +85,20 @@ def examples_of(
         outcome.coverage = report(train, kept)
         bare = [replace(example, code="") for example in kept]
         # Under other names, with one side of the split only: held-out tasks are as people wrote them.
-        writing = [example for example in bare if example.role == "write"] if desk.stage.renamed else []
+        writing = [example for example in bare if example.role == "write"] if context.stage.renamed else []
         copies = [copy for piece in workers.pieces(_renamed, writing) for copy in piece]
-    by_number = (copy[number] for number in range(desk.stage.renamed) for copy in copies)
+    by_number = (copy[number] for number in range(context.stage.renamed) for copy in copies)
     outcome.examples = [*bare, *(copy for copy in by_number if copy), *(replace(example, code="") for example in held)]
     return outcome
 
 
-def _endings(store: JudgedStore, bench: JudgeSetup, desk: ExampleContext, tasks: list[str]) -> Endings:
+def _endings(store: JudgedStore, judge_setup: JudgeSetup, context: ExampleContext, tasks: list[str]) -> Endings:
     endings = Endings()
-    if desk.stage.unjudged:
-        judged = {task for task, _ in store.judged(bench)}
+    if context.stage.unjudged:
+        judged = {task for task, _ in store.judged(judge_setup)}
         for task in tasks:
-            for lesson in store.lessons_of(task, bench) if task in judged else ():
-                endings.see(lesson, desk.stage.baseline)
+            for judged_task in store.judged_tasks_of(task, judge_setup) if task in judged else ():
+                endings.see(judged_task, context.stage.baseline)
     return endings
 
 
@@ -126,48 +126,48 @@ def _take(entry: Example | str, longest: int, found: dict[str, Example], outcome
 # What is done in any process.
 
 
-def _sides(room: ExampleJob, _: None) -> dict[str, Split]:
-    return splits_of(list(room.store.subjects()), room.desk.stage.held_out, room.desk.stage.salt)
+def _sides(job: ExampleJob, _: None) -> dict[str, Split]:
+    return splits_of(list(job.store.task_records()), job.context.stage.held_out, job.context.stage.salt)
 
 
-def _made(room: ExampleJob, tasks: Sequence[str]) -> _Made:
+def _made(job: ExampleJob, tasks: Sequence[str]) -> _Made:
     made = _Made()
     for task in tasks:
-        for lesson in room.store.lessons_of(task, room.bench):
-            for example in _all_of(lesson, room, made):
+        for judged_task in job.store.judged_tasks_of(task, job.judge_setup):
+            for example in _all_of(judged_task, job, made):
                 made.entries.append(example)  # one by one: what is lost on the way is noted between them
     examples = [entry for entry in made.entries if isinstance(entry, Example)]
-    sizes = iter(sizes_of([example.messages for example in examples], room.count))
+    sizes = iter(sizes_of([example.messages for example in examples], job.count))
     made.entries = [replace(entry, tokens=next(sizes)) if isinstance(entry, Example) else entry for entry in made.entries]
-    longest = room.desk.stage.max_tokens
+    longest = job.context.stage.max_tokens
     for entry in made.entries:
         if isinstance(entry, Example) and not (longest and entry.tokens > longest) and entry.code not in made.shapes:
             made.shapes[entry.code] = runs_of(words_of(entry.code))
     return made
 
 
-def _all_of(lesson: JudgedTask, room: ExampleJob, made: _Made) -> Iterator[Example]:
-    desk = room.desk
+def _all_of(judged_task: JudgedTask, job: ExampleJob, made: _Made) -> Iterator[Example]:
+    context = job.context
     makers: tuple[Iterator[Example], ...]
-    if unjudged(lesson):
-        shown = room.endings.chosen(lesson) if desk.stage.unjudged else None
-        makers = (unjudged_examples(lesson, desk, shown),) if shown is not None else ()
+    if unjudged(judged_task):
+        shown = job.endings.chosen(judged_task) if context.stage.unjudged else None
+        makers = (unjudged_examples(judged_task, context, shown),) if shown is not None else ()
     else:
         makers = (
-            writing_examples(lesson, desk),
-            selecting_examples(lesson, desk, made.entries.append),
-            summarising_examples(lesson, desk, room.proofs.get(lesson.task.id, []), made.entries.append),
-            *((believed_examples(lesson, desk),) if desk.stage.believed else ()),
+            writing_examples(judged_task, context),
+            selecting_examples(judged_task, context, made.entries.append),
+            summarising_examples(judged_task, context, job.proofs.get(judged_task.task.id, []), made.entries.append),
+            *((believed_examples(judged_task, context),) if context.stage.believed else ()),
         )
     for maker in makers:
         try:
             yield from maker
         except UnreadableAnswer as error:
-            made.faults.append(f"{lesson.task.label} in {lesson.language}: {error}")
+            made.faults.append(f"{judged_task.task.label} in {judged_task.language}: {error}")
 
 
-def _renamed(room: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:
+def _renamed(job: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:
     """The copies of each, None where there is none."""
-    copies = [renamings(example, room.desk.stage.renamed) for example in examples]
-    sizes = iter(sizes_of([copy.messages for of_one in copies for copy in of_one if copy], room.count))
+    copies = [renamings(example, job.context.stage.renamed) for example in examples]
+    sizes = iter(sizes_of([copy.messages for of_one in copies for copy in of_one if copy], job.count))
     return [[replace(copy, tokens=next(sizes)) if copy else None for copy in of_one] for of_one in copies]

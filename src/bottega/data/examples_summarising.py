@@ -27,37 +27,39 @@ MOST = 2
 
 
 def summarising_examples(
-    lesson: JudgedTask, desk: ExampleContext, proofs: list[dict[str, Any]], lost: Lost
+    judged_task: JudgedTask, context: ExampleContext, proofs: list[dict[str, Any]], lost: Lost
 ) -> Iterator[Example]:
     """One for each card that was proved with a kernel of this task."""
-    by_id: dict[str, JudgedStep] = {attempt.id: attempt for course in lesson.courses for attempt in course}
-    stage = desk.stage
+    by_id: dict[str, JudgedStep] = {attempt.id: attempt for build in judged_task.builds for attempt in build}
+    stage = context.stage
     for proof in proofs:
         first, best = by_id.get(proof["before"]), by_id.get(proof["after"])
-        if proof["language"] != lesson.language or first is None or best is None:
+        if proof["language"] != judged_task.language or first is None or best is None:
             continue
         if not _worth_telling(first, best, stage):
             lost("a proved card gained less than the margin on its task")
             continue
         try:
-            card = desk.shelf.library.get(proof["name"])
+            card = context.card_index.library.get(proof["name"])
         except LibraryError:
             lost("a proved card is not in the library")
             continue
         if card.state is SkillState.ADMITTED:
-            yield _example(lesson, desk, first, best, replace(card, name=proof["card"]), proof["technique"], "summarise")
+            yield _example(
+                judged_task, context, first, best, replace(card, name=proof["card"]), proof["technique"], "summarise"
+            )
 
 
-def believed_examples(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
+def believed_examples(judged_task: JudgedTask, context: ExampleContext) -> Iterator[Example]:
     """One for each card whose technique made a kernel of this task surely faster, by the judge and not by the gate: on one task, not on several."""
-    by_id: dict[str, JudgedStep] = {attempt.id: attempt for course in lesson.courses for attempt in course}
-    for claim in claims_of(lesson, desk.shelf, desk.stage.baseline):
+    by_id: dict[str, JudgedStep] = {attempt.id: attempt for build in judged_task.builds for attempt in build}
+    for claim in claims_of(judged_task, context.card_index, context.stage.baseline):
         first, best = by_id[claim.before], by_id[claim.after]
-        cards = desk.shelf.of((claim.card,), lesson.language)
-        if not cards or not _worth_telling(first, best, desk.stage):
+        cards = context.card_index.of((claim.card,), judged_task.language)
+        if not cards or not _worth_telling(first, best, context.stage):
             continue
-        card = adapted(cards[0], claim, best.source, first.source, desk.device.kind, best.lecture.teacher)
-        yield _example(lesson, desk, first, best, replace(card, name=claim.card), claim.technique, "summarise_believed")
+        card = adapted(cards[0], claim, best.source, first.source, context.device.kind, best.record.teacher)
+        yield _example(judged_task, context, first, best, replace(card, name=claim.card), claim.technique, "summarise_believed")
 
 
 def _worth_telling(first: JudgedStep, best: JudgedStep, stage: ExampleStage) -> bool:
@@ -66,31 +68,37 @@ def _worth_telling(first: JudgedStep, best: JudgedStep, stage: ExampleStage) -> 
 
 
 def _example(
-    lesson: JudgedTask, desk: ExampleContext, first: JudgedStep, best: JudgedStep, card: Skill, technique: str, kind: Kind
+    judged_task: JudgedTask,
+    context: ExampleContext,
+    first: JudgedStep,
+    best: JudgedStep,
+    card: Skill,
+    technique: str,
+    kind: Kind,
 ) -> Example:
-    stage = desk.stage
+    stage = context.stage
     gain = gain_over(best, first, stage.baseline)
     given = summariser.SummariserInput(
-        task=lesson.task,
-        language=lesson.language,
-        device=desk.device,
+        task=judged_task.task,
+        language=judged_task.language,
+        device=context.device,
         first=_past(first, stage.baseline),
         best=_past(best, stage.baseline),
         gain=gain,
-        known=tuple(skill.header for skill in desk.shelf.known(lesson, card.name)),
+        known=tuple(skill.header for skill in context.card_index.known(judged_task, card.name)),
         most=MOST,
     )
     return Example(
         role="summarise",
         kind=kind,
-        messages=with_answer(summariser.messages(given, desk.prompts), summarised(card, given, stage.style)),
+        messages=with_answer(summariser.messages(given, context.prompts), summarised(card, given, stage.style)),
         techniques=(technique,),
         skills=(card.name,),
         gain=gain,
         candidates=(first.id, best.id),
         code=best.source,
         outcome_before=first.verdict.outcome.value,
-        **facts(lesson, best, stage.baseline),
+        **facts(judged_task, best, stage.baseline),
     )
 
 

@@ -35,54 +35,54 @@ class ExampleContext:
     stage: ExampleStage
     prompts: Prompts
     device: DeviceFacts
-    shelf: CardIndex
+    card_index: CardIndex
     callgraphs: Mapping[str, CallGraph | None] = field(default_factory=dict)
     """By task; one that has none is shown whole."""
 
 
-def unjudged_examples(lesson: JudgedTask, desk: ExampleContext, attempt: JudgedStep) -> Iterator[Example]:
+def unjudged_examples(judged_task: JudgedTask, context: ExampleContext, attempt: JudgedStep) -> Iterator[Example]:
     """One without cards, and of some tasks one with: the cards of the kernel's techniques, of which nobody knows here what they gained."""
-    yield _write(lesson, desk, "first", attempt, ())
+    yield _write(judged_task, context, "first", attempt, ())
     if _draw(attempt.id, "untried", ONE_IN) == 0:
-        own = desk.shelf.of(attempt.cards or attempt.step.cards, lesson.language)
-        others = [card for card in desk.shelf.retrieved(lesson) if card not in own]
-        if shown := _mixed(attempt.id, own, others, desk.stage.skills):
-            yield _write(lesson, desk, "first_with_untried_skills", attempt, shown)
+        own = context.card_index.of(attempt.cards or attempt.step.cards, judged_task.language)
+        others = [card for card in context.card_index.retrieved(judged_task) if card not in own]
+        if shown := _mixed(attempt.id, own, others, context.stage.skills):
+            yield _write(judged_task, context, "first_with_untried_skills", attempt, shown)
 
 
-def writing_examples(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
+def writing_examples(judged_task: JudgedTask, context: ExampleContext) -> Iterator[Example]:
     """Raises `UnreadableAnswer` for an answer that the parser does not give back."""
-    yield from _first(lesson, desk)
-    yield from _improvements(lesson, desk)
-    yield from _repairs(lesson, desk)
+    yield from _first(judged_task, context)
+    yield from _improvements(judged_task, context)
+    yield from _repairs(judged_task, context)
 
 
-def _first(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
-    baseline = desk.stage.baseline
-    concise = desk.stage.concise
-    bests = [best for course in lesson.courses if (best := worth_learning(course, baseline, concise)) is not None]
+def _first(judged_task: JudgedTask, context: ExampleContext) -> Iterator[Example]:
+    baseline = context.stage.baseline
+    concise = context.stage.concise
+    bests = [best for build in judged_task.builds if (best := worth_learning(build, baseline, concise)) is not None]
     top = max((best.score(baseline) for best in bests), default=0.0)
     seen: set[str] = set()
     for best in bests:
         if best.id in seen or best.score(baseline) < min(NEARLY_BEST, concise) * top:
             continue
         seen.add(best.id)
-        yield _write(lesson, desk, "first", best, ())
-        useful, useless = desk.shelf.for_writing(lesson, best, baseline)
+        yield _write(judged_task, context, "first", best, ())
+        useful, useless = context.card_index.for_writing(judged_task, best, baseline)
         if useful:
-            shown = _mixed(best.id, useful, useless, desk.stage.skills)
-            yield _write(lesson, desk, "first_with_skills", best, shown)
+            shown = _mixed(best.id, useful, useless, context.stage.skills)
+            yield _write(judged_task, context, "first_with_skills", best, shown)
         if useless:
-            count = 1 + _draw(best.id, "useless", min(desk.stage.skills, len(useless)))
-            yield _write(lesson, desk, "first_with_useless_skills", best, tuple(useless[:count]))
+            count = 1 + _draw(best.id, "useless", min(context.stage.skills, len(useless)))
+            yield _write(judged_task, context, "first_with_useless_skills", best, tuple(useless[:count]))
 
 
-def _improvements(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
+def _improvements(judged_task: JudgedTask, context: ExampleContext) -> Iterator[Example]:
     """From a kernel to the one that grew from it and is surely faster; the prompt shows as much of the way as a writer may have seen."""
-    baseline = desk.stage.baseline
-    for course in lesson.courses:
-        by_id = {attempt.id: attempt for attempt in course}
-        for attempt in course:
+    baseline = context.stage.baseline
+    for build in judged_task.builds:
+        by_id = {attempt.id: attempt for attempt in build}
+        for attempt in build:
             parent = next((by_id[name] for name in reversed(attempt.ancestors) if name in by_id), None)
             if parent is None or not surely_faster(attempt.verdict, parent.verdict, baseline):
                 continue
@@ -91,9 +91,15 @@ def _improvements(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]
             past = tuple(_past(one, baseline) for one in shown)
             best = best_of(shown, baseline)
             known = best is not None and best.speedup(baseline) is not None
-            cards = desk.shelf.of(attempt.step.cards, lesson.language) if _draw(attempt.id, "cards", 2) else ()
+            cards = context.card_index.of(attempt.step.cards, judged_task.language) if _draw(attempt.id, "cards", 2) else ()
             example = _write(
-                lesson, desk, "improve", attempt, tuple(cards[:1]), past, _past(best, baseline) if known and best else None
+                judged_task,
+                context,
+                "improve",
+                attempt,
+                tuple(cards[:1]),
+                past,
+                _past(best, baseline) if known and best else None,
             )
             yield replace(
                 example,
@@ -104,33 +110,33 @@ def _improvements(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]
             )
 
 
-def _repairs(lesson: JudgedTask, desk: ExampleContext) -> Iterator[Example]:
+def _repairs(judged_task: JudgedTask, context: ExampleContext) -> Iterator[Example]:
     """A kernel that the judge found wrong, with what it said, and the one that it should have been."""
-    baseline = desk.stage.baseline
-    correct = {attempt.id: attempt for course in lesson.courses for attempt in course if attempt.accepted}
-    for slip in lesson.slips:
-        verdict = lesson.verdicts.get(slip.candidate.id)
-        right = correct.get(slip.candidate.parent or "")
+    baseline = context.stage.baseline
+    correct = {attempt.id: attempt for build in judged_task.builds for attempt in build if attempt.accepted}
+    for mutant in judged_task.mutants:
+        verdict = judged_task.verdicts.get(mutant.candidate.id)
+        right = correct.get(mutant.candidate.parent or "")
         if right is None or verdict is None or verdict.outcome.accepted or verdict.outcome.value == "invalid_task":
             continue
         earlier = correct.get(right.step.candidate.parent or "")
-        shown = [earlier] if earlier is not None and _draw(slip.candidate.id, "earlier", 2) else []
-        broken = judged_turn(slip.candidate.source, _summary(right), verdict, baseline)
+        shown = [earlier] if earlier is not None and _draw(mutant.candidate.id, "earlier", 2) else []
+        broken = judged_turn(mutant.candidate.source, _summary(right), verdict, baseline)
         past = (*(_past(one, baseline) for one in shown), broken)
         best = _past(shown[0], baseline) if shown and shown[0].speedup(baseline) is not None else None
-        said = f"{slip.cure} {_summary(right)}".strip()
-        example = _write(lesson, desk, "repair", right, (), past, best, said, _thought(verdict))
+        said = f"{mutant.cure} {_summary(right)}".strip()
+        example = _write(judged_task, context, "repair", right, (), past, best, said, _thought(verdict))
         yield replace(
             example,
-            techniques=(f"mistake:{slip.mistake}",),
+            techniques=(f"mistake:{mutant.mistake}",),
             outcome_before=verdict.outcome.value,
-            candidates=(*(one.id for one in shown), slip.candidate.id, right.id),
+            candidates=(*(one.id for one in shown), mutant.candidate.id, right.id),
         )
 
 
 def _write(
-    lesson: JudgedTask,
-    desk: ExampleContext,
+    judged_task: JudgedTask,
+    context: ExampleContext,
     kind: Kind,
     attempt: JudgedStep,
     skills: Sequence[Skill],
@@ -139,21 +145,21 @@ def _write(
     summary: str = "",
     thought: str = "",
 ) -> Example:
-    stage = desk.stage
+    stage = context.stage
     given = writer.WriterInput(
-        lesson.task,
-        lesson.language,
-        desk.device,
+        judged_task.task,
+        judged_task.language,
+        context.device,
         tuple(skills),
         past,
         best,
-        callgraph=desk.callgraphs.get(lesson.task.id),
+        callgraph=context.callgraphs.get(judged_task.task.id),
         precision=stage.precision,
         baseline=stage.baseline,
     )
-    prompt = writer.messages(given, desk.prompts)
+    prompt = writer.messages(given, context.prompts)
     answer = written(
-        attempt.source, summary or _summary(attempt), stage.style, thought, lesson.task.source, _walk(lesson, given)
+        attempt.source, summary or _summary(attempt), stage.style, thought, judged_task.task.source, _walk(judged_task, given)
     )
     return Example(
         role="write",
@@ -163,31 +169,31 @@ def _write(
         skills=tuple(skill.name for skill in skills),
         candidates=(attempt.id,),
         code=attempt.source,
-        **facts(lesson, attempt, stage.baseline),
+        **facts(judged_task, attempt, stage.baseline),
     )
 
 
-def _walk(lesson: JudgedTask, given: writer.WriterInput) -> CallGraph | None:
+def _walk(judged_task: JudgedTask, given: writer.WriterInput) -> CallGraph | None:
     """The call graph that an answer follows, in a language of the kernel library, where the prompt has it."""
-    return given.callgraph if language_named(lesson.language).kernel_library else None
+    return given.callgraph if language_named(judged_task.language).kernel_library else None
 
 
-def facts(lesson: JudgedTask, attempt: JudgedStep, baseline: str) -> dict[str, Any]:
+def facts(judged_task: JudgedTask, attempt: JudgedStep, baseline: str) -> dict[str, Any]:
     """The columns that every example has of its task and kernel."""
     speedup = attempt.speedup(baseline)
     return {
-        "task_id": lesson.task.id,
-        "task_name": lesson.task.name,
-        "language": lesson.language,
-        "level": lesson.task.level,
-        "family": lesson.subject.family,
-        "ops": lesson.subject.ops,
-        "structure": lesson.subject.structure,
+        "task_id": judged_task.task.id,
+        "task_name": judged_task.task.name,
+        "language": judged_task.language,
+        "level": judged_task.task.level,
+        "family": judged_task.task_record.family,
+        "ops": judged_task.task_record.ops,
+        "structure": judged_task.task_record.structure,
         "outcome": attempt.outcome,
         "speedup_low": speedup.low if speedup else None,
         "speedup": speedup.point if speedup else None,
         "speedup_high": speedup.high if speedup else None,
-        "seed": attempt.lecture.seed,
+        "seed": attempt.record.seed,
     }
 
 

@@ -45,14 +45,14 @@ class Progress:
     tasks: int = 0
     """All that were asked for."""
     tasks_done: int = 0
-    courses: int = 0
+    builds: int = 0
     refused: int = 0
     failed: int = 0
     judged: int = 0
     """By this run."""
     known: int = 0
     """Taken from the store."""
-    slips: int = 0
+    mutants: int = 0
     proofs: int = 0
     proofs_planned: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -87,15 +87,15 @@ class Progress:
 
 
 async def judge_all(
-    subjects: Sequence[TaskRecord],
-    classroom: TeacherPool,
+    task_records: Sequence[TaskRecord],
+    teacher_pool: TeacherPool,
     judge: KernelJudge | None,
     store: JudgedStore,
     stage: JudgeStage,
     progress: Progress,
 ) -> None:
     """Without a judge, kernels are only written. Raises only what ends the run: the store cannot be written, or the judge was closed."""
-    progress.tasks += len(subjects)
+    progress.tasks += len(task_records)
     ready: asyncio.Queue[tuple[TaskRecord, list[TeacherRecord]] | None] = asyncio.Queue(AHEAD * stage.workers)
     places = asyncio.Semaphore(stage.teachers)
     begun = time.monotonic()
@@ -104,24 +104,24 @@ async def judge_all(
         progress.time_up |= bool(stage.seconds) and time.monotonic() - begun >= stage.seconds
         return progress.time_up
 
-    async def one_lecture(subject: TaskRecord, language: str, seed: int) -> TeacherRecord:
+    async def one_record(task_record: TaskRecord, language: str, seed: int) -> TeacherRecord:
         async with places:
-            return await _lecture(subject, language, seed, classroom, store, stage, progress)
+            return await _teacher_record(task_record, language, seed, teacher_pool, store, stage, progress)
 
-    async def teach(subject: TaskRecord) -> None:
+    async def teach(task_record: TaskRecord) -> None:
         wanted = [(language, seed) for language in stage.languages for seed in stage.seeds]
-        lectures = await asyncio.gather(*(one_lecture(subject, language, seed) for language, seed in wanted))
-        await ready.put((subject, list(lectures)))
+        teacher_records = await asyncio.gather(*(one_record(task_record, language, seed) for language, seed in wanted))
+        await ready.put((task_record, list(teacher_records)))
 
     async def teach_all() -> None:
         # As many tasks as there are teachers, in order, so that the courses of a task are ready at about the same time.
-        waiting = iter(subjects)
+        waiting = iter(task_records)
 
         async def work() -> None:
-            for subject in waiting:
+            for task_record in waiting:
                 if late():
                     return
-                await teach(subject)
+                await teach(task_record)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(stage.teachers):
@@ -149,49 +149,51 @@ async def judge_all(
         progress.judging_s = time.monotonic() - begun
 
 
-async def _lecture(
-    subject: TaskRecord,
+async def _teacher_record(
+    task_record: TaskRecord,
     language: str,
     seed: int,
-    classroom: TeacherPool,
+    teacher_pool: TeacherPool,
     store: JudgedStore,
     stage: JudgeStage,
     progress: Progress,
 ) -> TeacherRecord:
-    known = store.lecture((subject.task.id, language, classroom.teacher, seed, ""))
+    known = store.teacher_record((task_record.task.id, language, teacher_pool.teacher, seed, ""))
     if known is None or (known.failed and stage.retry):
-        lecture = await classroom.lecture(subject.task, language, seed)  # type: ignore[arg-type]
-        store.add_lecture(lecture, again=known is not None)
+        record = await teacher_pool.teach(task_record.task, language, seed)  # type: ignore[arg-type]
+        store.add_teacher_record(record, again=known is not None)
     else:
-        lecture = known
-    progress.courses += lecture.course is not None
-    progress.refused += bool(lecture.refused)
-    progress.failed += bool(lecture.failed)
-    if lecture.refused:
-        progress.refusals[lecture.refused] += 1
-    if lecture.failed:
-        progress.trouble(f"{subject.task.label} in {language}: the teacher failed and the course is skipped: {lecture.failed}")
+        record = known
+    progress.builds += record.build is not None
+    progress.refused += bool(record.refused)
+    progress.failed += bool(record.failed)
+    if record.refused:
+        progress.refusals[record.refused] += 1
+    if record.failed:
+        progress.trouble(
+            f"{task_record.task.label} in {language}: the teacher failed and the course is skipped: {record.failed}"
+        )
     progress.changed()
-    return lecture
+    return record
 
 
 async def _judge_task(
-    subject: TaskRecord,
-    lectures: Sequence[TeacherRecord],
+    task_record: TaskRecord,
+    teacher_records: Sequence[TeacherRecord],
     judge: KernelJudge,
     store: JudgedStore,
     stage: JudgeStage,
     progress: Progress,
 ) -> None:
-    label = subject.task.label
-    courses = [chosen_steps(lecture.course.steps, stage.steps) for lecture in lectures if lecture.course]
-    unique = {step.candidate.id: step for course in courses for step in course}
+    label = task_record.task.label
+    builds = [chosen_steps(record.build.steps, stage.steps) for record in teacher_records if record.build]
+    unique = {step.candidate.id: step for build in builds for step in build}
 
     def trouble(text: str) -> None:
         progress.trouble(f"{label}: {text}")
 
     correct: list[BuildStep] = []
-    verdicts = await judge.judge_many(subject.task, [step.candidate for step in unique.values()], trouble)
+    verdicts = await judge.judge_many(task_record.task, [step.candidate for step in unique.values()], trouble)
     for step, verdict in zip(unique.values(), verdicts):
         if verdict is None:
             continue
@@ -202,13 +204,15 @@ async def _judge_task(
             correct.append(step)
         else:
             trouble(f"a teacher's kernel is {verdict.outcome.value} ({step.technique}): {_line(verdict.diagnosis)}")
-    slips = [slip for step in _chosen(correct, stage) for slip in mutants_of(subject.task, step.candidate, stage.mistakes)]
-    slips = [slip for slip in slips if slip.candidate.id not in unique]
-    if slips:
-        store.add_slips(slips)
-        progress.slips += len(slips)
-        drawn = {slip.candidate.id: slip.candidate for slip in slips}
-        await judge.judge_many(subject.task, list(drawn.values()), trouble)
+    mutants = [
+        mutant for step in _chosen(correct, stage) for mutant in mutants_of(task_record.task, step.candidate, stage.mistakes)
+    ]
+    mutants = [mutant for mutant in mutants if mutant.candidate.id not in unique]
+    if mutants:
+        store.add_mutants(mutants)
+        progress.mutants += len(mutants)
+        drawn = {mutant.candidate.id: mutant.candidate for mutant in mutants}
+        await judge.judge_many(task_record.task, list(drawn.values()), trouble)
 
 
 def _chosen(correct: Sequence[BuildStep], stage: JudgeStage) -> list[BuildStep]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -15,9 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bottega.agents.prompts import Prompts
+from bottega.compiler.callgraph import CallGraph
+from bottega.core.device import DeviceFacts
 from bottega.core.errors import BottegaError
 from bottega.data.cards import CardIndex
 from bottega.data.examples_writing import ExampleContext
+from bottega.data.settings import ExampleStage
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.tokens import Count
 from bottega.data.unjudged import Endings
@@ -37,8 +41,8 @@ class ExampleJob:
     """What the work on a lesson needs. In another process store and library are opened anew: connections cannot be shared."""
 
     store: JudgedStore
-    bench: JudgeSetup
-    desk: ExampleContext
+    judge_setup: JudgeSetup
+    context: ExampleContext
     count: Count
     endings: Endings
     proofs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -46,39 +50,56 @@ class ExampleJob:
 
 
 @dataclass(frozen=True)
-class _Key:
-    """To a room, for another process."""
+class _JobKey:
+    """A job without its open files, as it is sent to another process."""
 
     folder: Path
     library: Path
-    version: int | None
-    room: dict[str, Any]
-    desk: dict[str, Any]
+    library_version: int | None
+    judge_setup: JudgeSetup
+    stage: ExampleStage
+    prompts: Prompts
+    device: DeviceFacts
+    callgraphs: Mapping[str, CallGraph | None]
+    count: Count
+    endings: Endings
+    proofs: dict[str, list[dict[str, Any]]]
 
-    def opened(self) -> ExampleJob:
+    def open(self) -> ExampleJob:
         store = JudgedStore(self.folder, create=False, write=False)
-        stage, device = self.desk["stage"], self.desk["device"]
-        shelf = CardIndex(Library(self.library, create=False), device.kind, self.version, stage.retrieved)
-        return ExampleJob(store=store, desk=ExampleContext(shelf=shelf, **self.desk), **self.room)
+        library = Library(self.library, create=False)
+        card_index = CardIndex(library, self.device.kind, self.library_version, self.stage.retrieved)
+        context = ExampleContext(self.stage, self.prompts, self.device, card_index, self.callgraphs)
+        return ExampleJob(store, self.judge_setup, context, self.count, self.endings, self.proofs)
 
 
-def _key(room: ExampleJob) -> _Key:
-    desk, library = room.desk, room.desk.shelf.library
-    told = {"stage": desk.stage, "prompts": desk.prompts, "device": desk.device, "callgraphs": desk.callgraphs}
-    own = {"bench": room.bench, "count": room.count, "endings": room.endings, "proofs": room.proofs}
-    return _Key(room.store.folder, library.folder, desk.shelf.version, own, told)
+def _key(job: ExampleJob) -> _JobKey:
+    context, cards = job.context, job.context.card_index
+    return _JobKey(
+        job.store.folder,
+        cards.library.folder,
+        cards.version,
+        job.judge_setup,
+        context.stage,
+        context.prompts,
+        context.device,
+        context.callgraphs,
+        job.count,
+        job.endings,
+        job.proofs,
+    )
 
 
 class ProcessMap:
     """Where the pieces are worked on: `processes` others, or here where that is 1."""
 
-    def __init__(self, room: ExampleJob, tasks: int, processes: int | None = None) -> None:
+    def __init__(self, job: ExampleJob, tasks: int, processes: int | None = None) -> None:
         number = (os.cpu_count() or 1) if processes is None else processes
-        self.room = room
+        self.job = job
         self._pool: ProcessPoolExecutor | None = None
         if number > 1 and (tasks >= FEW or processes):
             context = multiprocessing.get_context("forkserver")
-            self._pool = ProcessPoolExecutor(number, context, _enter, (_key(room),))
+            self._pool = ProcessPoolExecutor(number, context, _enter, (_key(job),))
 
     def __enter__(self) -> ProcessMap:
         return self
@@ -90,7 +111,7 @@ class ProcessMap:
     def begin(self, work: Callable[[ExampleJob, Item], Result], item: Item) -> Callable[[], Result]:
         """One thing beside the pieces; what is returned waits for it."""
         if self._pool is None:
-            found = work(self.room, item)
+            found = work(self.job, item)
             return lambda: found
         future = self._pool.submit(_worked, work, item)
 
@@ -104,7 +125,7 @@ class ProcessMap:
         """The results in the order of the items, whoever was ready first."""
         parts = [items[start : start + PIECE] for start in range(0, len(items), PIECE)]
         if self._pool is None:
-            yield from (work(self.room, part) for part in parts)
+            yield from (work(self.job, part) for part in parts)
             return
         with _told():
             futures = [self._pool.submit(_worked, work, part) for part in parts]
@@ -123,14 +144,14 @@ def _told() -> Iterator[None]:
         ) from None
 
 
-_rooms: list[ExampleJob] = []
+_jobs: list[ExampleJob] = []
 """The room of a process that was started for this; the pool's way of starting leaves no other place for it."""
 
 
-def _enter(key: _Key) -> None:
+def _enter(key: _JobKey) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a process already
-    _rooms.append(key.opened())
+    _jobs.append(key.open())
 
 
 def _worked(work: Callable[[ExampleJob, Any], Result], item: Any) -> Result:
-    return work(_rooms[0], item)
+    return work(_jobs[0], item)

@@ -59,23 +59,23 @@ class CardClaim:
         return f"{self.card[:48].rstrip('_')}_{self.task_id[:8]}_{self.language}"
 
 
-def claims_of(lesson: JudgedTask, shelf: CardIndex, baseline: str) -> list[CardClaim]:
+def claims_of(judged_task: JudgedTask, card_index: CardIndex, baseline: str) -> list[CardClaim]:
     """One for each technique of the task: the step that gained most by it, as the gate counts gains. Between two kernels that are slower
     than the module it sees none."""
     found: dict[str, CardClaim] = {}
     rules = Rules(baseline=baseline)
-    for course in lesson.courses:
-        by_id = {attempt.id: attempt for attempt in course}
-        for attempt in course:
+    for build in judged_task.builds:
+        by_id = {attempt.id: attempt for attempt in build}
+        for attempt in build:
             parent = by_id.get(attempt.step.candidate.parent or "")
-            cards = shelf.of(attempt.step.cards, lesson.language)
+            cards = card_index.of(attempt.step.cards, judged_task.language)
             if parent is None or not cards or not surely_faster(attempt.verdict, parent.verdict, baseline):
                 continue
             gain = math.exp(worth(attempt.verdict, rules) - worth(parent.verdict, rules))
             technique = attempt.step.technique
             if gain >= LEAST_GAIN and (technique not in found or found[technique].gain < gain):
                 found[technique] = CardClaim(
-                    cards[0].name, technique, lesson.language, lesson.task.id, parent.id, attempt.id, gain
+                    cards[0].name, technique, judged_task.language, judged_task.task.id, parent.id, attempt.id, gain
                 )
     return list(found.values())
 
@@ -119,29 +119,29 @@ class CardGate:
 
     store: JudgedStore
     library: Library
-    classroom: TeacherPool
+    teacher_pool: TeacherPool
     judge: Judge
-    bench: JudgeSetup
+    judge_setup: JudgeSetup
     stage: JudgeStage
-    shelf: CardIndex
+    card_index: CardIndex
     loop: asyncio.AbstractEventLoop
 
     def prove(self, claim: CardClaim, sibling: CardClaim, pool: ThreadPoolExecutor) -> Decision:
         """Raises what ends the run, and `CardError` where the card is not fit for the library."""
-        own, other = self.store.subject(claim.task_id).task, self.store.subject(sibling.task_id).task
+        own, other = self.store.task_record(claim.task_id).task, self.store.task_record(sibling.task_id).task
         card = adapted(
-            self.library.get(claim.card, self.shelf.version),
+            self.library.get(claim.card, self.card_index.version),
             claim,
             self.store.kernel(claim.after).source,
             self.store.kernel(claim.before).source,
-            self.shelf.device_kind,
-            self.classroom.teacher,
+            self.card_index.device_kind,
+            self.teacher_pool.teacher,
         )
         if card.name not in self.library:
-            self.library.add(card, f"a claim of {self.classroom.teacher}")
+            self.library.add(card, f"a claim of {self.teacher_pool.teacher}")
         rounds = self.stage.rounds
         rules = Rules(least_rounds=min(4, rounds), most_rounds=rounds, baseline=self.stage.baseline)
-        setting = f"{self.bench.device} {self.bench.judge} {self.classroom.teacher} without {claim.technique}"
+        setting = f"{self.judge_setup.device} {self.judge_setup.judge} {self.teacher_pool.teacher} without {claim.technique}"
         proof = Proof(self.library.get(card.name), (own, other), rules, setting=setting)
 
         def attempt(task: Task, skills: Sequence[Skill], seed: int) -> Verdict:
@@ -158,17 +158,15 @@ class CardGate:
 
     def _kernel(self, task: Task, language: str, seed: int, without: frozenset[str]) -> Candidate:
         """The last kernel of a course: what the teacher thinks best."""
-        key = (task.id, language, self.classroom.teacher, seed, ",".join(sorted(without)))
-        lecture = self.store.lecture(key)
-        if lecture is None or lecture.failed:
-            asked = self.classroom.lecture(task, language, seed, without)
-            lecture = asyncio.run_coroutine_threadsafe(asked, self.loop).result()
-            self.store.add_lecture(lecture, again=True)
-        if lecture.course is None or not lecture.course.steps:
-            raise ProofError(
-                f"{task.label}: no kernel to compare with: {lecture.refused or lecture.failed or 'an empty course'}"
-            )
-        return lecture.course.steps[-1].candidate
+        key = (task.id, language, self.teacher_pool.teacher, seed, ",".join(sorted(without)))
+        record = self.store.teacher_record(key)
+        if record is None or record.failed:
+            asked = self.teacher_pool.teach(task, language, seed, without)
+            record = asyncio.run_coroutine_threadsafe(asked, self.loop).result()
+            self.store.add_teacher_record(record, again=True)
+        if record.build is None or not record.build.steps:
+            raise ProofError(f"{task.label}: no kernel to compare with: {record.refused or record.failed or 'an empty course'}")
+        return record.build.steps[-1].candidate
 
 
 class ProofError(BottegaError):
@@ -185,7 +183,11 @@ def _fair(task: Task, verdict: Verdict) -> Verdict:
 async def prove_all(gate: CardGate, sides: Mapping[str, str], progress: Progress) -> dict[str, int]:
     """How many were admitted, refused and skipped."""
     stage, counts = gate.stage, {"admitted": 0, "refused": 0, "skipped": 0}
-    claims = [claim for lesson in gate.store.lessons(gate.bench) for claim in claims_of(lesson, gate.shelf, stage.baseline)]
+    claims = [
+        claim
+        for judged_task in gate.store.judged_tasks(gate.judge_setup)
+        for claim in claims_of(judged_task, gate.card_index, stage.baseline)
+    ]
     plan = planned(claims, sides, stage.proofs)
     places = asyncio.Semaphore(max(1, stage.workers // 4))
 

@@ -73,7 +73,7 @@ class TeacherRecord:
     seed: int = 0
     without: tuple[str, ...] = ()
     """Techniques that it was told to leave out."""
-    course: BuildSteps | None = None
+    build: BuildSteps | None = None
     refused: str = ""
     """What the teacher does not understand."""
     failed: str = ""
@@ -107,7 +107,7 @@ class JudgedStep:
 
     step: BuildStep
     verdict: Verdict
-    lecture: TeacherRecord
+    record: TeacherRecord
     techniques: tuple[str, ...] = ()
     """Everything that the course added up to here, in order."""
     cards: tuple[str, ...] = ()
@@ -147,32 +147,32 @@ class JudgedStep:
 class JudgedTask:
     """One task in one language: everything that was written for it and judged."""
 
-    subject: TaskRecord
+    task_record: TaskRecord
     language: str
-    lectures: tuple[TeacherRecord, ...]
-    slips: tuple[Mutant, ...] = ()
+    teacher_records: tuple[TeacherRecord, ...]
+    mutants: tuple[Mutant, ...] = ()
     verdicts: dict[str, Verdict] = field(default_factory=dict)
     """By candidate."""
 
     @property
     def task(self) -> Task:
-        return self.subject.task
+        return self.task_record.task
 
     @cached_property
-    def courses(self) -> tuple[tuple[JudgedStep, ...], ...]:
+    def builds(self) -> tuple[tuple[JudgedStep, ...], ...]:
         """The judged kernels of every whole course, first to last; steps without a verdict are left out."""
-        return tuple(self.attempts(lecture) for lecture in self.lectures if lecture.course and not lecture.without)
+        return tuple(self.attempts(record) for record in self.teacher_records if record.build and not record.without)
 
-    def attempts(self, lecture: TeacherRecord) -> tuple[JudgedStep, ...]:
+    def attempts(self, record: TeacherRecord) -> tuple[JudgedStep, ...]:
         """The kernels of a course that have a verdict."""
-        taught = self.taught(lecture)
+        taught = self.taught(record)
         return tuple(
             replace(one, verdict=verdict) for one in taught if (verdict := self.verdicts.get(one.step.candidate.id)) is not None
         )
 
-    def taught(self, lecture: TeacherRecord) -> tuple[JudgedStep, ...]:
+    def taught(self, record: TeacherRecord) -> tuple[JudgedStep, ...]:
         """All kernels of a course, as if nobody had judged them."""
-        steps = lecture.course.steps if lecture.course else ()
+        steps = record.build.steps if record.build else ()
         by_id = {step.candidate.id: step for step in steps}
         found = []
         for step in steps:
@@ -180,7 +180,7 @@ class JudgedTask:
             techniques = dict.fromkeys(one.technique for one in line if one.candidate.parent is not None)
             cards = dict.fromkeys(name for one in line for name in one.cards)
             ancestors = tuple(one.candidate.id for one in line[:-1])
-            found.append(JudgedStep(step, NO_VERDICT, lecture, tuple(techniques), tuple(cards), ancestors))
+            found.append(JudgedStep(step, NO_VERDICT, record, tuple(techniques), tuple(cards), ancestors))
         return tuple(found)
 
 

@@ -22,13 +22,15 @@ SAME_TEXT = 0.95
 it is."""
 
 
-def splits_of(subjects: Sequence[TaskRecord], held_out: float, salt: str) -> dict[str, Split]:
+def splits_of(task_records: Sequence[TaskRecord], held_out: float, salt: str) -> dict[str, Split]:
     """The side of each task, by its id."""
-    subjects = sorted(subjects, key=lambda subject: subject.task.id)  # the order in which they come decides nothing
-    groups = DisjointSets(len(subjects))
+    task_records = sorted(
+        task_records, key=lambda task_record: task_record.task.id
+    )  # the order in which they come decides nothing
+    groups = DisjointSets(len(task_records))
     first: dict[str, int] = {}
-    alike = clusters([_module(subject.task.source) for subject in subjects], SAME_TEXT)
-    keys = [(f"told {' '.join(s.ops)}", f"read {combination(s.task)}", f"like {c}") for s, c in zip(subjects, alike)]
+    alike = clusters([_module(task_record.task.source) for task_record in task_records], SAME_TEXT)
+    keys = [(f"told {' '.join(s.ops)}", f"read {combination(s.task)}", f"like {c}") for s, c in zip(task_records, alike)]
     for number, of_task in enumerate(keys):
         for key in of_task:
             groups.join(first.setdefault(key, number), number)
@@ -37,8 +39,8 @@ def splits_of(subjects: Sequence[TaskRecord], held_out: float, salt: str) -> dic
         root = groups.root(number)
         names[root] = min(names.get(root, read), read)
     return {
-        subject.task.id: "test" if _drawn(names[groups.root(number)], salt) < held_out else "train"
-        for number, subject in enumerate(subjects)
+        task_record.task.id: "test" if _drawn(names[groups.root(number)], salt) < held_out else "train"
+        for number, task_record in enumerate(task_records)
     }
 
 

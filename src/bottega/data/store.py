@@ -149,40 +149,40 @@ class JudgedStore:
         with self._change() as change:
             change.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(body)))
 
-    def add_subjects(self, subjects: Iterable[TaskRecord]) -> None:
-        rows = [(subject.task.id, json.dumps(subject.to_json())) for subject in subjects]
+    def add_task_records(self, task_records: Iterable[TaskRecord]) -> None:
+        rows = [(task_record.task.id, json.dumps(task_record.to_json())) for task_record in task_records]
         with self._change() as change:
             change.executemany("INSERT OR IGNORE INTO tasks VALUES (?, ?)", rows)
 
-    def add_lecture(self, lecture: TeacherRecord, *, again: bool = False) -> None:
+    def add_teacher_record(self, record: TeacherRecord, *, again: bool = False) -> None:
         """A course with all its kernels. One that failed may be given `again`."""
-        steps = lecture.course.steps if lecture.course else ()
+        steps = record.build.steps if record.build else ()
         body = {
-            "refused": lecture.refused,
-            "failed": lecture.failed,
-            "steps": [_step_json(step) for step in steps] if lecture.course else None,
+            "refused": record.refused,
+            "failed": record.failed,
+            "steps": [_step_json(step) for step in steps] if record.build else None,
         }
         with self._change() as change:
             _add_kernels(change, (step.candidate for step in steps))
             change.execute(
                 f"INSERT OR {'REPLACE' if again else 'IGNORE'} INTO lectures VALUES (?, ?, ?, ?, ?, ?)",
-                (*lecture.key, json.dumps(body)),
+                (*record.key, json.dumps(body)),
             )
 
-    def add_slips(self, slips: Iterable[Mutant]) -> None:
-        slips = list(slips)
-        rows = [(s.task_id, s.candidate.id, s.candidate.parent or "", s.candidate.language, s.mistake, s.cure) for s in slips]
+    def add_mutants(self, mutants: Iterable[Mutant]) -> None:
+        mutants = list(mutants)
+        rows = [(s.task_id, s.candidate.id, s.candidate.parent or "", s.candidate.language, s.mistake, s.cure) for s in mutants]
         with self._change() as change:
-            _add_kernels(change, (slip.candidate for slip in slips))
+            _add_kernels(change, (mutant.candidate for mutant in mutants))
             change.executemany("INSERT OR IGNORE INTO slips VALUES (?, ?, ?, ?, ?, ?)", rows)
 
-    def add_verdict(self, bench: JudgeSetup, task_id: str, candidate: Candidate, verdict: Verdict) -> None:
+    def add_verdict(self, judge_setup: JudgeSetup, task_id: str, candidate: Candidate, verdict: Verdict) -> None:
         body = json.dumps(verdict.to_json())
         with self._change() as change:
             _add_kernels(change, (candidate,))
             change.execute(
                 "INSERT OR IGNORE INTO verdicts VALUES (?, ?, ?, ?, ?, ?)",
-                (task_id, candidate.id, bench.judge, bench.device, body, time.time()),
+                (task_id, candidate.id, judge_setup.judge, judge_setup.device, body, time.time()),
             )
 
     # What is there.
@@ -199,65 +199,67 @@ class JudgedStore:
     def runs(self) -> list[dict[str, Any]]:
         return [{"at": at, **json.loads(body)} for at, body in self._rows("SELECT at, body FROM runs ORDER BY row")]
 
-    def verdict(self, bench: JudgeSetup, task_id: str, candidate_id: str) -> Verdict | None:
+    def verdict(self, judge_setup: JudgeSetup, task_id: str, candidate_id: str) -> Verdict | None:
         rows = self._rows(
             "SELECT body FROM verdicts WHERE task = ? AND candidate = ? AND judge = ? AND device = ?",
             task_id,
             candidate_id,
-            bench.judge,
-            bench.device,
+            judge_setup.judge,
+            judge_setup.device,
         )
         return Verdict.from_json(json.loads(rows[0][0])) if rows else None
 
-    def judged(self, bench: JudgeSetup) -> list[tuple[str, str]]:
+    def judged(self, judge_setup: JudgeSetup) -> list[tuple[str, str]]:
         """Tasks and candidates that have a verdict of this bench."""
-        rows = self._rows("SELECT task, candidate FROM verdicts WHERE judge = ? AND device = ?", bench.judge, bench.device)
+        rows = self._rows(
+            "SELECT task, candidate FROM verdicts WHERE judge = ? AND device = ?", judge_setup.judge, judge_setup.device
+        )
         return [(task, candidate) for task, candidate in rows]
 
-    def benches(self) -> dict[JudgeSetup, int]:
+    def judge_setups(self) -> dict[JudgeSetup, int]:
         rows = self._rows("SELECT judge, device, count(*) FROM verdicts GROUP BY judge, device ORDER BY count(*) DESC, device")
         return {JudgeSetup(judge, device): number for judge, device, number in rows}
 
-    def lecture(self, key: tuple[str, str, str, int, str]) -> TeacherRecord | None:
+    def teacher_record(self, key: tuple[str, str, str, int, str]) -> TeacherRecord | None:
         rows = self._rows(
             "SELECT body FROM lectures WHERE task = ? AND language = ? AND teacher = ? AND seed = ? AND without = ?", *key
         )
-        return self._lecture(key, json.loads(rows[0][0])) if rows else None
+        return self._teacher_record(key, json.loads(rows[0][0])) if rows else None
 
     def counts(self) -> dict[str, int]:
         tables = ("tasks", "lectures", "kernels", "slips", "verdicts")
         return {name: int(self._rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables}
 
-    def lessons(self, bench: JudgeSetup) -> Iterator[JudgedTask]:
+    def judged_tasks(self, judge_setup: JudgeSetup) -> Iterator[JudgedTask]:
         """Task by task, so that material of any size passes through little memory. Tasks by id, languages by name."""
         for task_id in self.task_ids():
-            yield from self.lessons_of(task_id, bench)
+            yield from self.judged_tasks_of(task_id, judge_setup)
 
     def task_ids(self) -> list[str]:
         return [task_id for (task_id,) in self._rows("SELECT id FROM tasks ORDER BY id")]
 
-    def lessons_of(self, task_id: str, bench: JudgeSetup) -> Iterator[JudgedTask]:
+    def judged_tasks_of(self, task_id: str, judge_setup: JudgeSetup) -> Iterator[JudgedTask]:
         query = "SELECT language, teacher, seed, without, body FROM lectures WHERE task = ? ORDER BY language, teacher, seed, without"
         by_language: dict[Any, list[TeacherRecord]] = {}
         for language, teacher, seed, without, body in self._rows(query, task_id):
             key = (task_id, language, teacher, seed, without)
-            by_language.setdefault(language, []).append(self._lecture(key, json.loads(body)))
+            by_language.setdefault(language, []).append(self._teacher_record(key, json.loads(body)))
         if not by_language:
             return
-        subject = self.subject(task_id)
+        task_record = self.task_record(task_id)
         verdicts = {
             candidate: compact_verdict(Verdict.from_json(json.loads(body)))
             for candidate, body in self._rows(
                 "SELECT candidate, body FROM verdicts WHERE task = ? AND judge = ? AND device = ?",
                 task_id,
-                bench.judge,
-                bench.device,
+                judge_setup.judge,
+                judge_setup.device,
             )
         }
-        for language, lectures in by_language.items():
-            yield JudgedTask(subject, language, tuple(lectures), tuple(self._slips(task_id, language)), verdicts)
+        for language, teacher_records in by_language.items():
+            yield JudgedTask(task_record, language, tuple(teacher_records), tuple(self._mutants(task_id, language)), verdicts)
 
-    def subjects(self) -> Iterator[TaskRecord]:
+    def task_records(self) -> Iterator[TaskRecord]:
         """All that were to be taught, by id."""
         for (body,) in self._rows("SELECT body FROM tasks ORDER BY id"):
             yield TaskRecord.from_json(json.loads(body))
@@ -273,26 +275,26 @@ class JudgedStore:
             raise UsageError(f"{self.path}: holds no kernel {candidate_id}")
         return Candidate(rows[0][0], rows[0][1])
 
-    def subject(self, task_id: str) -> TaskRecord:
+    def task_record(self, task_id: str) -> TaskRecord:
         rows = self._rows("SELECT body FROM tasks WHERE id = ?", task_id)
         if not rows:
             raise UsageError(f"{self.path}: holds no task {task_id}")
         return TaskRecord.from_json(json.loads(rows[0][0]))
 
-    def _slips(self, task_id: str, language: str) -> list[Mutant]:
+    def _mutants(self, task_id: str, language: str) -> list[Mutant]:
         query = """SELECT kernels.source, slips.parent, slips.mistake, slips.cure, slips.language FROM slips
             JOIN kernels ON kernels.id = slips.candidate WHERE task = ? AND slips.language = ? ORDER BY slips.candidate"""
         rows = self._rows(query, task_id, language)
         return [Mutant(task_id, Candidate(source, kind, name, parent), name, cure) for source, parent, name, cure, kind in rows]
 
-    def _lecture(self, key: tuple[str, str, Any, int, str], body: dict[str, Any]) -> TeacherRecord:
+    def _teacher_record(self, key: tuple[str, str, Any, int, str], body: dict[str, Any]) -> TeacherRecord:
         task_id, language, teacher, seed, without = key
         named: Any = language
-        course = None
+        build = None
         if body["steps"] is not None:
-            course = BuildSteps(task_id, named, teacher, tuple(self._step(step) for step in body["steps"]))
+            build = BuildSteps(task_id, named, teacher, tuple(self._step(step) for step in body["steps"]))
         left = tuple(without.split(",")) if without else ()
-        return TeacherRecord(task_id, named, teacher, seed, left, course, body["refused"], body["failed"])
+        return TeacherRecord(task_id, named, teacher, seed, left, build, body["refused"], body["failed"])
 
     def _step(self, data: dict[str, Any]) -> BuildStep:
         language, source = self._rows("SELECT language, source FROM kernels WHERE id = ?", data["candidate"])[0]

@@ -21,15 +21,15 @@ class StoringJudge:
     """Speaks as a judge does, also to an episode."""
 
     def __init__(
-        self, judge: Judge, store: JudgedStore, bench: JudgeSetup, told: Callable[[Verdict, bool], None] | None = None
+        self, judge: Judge, store: JudgedStore, judge_setup: JudgeSetup, told: Callable[[Verdict, bool], None] | None = None
     ) -> None:
-        self.judge, self.store, self.bench, self._told = judge, store, bench, told
+        self.judge, self.store, self.judge_setup, self._told = judge, store, judge_setup, told
         self._under_way: dict[tuple[str, str], asyncio.Future[Verdict]] = {}
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         """Raises `JudgeError` where the judge failed; then nothing is kept, and the kernel is judged the next time."""
         key = (task.id, candidate.id)
-        known = self.store.verdict(self.bench, *key)
+        known = self.store.verdict(self.judge_setup, *key)
         if known is not None:
             self._say(known, True)
             return known
@@ -42,7 +42,7 @@ class StoringJudge:
             if (
                 verdict.outcome is not Outcome.INVALID_TASK
             ):  # says nothing of the kernel, and a task may be mended or was unlucky
-                self.store.add_verdict(self.bench, task.id, candidate, verdict)
+                self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
             future.set_result(verdict)
         except BaseException as error:
             future.set_exception(error)
@@ -78,9 +78,9 @@ class StoringJudge:
 
 class StoringTrustedJudge:
     def __init__(
-        self, judge: TrustedJudge, store: JudgedStore, bench: JudgeSetup, told: Callable[[Verdict, bool], None]
+        self, judge: TrustedJudge, store: JudgedStore, judge_setup: JudgeSetup, told: Callable[[Verdict, bool], None]
     ) -> None:
-        self.judge, self.store, self.bench, self._told = judge, store, bench, told
+        self.judge, self.store, self.judge_setup, self._told = judge, store, judge_setup, told
 
     async def judge_many(
         self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
@@ -89,7 +89,7 @@ class StoringTrustedJudge:
         loop = asyncio.get_running_loop()
         found: dict[str, Verdict] = {}
         for candidate in candidates:
-            known = self.store.verdict(self.bench, task.id, candidate.id)
+            known = self.store.verdict(self.judge_setup, task.id, candidate.id)
             if known is not None:
                 found[candidate.id] = known
                 self._told(known, True)
@@ -97,7 +97,7 @@ class StoringTrustedJudge:
         def store(candidate: Candidate, verdict: Verdict) -> None:
             """Called in a thread of the judge."""
             if verdict.outcome is not Outcome.INVALID_TASK:  # says nothing of the kernel
-                self.store.add_verdict(self.bench, task.id, candidate, verdict)
+                self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
             found[candidate.id] = verdict
             loop.call_soon_threadsafe(self._told, verdict, False)
 

@@ -15,7 +15,7 @@ from bottega.tasks.load import load_tasks
 COLUMNS = ("ops", "families", "structure")
 
 
-def load_subjects(references: Sequence[str], device: str, levels: Sequence[int] = ()) -> tuple[list[TaskRecord], list[str]]:
+def load_task_records(references: Sequence[str], device: str, levels: Sequence[int] = ()) -> tuple[list[TaskRecord], list[str]]:
     """Every task once, and a line for each that cannot be used."""
     loaded = load_tasks(references, size="cpu" if device == "cpu" else "gpu", levels=levels or None)
     columns = {row["code"]: row for reference in references for row in _rows(reference)}

@@ -45,9 +45,7 @@ class TeacherPool(Protocol):
         """Whether the teacher can be told to leave a technique out."""
         ...
 
-    async def lecture(
-        self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()
-    ) -> TeacherRecord: ...
+    async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord: ...
 
     def close(self) -> None: ...
 
@@ -82,7 +80,7 @@ class InProcessTeacherPool:
     def varies(self) -> bool:
         return hasattr(self._teacher, "build")
 
-    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
+    async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
         blank = TeacherRecord(task.id, language, self.teacher, seed, tuple(sorted(without)))
         return _filled(blank, await _taught(self._teacher, task, language, seed, without))
 
@@ -95,18 +93,18 @@ class InProcessTeacherPool:
 class ProcessTeacherPool:
     """Processes that each hold one teacher. Use it as a context manager."""
 
-    def __init__(self, appointment: TeacherSpec, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
+    def __init__(self, teacher_spec: TeacherSpec, processes: int = 2, timeout: float = 120.0, memory_gb: float = 0.0) -> None:
         self.timeout = timeout
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([TEACHERS.module(appointment.place)])  # torch is imported once, not by each
-        self._arguments = (appointment, int(memory_gb * (1 << 30)))
-        self._idle: list[_Seat] = []
-        self._alive: set[_Seat] = set()
+        self._context.set_forkserver_preload([TEACHERS.module(teacher_spec.place)])  # torch is imported once, not by each
+        self._arguments = (teacher_spec, int(memory_gb * (1 << 30)))
+        self._idle: list[_TeacherProcess] = []
+        self._alive: set[_TeacherProcess] = set()
         """All processes, so that closing ends also those that are at work in a thread."""
         self._lock = threading.Lock()
         self._closed = False
         self._threads = ThreadPoolExecutor(processes, thread_name_prefix="classroom")
-        first = self._seat()
+        first = self._new_worker()
         try:
             self.teacher, self.varies = first.introduced(timeout)
         except BaseException:
@@ -121,7 +119,7 @@ class ProcessTeacherPool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    async def lecture(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
+    async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord:
         blank = TeacherRecord(task.id, language, self.teacher, seed, tuple(sorted(without)))
         work: Callable[[], Any] = lambda: self._asked((task, language, seed, without))  # noqa: E731
         return _filled(blank, await asyncio.get_running_loop().run_in_executor(self._threads, work))
@@ -130,32 +128,32 @@ class ProcessTeacherPool:
         """End every process, also one that is teaching."""
         with self._lock:
             self._closed = True
-            seats, self._idle = self._idle, []
-        for seat in [*seats, *self._alive]:
-            seat.end()
+            workers, self._idle = self._idle, []
+        for worker in [*workers, *self._alive]:
+            worker.end()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _seat(self) -> _Seat:
-        return _Seat(self._context, self._arguments, self._alive)
+    def _new_worker(self) -> _TeacherProcess:
+        return _TeacherProcess(self._context, self._arguments, self._alive)
 
     def _asked(self, question: Any) -> Any:
         with self._lock:
             if self._closed:
                 return _Trouble("the classroom was closed")
-            seat = self._idle.pop() if self._idle else None
-        if seat is None:
-            seat = self._seat()
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            worker = self._new_worker()
             try:
-                seat.introduced(self.timeout)
+                worker.introduced(self.timeout)
             except UsageError as error:
-                seat.end()
+                worker.end()
                 return _Trouble(str(error))
-        answer = seat.ask(question, self.timeout)
+        answer = worker.ask(question, self.timeout)
         with self._lock:
-            if seat.fit and not self._closed:
-                self._idle.append(seat)
+            if worker.fit and not self._closed:
+                self._idle.append(worker)
                 return answer
-        seat.end()
+        worker.end()
         return answer
 
 
@@ -166,10 +164,10 @@ class _Trouble:
     text: str
 
 
-class _Seat:
+class _TeacherProcess:
     """One process and the pipe to it."""
 
-    def __init__(self, context: Any, arguments: tuple[Any, ...], alive: set[_Seat]) -> None:
+    def __init__(self, context: Any, arguments: tuple[Any, ...], alive: set[_TeacherProcess]) -> None:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_teach, args=(theirs, os.getpid(), *arguments), daemon=True)
         start(self._process)
@@ -231,7 +229,7 @@ class _Seat:
             self._pipe.close()
 
 
-def _teach(pipe: Connection, parent: int, appointment: TeacherSpec, memory: int) -> None:
+def _teach(pipe: Connection, parent: int, teacher_spec: TeacherSpec, memory: int) -> None:
     """The life of a teaching process. What the task's code prints is nobody's business."""
     os.setsid()  # what the task's code starts can then be ended with this process
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
@@ -243,7 +241,7 @@ def _teach(pipe: Connection, parent: int, appointment: TeacherSpec, memory: int)
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     try:
-        teacher = appointment.make()
+        teacher = teacher_spec.make()
         if "torch" in sys.modules:  # imported before this process was forked, so the environment comes too late for it
             sys.modules["torch"].set_num_threads(1)
         pipe.send((teacher.name, hasattr(teacher, "build")))
@@ -273,8 +271,8 @@ async def _taught(
         if without:
             if not hasattr(teacher, "build"):
                 return Refusal(f"{teacher.name} cannot leave out {', '.join(sorted(without))}")
-            course: BuildSteps = teacher.build(task, language, without=without, seed=seed)
-            return course
+            build: BuildSteps = teacher.build(task, language, without=without, seed=seed)
+            return build
         return await teacher.teach(task, language, seed)  # type: ignore[no-any-return]
     except Refusal as refusal:
         return refusal
@@ -286,7 +284,7 @@ async def _taught(
 
 def _filled(blank: TeacherRecord, answer: Any) -> TeacherRecord:
     if isinstance(answer, BuildSteps):
-        return replace(blank, course=answer)
+        return replace(blank, build=answer)
     if isinstance(answer, Refusal):
         return replace(blank, refused=str(answer)[:LONGEST_COMPLAINT])
     return replace(blank, failed=str(getattr(answer, "text", answer))[:LONGEST_COMPLAINT])

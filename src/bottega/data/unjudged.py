@@ -39,11 +39,11 @@ class Endings:
 
     _speeds: dict[tuple[Place, Ending], list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def see(self, lesson: JudgedTask, baseline: str) -> None:
-        for course in lesson.courses:
-            last = {ending_of(attempt): attempt.score(baseline) for attempt in course}
+    def see(self, judged_task: JudgedTask, baseline: str) -> None:
+        for build in judged_task.builds:
+            last = {ending_of(attempt): attempt.score(baseline) for attempt in build}
             for ending, score in last.items():
-                self._speeds[place_of(lesson), ending].append(min(MOST, max(LEAST, score)))
+                self._speeds[place_of(judged_task), ending].append(min(MOST, max(LEAST, score)))
 
     def worth(self, place: Place, ending: Ending) -> float:
         """A geometric mean, so that twice as slow weighs as much as twice as fast."""
@@ -52,23 +52,23 @@ class Endings:
         logs = sum(math.log(speed) for speed in speeds) + BELIEF * math.log(believed)
         return math.exp(logs / (len(speeds) + BELIEF))
 
-    def chosen(self, lesson: JudgedTask) -> JudgedStep | None:
+    def chosen(self, judged_task: JudgedTask) -> JudgedStep | None:
         """The kernel to show of a lesson without verdicts: always the same one, and the shorter of two that are worth the same."""
         last: dict[Ending, JudgedStep] = {}
-        for lecture in lesson.lectures:
-            if not lecture.without:
-                last |= {ending_of(attempt): attempt for attempt in lesson.taught(lecture) if _parses(attempt.source)}
-        place = place_of(lesson)
+        for record in judged_task.teacher_records:
+            if not record.without:
+                last |= {ending_of(attempt): attempt for attempt in judged_task.taught(record) if _parses(attempt.source)}
+        place = place_of(judged_task)
         best = max(last, key=lambda ending: (self.worth(place, ending), -len(last[ending].source)), default=None)
         return None if best is None else last[best]
 
 
-def unjudged(lesson: JudgedTask) -> bool:
-    return not any(lesson.courses)
+def unjudged(judged_task: JudgedTask) -> bool:
+    return not any(judged_task.builds)
 
 
-def place_of(lesson: JudgedTask) -> Place:
-    return lesson.language, lesson.task.level, any("conv" in operator for operator in lesson.subject.ops)
+def place_of(judged_task: JudgedTask) -> Place:
+    return judged_task.language, judged_task.task.level, any("conv" in operator for operator in judged_task.task_record.ops)
 
 
 def ending_of(attempt: JudgedStep) -> Ending:

@@ -106,14 +106,14 @@ def rows() -> Found:
 
 def columns() -> Found:
     x = matrix()
-    part = x[:, -32:]
-    yield "softmax of columns", distance(softmax.softmax(x, 0)[:, -32:], part.double().softmax(0))
-    yield "cumsum of columns", distance(scan.cumsum(x, 0)[:, -32:], part.double().cumsum(0))
+    function = x[:, -32:]
+    yield "softmax of columns", distance(softmax.softmax(x, 0)[:, -32:], function.double().softmax(0))
+    yield "cumsum of columns", distance(scan.cumsum(x, 0)[:, -32:], function.double().cumsum(0))
     extremes.EXTREME_TALL = 128
-    yield "argmax of columns", distance(extremes.argmax(x, 0)[-32:], part.argmax(0))
+    yield "argmax of columns", distance(extremes.argmax(x, 0)[-32:], function.argmax(0))
     target = torch.full((1, WIDE), 9)
     loss = cross_entropy.cross_entropy(x[None], target, reduction="none")[0, -32:]
-    yield "cross_entropy of columns", distance(loss, F.cross_entropy(part.double().T, target[0, -32:], reduction="none"))
+    yield "cross_entropy of columns", distance(loss, F.cross_entropy(function.double().T, target[0, -32:], reduction="none"))
     table = empty(2**16 + 1, 2**15)
     table[-1, -32:] = torch.arange(32)
     mean, var = torch.zeros(2, 2**15).half() + 1
@@ -220,6 +220,8 @@ if __name__ == "__main__":
     run_last_programs_only()
     for module in (attention, convolution, normalisation, pooling, product, scan, softmax, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
-    parts = {part.__name__: part for part in (rows, columns, planes, products, convolutions, attentions, drafts)}
+    functions = {
+        function.__name__: function for function in (rows, columns, planes, products, convolutions, attentions, drafts)
+    }
     with torch.no_grad():
-        print(json.dumps({name: list(parts[name]()) for name in sys.argv[1:] or parts}))
+        print(json.dumps({name: list(functions[name]()) for name in sys.argv[1:] or functions}))

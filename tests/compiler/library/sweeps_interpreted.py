@@ -51,8 +51,8 @@ def normalisations() -> Found:
                 wanted = F.batch_norm(x.double(), *kept, weight.double(), bias.double(), training, 0.3)
                 own = [mean.clone(), var.clone()]
                 got = normalisation.batch_norm(x, *own, weight, bias, training, 0.3)
-                for part, ours, theirs in zip(("", " mean", " variance"), (got, *own), (wanted, *kept)):
-                    yield f"batch_norm {shape} {training} {block}{part}", distance(ours, theirs)
+                for function, ours, theirs in zip(("", " mean", " variance"), (got, *own), (wanted, *kept)):
+                    yield f"batch_norm {shape} {training} {block}{function}", distance(ours, theirs)
             yield compared(
                 f"layer_norm {shape} {block}", normalisation.layer_norm, F.layer_norm, x, shape[1:], torch.randn(shape[1:])
             )
@@ -146,5 +146,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    parts = (normalisations, poolings, scans, softmaxes, losses, places)
-    print(json.dumps({part.__name__: list(part()) for part in parts}))
+    functions = (normalisations, poolings, scans, softmaxes, losses, places)
+    print(json.dumps({function.__name__: list(function()) for function in functions}))

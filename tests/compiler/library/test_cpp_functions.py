@@ -62,10 +62,10 @@ def test_a_source_that_has_a_name_or_is_several_strings() -> None:
 
 
 def test_every_part_compiles_alone_with_what_it_needs() -> None:
-    calls = {name: part for name, part in cpp_parts().items() if part.called}
+    calls = {name: function for name, function in cpp_parts().items() if function.called}
     hidden = "; ".join(f"{name}(1)" for name in calls)
     whole = with_functions(f'extern "C" int64_t same(int64_t x) {{ return x; }}\n#if 0\n{hidden}\n#endif\n')
-    assert all(part.text in whole for part in calls.values()) and cpp_parts()["vec"].text in whole
+    assert all(function.text in whole for function in calls.values()) and cpp_parts()["vec"].text in whole
     assert cpp(whole).same(3) == 3
 
 

@@ -176,13 +176,13 @@ def test_a_file_that_cannot_be_a_part_is_refused(text: str, tmp_path: Path) -> N
 
 
 def test_the_shipped_parts_are_whole() -> None:
-    shelf = kernel_library()
-    assert {"conv2d", "linear", "matmul", "max_pool2d", "batch_norm", "Conv2d", "Linear"} <= set(shelf.offered())
-    for name in shelf.offered():
-        text = shelf.parts_for([name])
+    library = kernel_library()
+    assert {"conv2d", "linear", "matmul", "max_pool2d", "batch_norm", "Conv2d", "Linear"} <= set(library.offered())
+    for name in library.offered():
+        text = library.source_of([name])
         bound = {name for node in ast.parse(text).body for name in [getattr(node, "name", "")]}
         assert name in bound and "bottega" not in text
-        assert shelf.parts_for([name]) == text and with_library_functions(text, NONE) == text, (
+        assert library.source_of([name]) == text and with_library_functions(text, NONE) == text, (
             "everything that it reads is there"
         )
 

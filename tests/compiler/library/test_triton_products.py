@@ -288,7 +288,7 @@ def attentions() -> dict[str, float]:
 
 @check
 def layers() -> dict[str, float]:
-    from bottega.compiler.library.triton import layers as shelf_layers
+    from bottega.compiler.library.triton import layers as library_layers
 
     found: dict[str, float] = {}
     cases: list[tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]] = [
@@ -305,7 +305,7 @@ def layers() -> dict[str, float]:
         ("GroupNorm", (4, 16), {}, (2, 16, 3, 5)),
     ]
     for kind, arguments, options, shape in cases:
-        mine, theirs = getattr(shelf_layers, kind)(*arguments, **options), getattr(nn, kind)(*arguments, **options)
+        mine, theirs = getattr(library_layers, kind)(*arguments, **options), getattr(nn, kind)(*arguments, **options)
         theirs.load_state_dict(mine.state_dict())
         theirs.double()
         for training in (True, True, False):

@@ -29,10 +29,10 @@ def found() -> dict[str, list[tuple[str, float]]]:
     return errors
 
 
-@pytest.mark.parametrize("part", ["normalisations", "poolings", "scans", "softmaxes", "losses", "places"])
-def test_parts_compute_what_torch_does(found: dict[str, list[tuple[str, float]]], part: str) -> None:
-    assert found[part]
-    assert [(name, error) for name, error in found[part] if not error < LIMIT] == []
+@pytest.mark.parametrize("function", ["normalisations", "poolings", "scans", "softmaxes", "losses", "places"])
+def test_parts_compute_what_torch_does(found: dict[str, list[tuple[str, float]]], function: str) -> None:
+    assert found[function]
+    assert [(name, error) for name, error in found[function] if not error < LIMIT] == []
 
 
 def test_what_needs_a_gradient_is_left_to_torch() -> None:

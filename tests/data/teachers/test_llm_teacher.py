@@ -51,16 +51,16 @@ def test_a_course_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
     with JudgedStore(tmp_path / "store") as store:
         keeping = StoringJudge(judge, store, JudgeSetup("1", "cpu"))
         with teacher(answers, keeping, tmp_path / "log", failed) as made:
-            course = asyncio.run(made.teach(WANTED, "cpp"))
+            build = asyncio.run(made.teach(WANTED, "cpp"))
             again = asyncio.run(made.teach(WANTED, "cpp"))  # from the log: the script has no answer left
-        assert course == again and store.counts()["verdicts"] == 3
-    steps = {step.candidate.source: step for step in course.steps}
-    assert set(steps) == {right, threads} and course.teacher == "llm 1 scripted"
+        assert build == again and store.counts()["verdicts"] == 3
+    steps = {step.candidate.source: step for step in build.steps}
+    assert set(steps) == {right, threads} and build.teacher == "llm 1 scripted"
     assert steps[right].technique == "naive" and steps[right].candidate.parent is None
     assert steps[threads].technique == "spread_rows_over_all_threads"
     assert steps[threads].candidate.parent == steps[right].candidate.id
-    (slip,) = {slip.candidate.id: slip for slip in failed}.values()
-    assert (slip.candidate.source, slip.candidate.parent, slip.mistake) == (
+    (mutant,) = {mutant.candidate.id: mutant for mutant in failed}.values()
+    assert (mutant.candidate.source, mutant.candidate.parent, mutant.mistake) == (
         broken,
         steps[right].candidate.id,
         "model_incorrect",
@@ -77,10 +77,10 @@ def test_an_episode_without_a_right_kernel_is_a_refusal(judge: Judge, tmp_path: 
 
 def test_a_spent_budget_ends_the_run_and_not_the_course(judge: Judge, tmp_path: Path) -> None:
     with teacher(["no kernel here"] * 9, judge, tmp_path, [], BudgetCaps(kernels=1)) as made:
-        room = InProcessTeacherPool(made)
+        pool = InProcessTeacherPool(made)
         for seed in (0, 1):
             with pytest.raises(BudgetError, match="1 kernels is spent"):
-                asyncio.run(room.lecture(WANTED, "cpp", seed))
+                asyncio.run(pool.teach(WANTED, "cpp", seed))
 
 
 def test_a_slug_keeps_what_tells() -> None:

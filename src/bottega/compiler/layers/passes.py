@@ -19,7 +19,7 @@ class LayerPass(CompilerPass):
     """The classes of `torch.nn` that it stands for."""
 
 
-LAYERS: tuple[LayerPass, ...] = (
+LAYER_PASSES: tuple[LayerPass, ...] = (
     LayerPass(
         "convolution_layers",
         "A network with several convolutions of at least 16 channels without groups, fp32.",
@@ -42,4 +42,4 @@ LAYERS: tuple[LayerPass, ...] = (
         ("BatchNorm2d", "GroupNorm"),
     ),
 )
-KINDS = tuple(kind for technique in LAYERS for kind in technique.kinds)
+KINDS = tuple(kind for pass_ in LAYER_PASSES for kind in pass_.kinds)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.layers.network import NetworkSource, read_network
 from bottega.compiler.layers.observe import LayerCall, Observed, applies, observe
-from bottega.compiler.layers.passes import CAPTURED, LAYERS
+from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
 from bottega.compiler.steps import BuildStep, Refusal
@@ -26,18 +26,18 @@ LEAST_SHARE = 0.02
 """Of the work of all layers, what a kind must do to be worth its text; a kernel that does nothing would be a decoy."""
 
 
-def layer_steps(task: Task, barred: Collection[str] = ()) -> list[BuildStep]:
+def layer_steps(task: Task, excluded: Collection[str] = ()) -> list[BuildStep]:
     """Nothing where the task is no network, or does what this form does not understand."""
     try:
         network = read_network(task)
-        return _Steps(task, network, observe(network), frozenset(barred)).all()
+        return _Steps(task, network, observe(network), frozenset(excluded)).all()
     except Refusal:
         return []
 
 
 class _Steps:
-    def __init__(self, task: Task, network: NetworkSource, observed: Observed, barred: frozenset[str]) -> None:
-        self.task, self.network, self.observed, self.barred = task, network, observed, barred
+    def __init__(self, task: Task, network: NetworkSource, observed: Observed, excluded: frozenset[str]) -> None:
+        self.task, self.network, self.observed, self.excluded = task, network, observed, excluded
         self.own = [call for call in observed.calls if applies(call)]
 
     @property
@@ -46,21 +46,21 @@ class _Steps:
 
     def all(self) -> list[BuildStep]:
         steps: list[BuildStep] = []
-        if self.capturable and CAPTURED.name not in self.barred:
+        if self.capturable and CAPTURED.name not in self.excluded:
             source = render_network(self.network, (), self.observed, graph=True)
             steps.append(BuildStep(self._candidate(source, None), CAPTURED.name, CAPTURED.cards, CAPTURED.summary))
         kinds: tuple[str, ...] = ()
         last: BuildStep | None = None
-        for technique in LAYERS if len(self.own) >= FEWEST_CALLS else ():
-            found = self._worth(technique.kinds)
-            if not found or technique.name in self.barred:
+        for pass_ in LAYER_PASSES if len(self.own) >= FEWEST_CALLS else ():
+            found = self._worth(pass_.kinds)
+            if not found or pass_.name in self.excluded:
                 continue
             kinds += found
             source = render_network(self.network, kinds, self.observed, graph=False)
             parent = last.candidate.id if last else None
-            last = BuildStep(self._candidate(source, parent), technique.name, technique.cards, technique.summary)
+            last = BuildStep(self._candidate(source, parent), pass_.name, pass_.cards, pass_.summary)
             steps.append(last)
-        if last is not None and self.capturable and REPLAY.name not in self.barred:
+        if last is not None and self.capturable and REPLAY.name not in self.excluded:
             source = render_network(self.network, kinds, self.observed, graph=True)
             steps.append(BuildStep(self._candidate(source, last.candidate.id), REPLAY.name, REPLAY.cards, REPLAY.summary))
         return steps

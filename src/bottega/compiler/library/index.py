@@ -53,7 +53,7 @@ class LibraryFunction:
 
 @dataclass(frozen=True)
 class KernelLibrary:
-    parts: dict[str, LibraryFunction]
+    functions: dict[str, LibraryFunction]
 
     def closure(self, names: Iterable[str]) -> tuple[LibraryFunction, ...]:
         """These parts and all that they need, each behind what it needs."""
@@ -63,58 +63,60 @@ class KernelLibrary:
         while pending:
             name, done = pending.pop()
             if done:
-                near[name] = self.parts[name]
+                near[name] = self.functions[name]
             elif name not in entered:
                 entered.add(name)
-                pending += [(name, True), *((need, False) for need in sorted(self.parts[name].needs, reverse=True))]
+                pending += [(name, True), *((need, False) for need in sorted(self.functions[name].needs, reverse=True))]
         ordered: dict[str, LibraryFunction] = {}
         for name in near:  # functions that call each other in a ring: what is needed at once comes first all the same
             self._place(name, ordered, frozenset())
         return tuple(ordered.values())
 
     def _place(self, name: str, ordered: dict[str, LibraryFunction], above: frozenset[str]) -> None:
-        for need in sorted(self.parts[name].at_once - above - ordered.keys()):
+        for need in sorted(self.functions[name].at_once - above - ordered.keys()):
             self._place(need, ordered, above | {name})
-        ordered.setdefault(name, self.parts[name])
+        ordered.setdefault(name, self.functions[name])
 
-    def parts_for(self, names: Iterable[str]) -> str:
+    def source_of(self, names: Iterable[str]) -> str:
         """A file of these parts and what they need."""
-        parts = self.closure(names)
-        imports = dict.fromkeys(one.text for part in parts for one in part.imports)
-        return "\n\n\n".join(["\n".join(imports), *(part.text for part in parts)]).lstrip("\n") + "\n"
+        functions = self.closure(names)
+        imports = dict.fromkeys(one.text for function in functions for one in function.imports)
+        return "\n\n\n".join(["\n".join(imports), *(function.text for function in functions)]).lstrip("\n") + "\n"
 
     def own(self) -> list[str]:
         """Of the offered ones those that kernels of ours compute; the others are torch's under a sketch's names."""
         return [name for name in self.offered() if self.is_own(name)]
 
     def is_own(self, name: str) -> bool:
-        return self.parts[name].is_offered and any("@triton.jit" in part.text for part in self.closure([name]))
+        return self.functions[name].is_offered and any("@triton.jit" in function.text for function in self.closure([name]))
 
     def offered(self) -> list[str]:
-        return sorted(part.name for part in self.parts.values() if part.is_offered)
+        return sorted(function.name for function in self.functions.values() if function.is_offered)
 
 
 @functools.cache
 def kernel_library(folder: Path = TRITON) -> KernelLibrary:
     """Read once. Raises `KernelLibraryError` for a file that no answer could be given."""
-    parts: dict[str, LibraryFunction] = {}
+    functions: dict[str, LibraryFunction] = {}
     borrowed: dict[str, str] = {}
     for path in sorted(folder.glob("*.py")):
-        for part in _parts_of(path, borrowed):
-            if part.name in parts:
-                raise KernelLibraryError(f"{path.name}: {part.name} is there twice on the shelf; every name must be its own")
-            parts[part.name] = part
+        for function in _functions_of(path, borrowed):
+            if function.name in functions:
+                raise KernelLibraryError(
+                    f"{path.name}: {function.name} is there twice on the shelf; every name must be its own"
+                )
+            functions[function.name] = function
     for name, place in borrowed.items():
-        if name not in parts:
+        if name not in functions:
             raise KernelLibraryError(f"{place}: takes {name} from the shelf, which has no such part")
-    for part in parts.values():
-        clash = {one.name for one in part.imports} & parts.keys()
+    for function in functions.values():
+        clash = {one.name for one in function.imports} & functions.keys()
         if clash:
-            raise KernelLibraryError(f"{part.name}: imports {min(clash)}, which is a part's name")
-    return KernelLibrary(parts)
+            raise KernelLibraryError(f"{function.name}: imports {min(clash)}, which is a part's name")
+    return KernelLibrary(functions)
 
 
-def _parts_of(path: Path, borrowed: dict[str, str]) -> list[LibraryFunction]:
+def _functions_of(path: Path, borrowed: dict[str, str]) -> list[LibraryFunction]:
     try:
         source = path.read_text(encoding="utf-8")
         body = ast.parse(source).body
@@ -136,10 +138,10 @@ def _parts_of(path: Path, borrowed: dict[str, str]) -> list[LibraryFunction]:
     borrowed |= dict.fromkeys(others, path.name)
     known = others | {binds(node)[0] for node in definitions}
     lines = source.splitlines()
-    return [_part(node, lines, imports, known) for node in definitions]
+    return [_function(node, lines, imports, known) for node in definitions]
 
 
-def _part(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> LibraryFunction:
+def _function(node: ast.stmt, lines: list[str], imports: dict[str, Import], known: set[str]) -> LibraryFunction:
     (name,) = binds(node)
     text = text_of(node, lines)
     read, (at_once, _) = reads(node), needs_at_once(node)

@@ -19,37 +19,41 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictC
 _RUNTIME = "bottega.runtime.cpp"
 
 
-def with_library_functions(source: str, task_names: Set[str], shelf: KernelLibrary | None = None) -> str:
+def with_library_functions(source: str, task_names: Set[str], library: KernelLibrary | None = None) -> str:
     """The file with every part that it reads and nobody binds. Raises as the parser does."""
-    tree, shelf = parsed(source), shelf or kernel_library()
+    tree, library = parsed(source), library or kernel_library()
     if tree is None or not tree.body:
         return source
     names = names_of(source, tree.body)
-    wanted = _wanted(names, tree.body, task_names, shelf)
-    parts = shelf.closure(wanted)
-    if not parts:
+    wanted = _wanted(names, tree.body, task_names, library)
+    functions = library.closure(wanted)
+    if not functions:
         return source
     answer = AnswerFile(source, tree.body)
     head = [node for node in tree.body[: answer.head] if isinstance(node, ast.Import | ast.ImportFrom)]
     present = {(name, stands) for node in head for name, stands in imported(node).items()}
-    imports = {one.name: one for part in parts for one in part.imports}
-    taken = names.taken | task_names | BUILTIN | {part.name for part in parts} | imports.keys()
-    others = {part.name: _free(part.name, taken) for part in parts if part.name in names.taken | task_names | BUILTIN}
+    imports = {one.name: one for function in functions for one in function.imports}
+    taken = names.taken | task_names | BUILTIN | {function.name for function in functions} | imports.keys()
+    others = {
+        function.name: _free(function.name, taken)
+        for function in functions
+        if function.name in names.taken | task_names | BUILTIN
+    }
     others |= {one.name: _free(one.name, taken) for one in imports.values() if not _is_same(one, names)}
     pieces = [
         Insertion((one.name,), one.renamed(others[one.name]) if one.name in others else one.text, module=one.stands)
         for one in imports.values()
         if one.name in others or (one.name, one.stands) not in present
     ]
-    texts = {_ALONE: f"{_ALONE} = {_is_alone(tree.body, wanted, shelf)}"}
-    pieces += [Insertion((part.name,), renamed(texts.get(part.name, part.text), others)) for part in parts]
+    texts = {_ALONE: f"{_ALONE} = {_is_alone(tree.body, wanted, library)}"}
+    pieces += [Insertion((function.name,), renamed(texts.get(function.name, function.text), others)) for function in functions]
     whole = answer.with_pieces(pieces, (), ())
     return whole if compiles(whole) else source
 
 
-def without_library_functions(source: str, task_names: Set[str], shelf: KernelLibrary | None = None) -> str:
+def without_library_functions(source: str, task_names: Set[str], library: KernelLibrary | None = None) -> str:
     """What `with_library_functions` makes the same file of again. Raises as the parser does."""
-    tree, shelf = parsed(source), shelf or kernel_library()
+    tree, library = parsed(source), library or kernel_library()
     if tree is None or not tree.body:
         return source
     names, lines = names_of(source, tree.body), source.split("\n")
@@ -57,27 +61,31 @@ def without_library_functions(source: str, task_names: Set[str], shelf: KernelLi
         name: node
         for node in tree.body
         for name in binds(node)[:1]
-        if name in shelf.parts and name not in task_names | BUILTIN and _is_part(node, lines, shelf.parts[name])
+        if name in library.functions
+        and name not in task_names | BUILTIN
+        and _is_library_function(node, lines, library.functions[name])
     }
-    whole = {name for name in same if all(_stays_the_same(part, same.keys(), names) for part in shelf.closure([name]))}
+    whole = {
+        name for name in same if all(_stays_the_same(function, same.keys(), names) for function in library.closure([name]))
+    }
     rest = _without(source, tree.body, [same[name] for name in whole])
     left = parsed(rest)
     if not whole or left is None or not left.body:
         return source
-    wanted = _wanted(names_of(rest, left.body), left.body, task_names, shelf)
-    back = shelf.closure(wanted)
-    if not whole >= {part.name for part in back}:
+    wanted = _wanted(names_of(rest, left.body), left.body, task_names, library)
+    back = library.closure(wanted)
+    if not whole >= {function.name for function in back}:
         return source
-    if _ALONE in whole and ast.unparse(same[_ALONE]) != f"{_ALONE} = {_is_alone(left.body, wanted, shelf)}":
+    if _ALONE in whole and ast.unparse(same[_ALONE]) != f"{_ALONE} = {_is_alone(left.body, wanted, library)}":
         return source
-    short = _without(source, tree.body, [same[part.name] for part in back])
+    short = _without(source, tree.body, [same[function.name] for function in back])
     left = parsed(short)
     if left is None or not left.body:
         return source
     kept = names_of(short, left.body)
-    if any(part.name in kept.taken for part in back):
+    if any(function.name in kept.taken for function in back):
         return source
-    carried = {(one.name, one.stands) for part in back for one in part.imports}
+    carried = {(one.name, one.stands) for function in back for one in function.imports}
     idle = [
         node
         for node in left.body
@@ -87,21 +95,23 @@ def without_library_functions(source: str, task_names: Set[str], shelf: KernelLi
     return _without(short, left.body, idle)
 
 
-def _wanted(names: NameUse, body: Sequence[ast.stmt], task_names: Set[str], shelf: KernelLibrary) -> list[str]:
+def _wanted(names: NameUse, body: Sequence[ast.stmt], task_names: Set[str], library: KernelLibrary) -> list[str]:
     """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton. A kernel
     cannot call most parts: a name that only kernels read is a slip, and stays one."""
     if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
         return []
     outside = {name for statement in body if not _is_kernel(statement) for name in reads(statement)}
     missing = (names.read & (outside | set(FOR_KERNELS))) - names.taken - task_names - BUILTIN
-    return sorted(name for name in missing & shelf.parts.keys() if shelf.parts[name].is_offered or name in FOR_KERNELS)
+    return sorted(
+        name for name in missing & library.functions.keys() if library.functions[name].is_offered or name in FOR_KERNELS
+    )
 
 
-def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], shelf: KernelLibrary) -> bool:
+def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], library: KernelLibrary) -> bool:
     """Whether one call of a part is all that may run a kernel of ours."""
     if any(_is_kernel(node) for statement in body for node in ast.walk(statement)):
         return False
-    own = {name for name in wanted if shelf.is_own(name)}
+    own = {name for name in wanted if library.is_own(name)}
     once = {id(node.func) for node in _run_once(body) if isinstance(node, ast.Call)}
     found = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id in own]
     return len(found) == 1 and id(found[0]) in once
@@ -126,14 +136,14 @@ def _is_same(one: Import, names: NameUse) -> bool:
     return one.name not in names.assigned and names.imports.get(one.name, frozenset()) <= {one.stands}
 
 
-def _is_part(node: ast.stmt, lines: Sequence[str], part: LibraryFunction) -> bool:
-    if part.name == _ALONE:
+def _is_library_function(node: ast.stmt, lines: Sequence[str], function: LibraryFunction) -> bool:
+    if function.name == _ALONE:
         return ast.unparse(node) in (f"{_ALONE} = True", f"{_ALONE} = False")
-    return text_of(node, lines) == part.text or look(node) == part.look
+    return text_of(node, lines) == function.text or look(node) == function.look
 
 
-def _stays_the_same(part: LibraryFunction, same: Set[str], names: NameUse) -> bool:
-    return part.name in same and all(_is_same(one, names) for one in part.imports)
+def _stays_the_same(function: LibraryFunction, same: Set[str], names: NameUse) -> bool:
+    return function.name in same and all(_is_same(one, names) for one in function.imports)
 
 
 def _free(name: str, taken: Set[str]) -> str:

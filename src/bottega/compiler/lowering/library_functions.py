@@ -41,11 +41,13 @@ def with_library_function(scope: LoweringScope, statements: list[Statement], cal
     found = statements[place]
     call, text = found.call, calls.get(scope.node.name, "")
     if call is not None and text.split("(")[0] == call.function.split(".")[-1] and len(call.results) == 1:
-        told = _called(scope, text)
+        call_texts = _called(scope, text)
         prefix = call.function.rpartition(".")[0]
-        if told is not None and (prefix == "F" or call.function in JOINING):  # a method's arguments may not be its function's
-            call = replace(call, text=f"{prefix}.{told.text}", looks=told.looks)
-    return [*statements[:place], Statement(found.kernel, call, _part(scope, found, calls)), *statements[place + 1 :]]
+        if call_texts is not None and (
+            prefix == "F" or call.function in JOINING
+        ):  # a method's arguments may not be its function's
+            call = replace(call, text=f"{prefix}.{call_texts.text}", looks=call_texts.looks)
+    return [*statements[:place], Statement(found.kernel, call, _library_call(scope, found, calls)), *statements[place + 1 :]]
 
 
 def lower(scope: LoweringScope, calls: Mapping[str, str]) -> Tensor | None:
@@ -53,14 +55,14 @@ def lower(scope: LoweringScope, calls: Mapping[str, str]) -> Tensor | None:
     text = calls.get(scope.node.name, "")
     if text.split("(")[0] not in ALWAYS or not scope.node.outputs:
         return None
-    part = _called(scope, text)
-    if part is None:
+    library_call = _called(scope, text)
+    if library_call is None:
         return None
     shape, dtype = scope.spec()
     buffer = scope.fresh(shape, dtype)
-    library = "F" if hasattr(torch.nn.functional, part.function) else "torch"
-    call = replace(part, function=f"{library}.{part.function}", text=f"{library}.{text}", part=False)
-    scope.state(None, call, part)
+    library = "F" if hasattr(torch.nn.functional, library_call.function) else "torch"
+    call = replace(library_call, function=f"{library}.{library_call.function}", text=f"{library}.{text}", library_call=False)
+    scope.state(None, call, library_call)
     return Tensor(marked(buffer), dtype)
 
 
@@ -69,7 +71,7 @@ def _made(statement: Statement) -> list[str]:
     return made(kernel) if kernel is not None else []
 
 
-def _part(scope: LoweringScope, statement: Statement, calls: Mapping[str, str]) -> FunctionCall | None:
+def _library_call(scope: LoweringScope, statement: Statement, calls: Mapping[str, str]) -> FunctionCall | None:
     text = calls.get(scope.node.name, "")
     word = text.split("(")[0] or (statement.call.function.split(".")[-1] if statement.call else "")
     if word not in LIBRARY_OPERATORS:
@@ -79,10 +81,12 @@ def _part(scope: LoweringScope, statement: Statement, calls: Mapping[str, str]) 
         return None
     if word in LONG and not (isinstance(kernel, RowProgram) and math.prod(kernel.reduced) > LONGEST_ROW):
         return None
-    told = _called(scope, text) if text else None
-    if told is not None or statement.call is None:
-        return told
-    return FunctionCall(word, statement.call.arguments, statement.call.keywords, (scope.node.name,), scope.origin, part=True)
+    call_texts = _called(scope, text) if text else None
+    if call_texts is not None or statement.call is None:
+        return call_texts
+    return FunctionCall(
+        word, statement.call.arguments, statement.call.keywords, (scope.node.name,), scope.origin, library_call=True
+    )
 
 
 def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
@@ -98,7 +102,14 @@ def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
         scope.tensor(ref).view for ref in _references(scope.node.arguments) if isinstance(scope.values.get(ref.name), Tensor)
     )
     return FunctionCall(
-        text.split("(", maxsplit=1)[0], read, (), (scope.node.name,), scope.origin, part=True, text=text, looks=tuple(looks)
+        text.split("(", maxsplit=1)[0],
+        read,
+        (),
+        (scope.node.name,),
+        scope.origin,
+        library_call=True,
+        text=text,
+        looks=tuple(looks),
     )
 
 

@@ -7,7 +7,7 @@ from bottega.compiler.lowering.elementwise import softplus
 from bottega.compiler.lowering.scope import LoweringScope, Tensor
 from bottega.compiler.view import View
 
-NONE, MEAN, SUM = 0, 1, 2
+NONE, MEAN = 0, 1
 OPERATORS = frozenset(
     (
         *("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),

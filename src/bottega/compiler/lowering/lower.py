@@ -37,8 +37,8 @@ class Lowered:
     inputs: tuple[str, ...]
 
 
-def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lowered:
-    """`told` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
+def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
+    """`call_texts` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
     scope = LoweringScope(graph, label)
     for name, spec in graph.inputs:
         _bind(scope, name, name, spec, "input")
@@ -54,14 +54,16 @@ def lower(graph: Graph, label: str, told: Mapping[str, str] | None = None) -> Lo
             scope.values[node.name] = chosen
         else:
             before = len(scope.statements)
-            scope.values[node.name] = _lowered(scope, told)
-            if told is not None:
-                scope.statements[before:] = library_functions.with_library_function(scope, scope.statements[before:], told)
+            scope.values[node.name] = _lowered(scope, call_texts)
+            if call_texts is not None:
+                scope.statements[before:] = library_functions.with_library_function(
+                    scope, scope.statements[before:], call_texts
+                )
     returned = _returned(scope, graph.returned)
     return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
 
 
-def _lowered(scope: LoweringScope, told: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
+def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
     """By the family that understands it; where that family refuses, left to torch if it can be."""
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
@@ -76,9 +78,9 @@ def _lowered(scope: LoweringScope, told: Mapping[str, str] | None) -> Tensor | t
             first = first or refusal
             del scope.statements[before:]
             scope.buffers = dict(buffers)
-    made_of_part = library_functions.lower(scope, told) if told is not None else None
-    if made_of_part is not None:
-        return made_of_part
+    by_library = library_functions.lower(scope, call_texts) if call_texts is not None else None
+    if by_library is not None:
+        return by_library
     if first is not None:
         raise first
     raise scope.refuse("is not understood")

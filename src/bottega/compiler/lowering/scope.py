@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bottega.compiler.compose import reshaped
-from bottega.compiler.expression import Constant, Expression, Gather, Index, Load, replace, walk
+from bottega.compiler.expression import Constant, Expression, Index, Load, walk, with_views
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.steps import Refusal
@@ -36,7 +36,7 @@ class Statement:
 
     kernel: Kernel | None
     call: FunctionCall | None = None
-    part: FunctionCall | None = None
+    library_call: FunctionCall | None = None
     """A part of the shelf that does the same."""
 
 
@@ -47,7 +47,7 @@ class LoweringScope:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     values: dict[str, Tensor | tuple[Tensor | None, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
-    node: TraceNode = field(default_factory=lambda: TraceNode("", "", "", {}, ()))
+    node: TraceNode = field(default_factory=lambda: TraceNode("", "", {}, ()))
 
     def refuse(self, reason: str) -> Refusal:
         return Refusal(f"{self.label}: {self.node.operator}: {reason}")
@@ -153,8 +153,8 @@ class LoweringScope:
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
         return Tensor(result, dtype)
 
-    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, part: FunctionCall | None = None) -> None:
-        self.statements.append(Statement(kernel, call, part))
+    def state(self, kernel: Kernel | None, call: FunctionCall | None = None, library_call: FunctionCall | None = None) -> None:
+        self.statements.append(Statement(kernel, call, library_call))
 
     def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""
@@ -222,18 +222,14 @@ def turned_view(view: View, order: tuple[int, ...]) -> View:
 def turned(body: Expression, shape: Shape, order: tuple[int, ...]) -> Expression:
     """A body over `shape`, over the same space with its dimensions in another order and single ones left out."""
     places = [axis for axis in order if shape[axis] != 1]
-    swap: dict[Expression, Expression] = {}
-    for node in walk(body):
-        if isinstance(node, Load):
-            swap[node] = Load(turned_view(node.view, order), node.dtype)
-        elif isinstance(node, Index):
-            swap[node] = Index(places.index(node.axis)) if node.axis in places else Constant(0)
-    for node in walk(body):
-        if isinstance(node, Gather):
-            swap[node] = Gather(
-                turned_view(node.view, order), node.axis_stride, node.size, replace(node.index, swap), node.dtype
-            )
-    return replace(body, swap)
+    indices: dict[Expression, Expression] = {
+        node: Index(places.index(node.axis)) if node.axis in places else Constant(0)
+        for node in walk(body)
+        if isinstance(node, Index)
+    }
+    found = with_views(body, lambda view: turned_view(view, order), indices)
+    assert found is not None
+    return found
 
 
 def reshaped_axes(view: View, shape: Shape) -> tuple[str, ...]:

@@ -52,9 +52,9 @@ def _findings(rule: str, messages: Iterable[str]) -> tuple[Finding, ...]:
 
 def _empty_library_functions(tree: ast.Module, source: str) -> None:
     """Drops the bodies of unchanged library functions: they are right, and most of the file."""
-    lines, parts = source.split("\n"), kernel_library().parts
+    lines, functions = source.split("\n"), kernel_library().functions
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name in parts and parts[node.name].text == text_of(node, lines):
+        if isinstance(node, ast.FunctionDef) and node.name in functions and functions[node.name].text == text_of(node, lines):
             node.body = [ast.Pass()]
 
 

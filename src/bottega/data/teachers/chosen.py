@@ -13,24 +13,24 @@ from bottega.episodes.backbone_defaults import prompt_style
 from bottega.episodes.settings import EpisodeSettings
 from bottega.judge.device_facts import device_facts
 
-BUILDERS = {"builder": TeacherSpec("builder"), "parts": TeacherSpec("parts")}
+COMPILERS = {"builder": TeacherSpec("builder"), "parts": TeacherSpec("parts")}
 EPISODES = "episodes"
 
 
-def builder_for(teacher: str, stage: JudgeStage) -> TeacherPool:
+def compiler_pool_for(teacher: str, stage: JudgeStage) -> TeacherPool:
     """A teacher that needs no judge while it works."""
-    return ProcessTeacherPool(BUILDERS.get(teacher) or TeacherSpec(teacher), stage.teachers, stage.teacher_timeout)
+    return ProcessTeacherPool(COMPILERS.get(teacher) or TeacherSpec(teacher), stage.teachers, stage.teacher_timeout)
 
 
 def family_of(teacher: str) -> str:
     """The program behind a teacher's name on the command line: the builder is one, whether it writes all steps or the last."""
-    return "builder" if teacher in BUILDERS else teacher
+    return "builder" if teacher in COMPILERS else teacher
 
 
-def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: StoringJudge, folder: Path) -> TeacherPool:
+def teacher_pool_for(teacher: str, backbone: str, stage: JudgeStage, judge: StoringJudge, folder: Path) -> TeacherPool:
     """Also an installed teacher, or `module:Class`: one that takes no arguments."""
     if teacher != "llm":
-        return builder_for(teacher, stage)
+        return compiler_pool_for(teacher, stage)
     if not backbone:
         raise UsageError("the llm teacher needs backbone=SPEC: local:PATH, server:MODEL@URL, or embedded")
     from bottega.data.teachers.llm import LlmTeacher, TeacherModel
@@ -44,5 +44,5 @@ def classroom_for(teacher: str, backbone: str, stage: JudgeStage, judge: Storing
         max_tokens=8192 if backbone.startswith("server:") else 2048,
     )
     model = TeacherModel(backbone, open_backbone(backbone), settings)
-    made = LlmTeacher(model, judge, device_facts(stage.device), folder / EPISODES, failed=judge.store.add_slips)
+    made = LlmTeacher(model, judge, device_facts(stage.device), folder / EPISODES, failed=judge.store.add_mutants)
     return InProcessTeacherPool(made)

@@ -84,14 +84,14 @@ class LlmTeacher:
         name = f"{task.id}/{language}/{seed}"
         episode = await run_episode(self.context, task, settings, name)
         nodes = self._nodes(name)
-        course = build_steps_of(task, language, self.name, nodes, episode, settings.baseline)
+        build = build_steps_of(task, language, self.name, nodes, episode, settings.baseline)
         if self.failed is not None:
             self.failed(mutants_among(task, language, nodes))
-        if not course.steps:
+        if not build.steps:
             self._can_spend()  # an episode that was cut short refuses nothing
             outcomes = ", ".join(sorted({str(node.verdict.outcome) if node.verdict else "no kernel" for node in nodes}))
             raise Refusal(f"none of {len(nodes)} kernels was right ({outcomes or 'none was written'})")
-        return course
+        return build
 
     def _can_spend(self) -> None:
         reason = self.context.budget.reached()

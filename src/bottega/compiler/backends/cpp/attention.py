@@ -82,10 +82,10 @@ class _Heads:
             replace(self.values, loop=Loop(self.values.length, (count + 1,))),
         ]
         space = LoopSpace(self.function, turned)
-        speller = CppEmitter(
+        emitter = CppEmitter(
             self.function, space.place, {ACCUMULATOR: (accumulator, self.kind)}, index_names(turned, count + 2)
         )
-        return stores(speller, space, self.kernel.stores)
+        return stores(emitter, space, self.kernel.stores)
 
     def masked(self, text: str, **indices: str) -> str:
         """A score with the mask applied."""
@@ -97,7 +97,7 @@ class _Heads:
 
 def write_attention(function: FunctionWriter, kernel: Attention) -> list[str]:
     heads = _Heads(function, kernel)
-    if TILES in function.techniques and heads.kind == "float" and kernel.queries > 1 and kernel.keys > 1:
+    if TILES in function.passes and heads.kind == "float" and kernel.queries > 1 and kernel.keys > 1:
         return _tiled(heads)
     return _plain(heads)
 
@@ -107,7 +107,7 @@ def _plain(a: _Heads) -> list[str]:
     names = {name: function.fresh(name, f"{name}_here") for name in ("memory", "scores", "top", "total", "dot", "seen")}
     scores, top, total, dot, seen = (names[key] for key in ("scores", "top", "total", "dot", "seen"))
     exp = "std::exp"
-    if SIMD_FUNCTIONS in function.techniques and a.kind == "float":
+    if SIMD_FUNCTIONS in function.passes and a.kind == "float":
         function.prelude.use("exp_simd")
         exp = "exp_simd"
     j = a.keys.index

@@ -37,7 +37,7 @@ def write_across(space: RowSpace, column: Axis) -> list[str]:
     for axis in outer:
         rows *= axis.length
     sums = all(reduction.operation == "sum" for reduction in space.reductions)
-    private = SPLIT in function.techniques and rows * tiles < 8 and sums and space.length >= 1024
+    private = SPLIT in function.passes and rows * tiles < 8 and sums and space.length >= 1024
     start, end = function.fresh("start", "first"), function.fresh("end", "stop")
     inner = Axis(column.loop, column.index, end)
     lane = f"{column.index} - {start}"
@@ -62,25 +62,25 @@ class _Tile:
         self.axes = [*kept, *space.reduced]
         self.place = LoopSpace(self.function, self.axes)
         indices = index_names(self.axes, space.rank)
-        self.speller = CppEmitter(self.function, self.place.place, space.names, indices)
-        once = ONCE in self.function.techniques and not private
-        self.keeper = RowCache(space, self.speller, scratch=False) if once else None
+        self.emitter = CppEmitter(self.function, self.place.place, space.names, indices)
+        once = ONCE in self.function.passes and not private
+        self.cache = RowCache(space, self.emitter, scratch=False) if once else None
 
     def reduce(self, reduction: Reduction) -> list[str]:
         function, body, operation = self.function, reduction.body, reduction.operation
         lines = self.derived([body])
-        kind = self.speller.kind(body)
+        kind = self.emitter.kind(body)
         result = result_kind(operation, kind)
         name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_tile")
         wide = "double" if result == "float" and operation in ("sum", "prod") and self.space.length > DEEP else result
         best = function.fresh("best", "best_tile") if operation.startswith("arg") else name
         sign = ">" if "max" in operation else "<"
-        local = CppEmitter(function, self.place.place, self.space.names, self.speller.indices, self.speller.known)
-        if self.keeper:
-            self.keeper.enter(local, self.place, body)
+        local = CppEmitter(function, self.place.place, self.space.names, self.emitter.indices, self.emitter.known)
+        if self.cache:
+            self.cache.enter(local, self.place, body)
         statements, (text,) = local.statements([body], [kind])
-        if self.keeper:
-            text, statements = self.keeper.leave(local, self.place, body, text, statements)
+        if self.cache:
+            text, statements = self.cache.leave(local, self.place, body, text, statements)
         for line in statements:
             function.taken.discard(line.split(" = ")[0].split()[-1])
         at = f"{name}[{self.lane}]"
@@ -133,15 +133,15 @@ class _Tile:
         lines: list[str] = []
 
         def visit(node: Expression) -> None:
-            if node in self.speller.known:
+            if node in self.emitter.known:
                 return
             named = any(isinstance(part, Name) and part.name in reductions for part in walk(node))
             if isinstance(node, Apply) and named and fixed(node, self.space.reduced):
-                kind, text = self.speller.kind(node), self.speller.text(node)
+                kind, text = self.emitter.kind(node), self.emitter.text(node)
                 wish = {"rsqrt": "scale", "reciprocal": "inverse", "div": "mean"}.get(node.function, "derived")
                 name = self.function.fresh(wish, f"{wish}_tile")
                 lines.extend([f"{kind} {name}[{TILE}];", "#pragma omp simd", self.loop, f"  {name}[{self.lane}] = {text};"])
-                self.speller.known[node] = (f"{name}[{self.lane}]", kind)
+                self.emitter.known[node] = (f"{name}[{self.lane}]", kind)
                 return
             for child in children(node):
                 visit(child)
@@ -154,21 +154,21 @@ class _Tile:
     def rows_out(self) -> list[str]:
         if not self.space.row_stores:
             return []
-        lines = stores(self.speller, self.place, self.space.row_stores)
+        lines = stores(self.emitter, self.place, self.space.row_stores)
         return ["#pragma omp simd", self.loop, *block(lines)]
 
     def elements_out(self) -> list[str]:
         if not self.space.element_stores:
             return []
         bodies = [store.body for store in self.space.element_stores]
-        if self.keeper:
+        if self.cache:
             for body in bodies:
-                self.keeper.enter(self.speller, self.place, body)
+                self.cache.enter(self.emitter, self.place, body)
         lines = self.derived(bodies)
-        return [*lines, *self.sweep(stores(self.speller, self.place, self.space.element_stores))]
+        return [*lines, *self.sweep(stores(self.emitter, self.place, self.space.element_stores))]
 
 
 def write_columns(space: RowSpace) -> list[str] | None:
     """The tiled layout, where the technique is on and memory runs across the rows."""
-    column = lies_across(space) if COLUMN_TILES in space.function.techniques else None
+    column = lies_across(space) if COLUMN_TILES in space.function.passes else None
     return None if column is None else write_across(space, column)

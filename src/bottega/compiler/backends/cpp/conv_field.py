@@ -117,8 +117,8 @@ class Field:
         axes = [self.batch, self.out_channel, *self.out]
         space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, self.kind)}
-        speller = CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
-        return stores(speller, space, self.kernel.stores)
+        emitter = CppEmitter(self.function, space.place, names, index_names(axes, len(self.kernel.shape)))
+        return stores(emitter, space, self.kernel.stores)
 
     def nest(self, axes: list[Axis], inside: list[str]) -> list[str]:
         heads = [indent(head_of(axis), depth) for depth, axis in enumerate(axes)]

@@ -20,17 +20,17 @@ TILED, PLANE, PHASES = "conv_register_tile", "depthwise_plane", "transposed_phas
 
 
 def write_convolution(function: FunctionWriter, kernel: Convolution) -> list[str]:
-    if PACKED in function.techniques and _pointwise(kernel):
+    if PACKED in function.passes and _pointwise(kernel):
         return write_product(function, _as_product(kernel))
     field = Field(function, kernel)
     single = field.kind == "float"
     if kernel.transposed:
-        if PHASES in function.techniques and single:
+        if PHASES in function.passes and single:
             return phases(field)
         return plain_transposed(field)
-    if PLANE in function.techniques and field.depthwise and single and kernel.shape[-1] >= 8:
+    if PLANE in function.passes and field.depthwise and single and kernel.shape[-1] >= 8:
         return plane_by_plane(field)
-    if TILED in function.techniques and single and kernel.shape[-1] >= 8 and field.per_group >= 2:
+    if TILED in function.passes and single and kernel.shape[-1] >= 8 and field.per_group >= 2:
         return tiled(field)
     return plain(field)
 

@@ -249,7 +249,7 @@ class CppEmitter:
             return f"{name}({', '.join(text for text, _ in texts)})", PRIMARY
         if name in ("remainder", "floor_divide"):
             return self._modular(name, kind, texts)
-        if kind == "float" and SIMD_FUNCTIONS in self.function.techniques and name in VECTORS:
+        if kind == "float" and SIMD_FUNCTIONS in self.function.passes and name in VECTORS:
             self.function.prelude.use(VECTORS[name])
             return f"{VECTORS[name]}({first})", PRIMARY
         if name == "sigmoid":

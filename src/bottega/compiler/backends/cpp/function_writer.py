@@ -39,7 +39,7 @@ class FunctionWriter:
     name: str
     plan: KernelPlan
     prelude: Prelude
-    techniques: frozenset[str]
+    passes: frozenset[str]
     on_gpu: bool = False
     size_type: str = "int64_t"
     taken: set[str] = field(default_factory=set)

@@ -34,15 +34,15 @@ def write_map(function: FunctionWriter, kernel: Map) -> list[str]:
     pointers(function, bodies, kernel.stores)
     axes = named(function, loops, operands)
     space = LoopSpace(function, axes)
-    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    emitter = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     threshold = grain(function, axes)
     if len(axes) == 1:
         lines = [f"#pragma omp parallel for simd schedule(static){threshold}", head(axes[0])]
-        return lines + block(stores(speller, space, kernel.stores))
+        return lines + block(stores(emitter, space, kernel.stores))
     lines = [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static){threshold}"]
     lines += [indent(head(axis), depth) for depth, axis in enumerate(axes[:-1])]
-    inside = invariants(speller, bodies, axes[-1:])
-    inside += ["#pragma omp simd", head(axes[-1]), *block(stores(speller, space, kernel.stores))]
+    inside = invariants(emitter, bodies, axes[-1:])
+    inside += ["#pragma omp simd", head(axes[-1]), *block(stores(emitter, space, kernel.stores))]
     lines[-1] += " {"
     depth = len(axes) - 1
     return [*lines, *(indent(line, depth) for line in inside), indent("}", depth - 1)]
@@ -56,34 +56,34 @@ def pointers(function: FunctionWriter, bodies: Sequence[Expression], outputs: Se
         function.pointer(store.view.buffer, written=True)
 
 
-def stores(speller: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) -> list[str]:
+def stores(emitter: CppEmitter, space: LoopSpace, outputs: Sequence[StoreOp]) -> list[str]:
     """The statements that compute and store one element of each result."""
     wanted = [compute_type(store.dtype) for store in outputs]
-    before = set(speller.known)
-    taken = set(speller.function.taken)
-    lines, texts = speller.statements([store.body for store in outputs], wanted)
+    before = set(emitter.known)
+    taken = set(emitter.function.taken)
+    lines, texts = emitter.statements([store.body for store in outputs], wanted)
     for store, text in zip(outputs, texts):
-        target = f"{speller.function.pointer(store.view.buffer, written=True)}[{space.place(store.view)}]"
-        lines.append(f"{target} = {speller.stored(text, store.dtype)};")
-    for node in set(speller.known) - before:
-        name = speller.known.pop(node)[0]
+        target = f"{emitter.function.pointer(store.view.buffer, written=True)}[{space.place(store.view)}]"
+        lines.append(f"{target} = {emitter.stored(text, store.dtype)};")
+    for node in set(emitter.known) - before:
+        name = emitter.known.pop(node)[0]
         if name not in taken:
-            speller.function.taken.discard(name)
+            emitter.function.taken.discard(name)
     return lines
 
 
-def invariants(speller: CppEmitter, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
+def invariants(emitter: CppEmitter, bodies: Sequence[Expression], inner: Sequence[Axis]) -> list[str]:
     """Locals for what does not change along the inner axes: it is computed before that loop."""
     lines: list[str] = []
 
     def visit(node: Expression) -> None:
-        if node in speller.known or isinstance(node, Constant | Name | Index):
+        if node in emitter.known or isinstance(node, Constant | Name | Index):
             return
         if fixed(node, inner) and not isinstance(node, Cast):
-            kind, text = speller.kind(node), speller.text(node)
-            name = speller.function.fresh(*_wishes(speller, node))
+            kind, text = emitter.kind(node), emitter.text(node)
+            name = emitter.function.fresh(*_wishes(emitter, node))
             lines.append(f"const {kind} {name} = {text};")
-            speller.known[node] = (name, kind)
+            emitter.known[node] = (name, kind)
             return
         for child in children(node):
             visit(child)
@@ -111,9 +111,9 @@ def _moves(view: View, axis: Axis) -> bool:
     return any(view.strides[at] != 0 for at in axis.loop.axes if at < len(view.strides))
 
 
-def _wishes(speller: CppEmitter, node: Expression) -> tuple[str, ...]:
+def _wishes(emitter: CppEmitter, node: Expression) -> tuple[str, ...]:
     if isinstance(node, Load | Gather):
-        name = speller.function.pointer(node.view.buffer)
+        name = emitter.function.pointer(node.view.buffer)
         return (f"{name}_here", f"{name}_value") if len(name) == 1 else (name[0], f"{name}_here", f"{name}_value")
     if isinstance(node, Apply):
         if node.function == "div" and any(isinstance(part, Name) and part.name == "row length" for part in node.arguments):
@@ -136,7 +136,7 @@ def grain(function: FunctionWriter, axes: Sequence[Axis]) -> str:
     count = 1
     for axis in axes:
         count *= axis.length
-    if GRAIN not in function.techniques or count > SMALL:
+    if GRAIN not in function.passes or count > SMALL:
         return ""
     return f" if ({' * '.join(axis.size for axis in axes)} > 32768)"
 

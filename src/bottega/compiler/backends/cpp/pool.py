@@ -59,10 +59,10 @@ class _Window:
     def element(self) -> tuple[list[str], str]:
         axes = [*self.kept, *self.source]
         space = LoopSpace(self.function, axes)
-        speller = CppEmitter(self.function, space.place, {}, index_names(axes, len(self.kernel.source)))
-        self.fixed = invariants(speller, [self.kernel.element], self.source)
+        emitter = CppEmitter(self.function, space.place, {}, index_names(axes, len(self.kernel.source)))
+        self.fixed = invariants(emitter, [self.kernel.element], self.source)
         taken = set(self.function.taken)
-        statements, (text,) = speller.statements([self.kernel.element], [self.kind])
+        statements, (text,) = emitter.statements([self.kernel.element], [self.kind])
         for line in statements:
             name = line.split(" = ")[0].split()[-1]
             if name not in taken:
@@ -119,7 +119,7 @@ def write_pool(function: FunctionWriter, kernel: Pool) -> list[str]:
     )
     if counted and (window.count > 2 or max(kernel.dilation) > 1):
         big = False
-    if SEPARATED in function.techniques and big and window.kind == "float":
+    if SEPARATED in function.passes and big and window.kind == "float":
         return _separated(window)
     return _plain(window)
 

@@ -47,9 +47,9 @@ class Operands:
 
     def element(self, view: View, **indices: str) -> str:
         text = f"{self.function.pointer(view.buffer)}[{self.place(view, **indices)}]"
-        return self.speller("").converted(text, self.kernel.dtype)
+        return self.emitter("").converted(text, self.kernel.dtype)
 
-    def speller(self, accumulator: str) -> CppEmitter:
+    def emitter(self, accumulator: str) -> CppEmitter:
         axes = [*self.batch, self.row, self.column]
         space = LoopSpace(self.function, axes)
         names = {ACCUMULATOR: (accumulator, compute_type(self.kernel.dtype))}
@@ -57,7 +57,7 @@ class Operands:
 
     def results(self, accumulator: str) -> list[str]:
         space = LoopSpace(self.function, [*self.batch, self.row, self.column])
-        return stores(self.speller(accumulator), space, self.kernel.stores)
+        return stores(self.emitter(accumulator), space, self.kernel.stores)
 
 
 def write_product(function: FunctionWriter, kernel: Product) -> list[str]:
@@ -65,9 +65,9 @@ def write_product(function: FunctionWriter, kernel: Product) -> list[str]:
     single = kernel.dtype in ("float32", "bfloat16", "float16")
     dense = operands.depth.step(operands.left) == 1 and operands.depth.step(operands.right) == 1
     few = operands.row.length <= FEW_ROWS and not operands.batch
-    if STREAM in function.techniques and few and dense and operands.column.length > 1:
+    if STREAM in function.passes and few and dense and operands.column.length > 1:
         return _stream(operands)
-    if PACKED in function.techniques and single and operands.row.length >= 4 and operands.column.length >= 8:
+    if PACKED in function.passes and single and operands.row.length >= 4 and operands.column.length >= 8:
         return _packed(operands)
     return _plain(operands)
 
@@ -141,7 +141,7 @@ def _nest(axes: Sequence[Axis], inside: list[str]) -> list[str]:
 def _stream(o: Operands) -> list[str]:
     """Few rows: every weight is read once, by one thread, and meets four rows while it is in a register."""
     function, kind = o.function, compute_type(o.kernel.dtype)
-    convert = o.speller("").converted
+    convert = o.emitter("").converted
     count = min(4, o.row.length)
     base = function.fresh("first", "from_row")
     weights = function.fresh("w", "weights")
@@ -208,7 +208,7 @@ def _packed(o: Operands) -> list[str]:
         if step == 1
         else f"{depth.index} * {LoopSpace(function, [*o.batch, row, column, depth])._stride(o.left, step)}"
     )
-    value = o.speller("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
+    value = o.emitter("").converted(f"{n['lines']}[{n['m']}][{stepped}]", o.kernel.dtype)
     tile = [
         start,
         f"const vec* {n['panel']} = &{n['packed']}[{n['p']} * {depth.size} * 2];",

@@ -26,9 +26,9 @@ from bottega.compiler.view import View
 class RowCache:
     """What is costly and needed by several sweeps is computed in the first of them and kept: in the result, or in a row of scratch."""
 
-    def __init__(self, space: RowSpace, speller: CppEmitter, scratch: bool = True) -> None:
+    def __init__(self, space: RowSpace, emitter: CppEmitter, scratch: bool = True) -> None:
         self.space = space
-        self.node = self._choice(speller)
+        self.node = self._choice(emitter)
         self.kept = False
         self.pointer = ""
         store = space.element_stores[0] if len(space.element_stores) == 1 else None
@@ -51,7 +51,7 @@ class RowCache:
         if self.scratch and not scratch:
             self.node = None
 
-    def _choice(self, speller: CppEmitter) -> Expression | None:
+    def _choice(self, emitter: CppEmitter) -> Expression | None:
         bodies = [reduction.body for reduction in self.space.reductions]
         last = [store.body for store in self.space.element_stores]
         passes = [set(walk(body)) for body in bodies] + ([{n for b in last for n in walk(b)}] if last else [])
@@ -69,13 +69,13 @@ class RowCache:
                     continue
                 costly = any(isinstance(part, Apply) and part.function in COSTLY for part in parts)
                 moving = [part for part in parts if isinstance(part, Load | Gather) and not fixed(part, self.space.reduced)]
-                if (costly or len(moving) > 1) and self._kind(node, speller) == "float":
+                if (costly or len(moving) > 1) and self._kind(node, emitter) == "float":
                     found.append((costly, len(parts), node))
         return max(found, key=lambda item: item[:2])[2] if found else None
 
-    def _kind(self, node: Expression, speller: CppEmitter) -> str:
+    def _kind(self, node: Expression, emitter: CppEmitter) -> str:
         names = {reduction.name: ("", "float") for reduction in self.space.reductions}
-        return CppEmitter(self.space.function, speller.place, {**self.space.names, **names}).kind(node)
+        return CppEmitter(self.space.function, emitter.place, {**self.space.names, **names}).kind(node)
 
     def _knowable(self, node: Expression, at: int) -> bool:
         earlier = {reduction.name for reduction in self.space.reductions[:at]} | {COUNT, COUNT_LESS_ONE}
@@ -84,27 +84,27 @@ class RowCache:
     def views_in(self, body: Expression) -> list[View]:
         return [self.view] if self.node is not None and self.view is not None and self.node in set(walk(body)) else []
 
-    def enter(self, speller: CppEmitter, inside: LoopSpace, body: Expression) -> None:
+    def enter(self, emitter: CppEmitter, inside: LoopSpace, body: Expression) -> None:
         if self.kept and self.node is not None and self.view is not None:
-            speller.known[self.node] = (f"{self.pointer}[{inside.place(self.view)}]", "float")
+            emitter.known[self.node] = (f"{self.pointer}[{inside.place(self.view)}]", "float")
 
     def leave(
-        self, speller: CppEmitter, inside: LoopSpace, body: Expression, text: str, statements: list[str]
+        self, emitter: CppEmitter, inside: LoopSpace, body: Expression, text: str, statements: list[str]
     ) -> tuple[str, list[str]]:
         """In the first sweep that computes it, it is also stored."""
         if self.kept or self.node is None or self.view is None or self.node not in set(walk(body)):
             return text, statements
         self.kept = True
         target = f"{self.pointer}[{inside.place(self.view)}]"
-        if self.node in speller.known:
-            return text, [*statements, f"{target} = {speller.known[self.node][0]};"]
+        if self.node in emitter.known:
+            return text, [*statements, f"{target} = {emitter.known[self.node][0]};"]
         if body == self.node:
             return f"{target} = {text}", statements
         name = self.space.function.fresh("element", "each")
-        statement = f"const float {name} = {target} = {speller.text(self.node)};"
-        speller.known[self.node] = (name, "float")
+        statement = f"const float {name} = {target} = {emitter.text(self.node)};"
+        emitter.known[self.node] = (name, "float")
         self.space.function.taken.discard(name)
-        more, (again,) = speller.statements([body], [speller.kind(body)])
+        more, (again,) = emitter.statements([body], [emitter.kind(body)])
         return again, [*statements, statement, *more]
 
     def declaration(self) -> list[str]:

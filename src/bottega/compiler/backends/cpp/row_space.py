@@ -41,7 +41,6 @@ class RowSpace:
     kept: list[Axis]
     reduced: list[Axis]
     rank: int
-    first_reduced: int
     position: View
     """A dense look over the reduced axes: the place in the row."""
     reductions: tuple[Reduction, ...]
@@ -61,13 +60,13 @@ class RowSpace:
     def length(self) -> int:
         return math.prod(axis.length for axis in self.reduced)
 
-    def speller(self) -> CppEmitter:
+    def emitter(self) -> CppEmitter:
         space = LoopSpace(self.function, self.axes)
         return CppEmitter(self.function, space.place, self.names, index_names(self.axes, self.rank))
 
 
 def row_space(function: FunctionWriter, kernel: RowProgram) -> RowSpace:
-    rank, count = len(kernel.kept) + len(kernel.reduced), len(kernel.kept)
+    rank = len(kernel.kept) + len(kernel.reduced)
     row_stores = tuple(
         replace(store, view=_padded(store.view, rank), body=_padded_loads(store.body, rank)) for store in kernel.row_stores
     )
@@ -103,7 +102,6 @@ def row_space(function: FunctionWriter, kernel: RowProgram) -> RowSpace:
         axes[: len(kept)],
         inner,
         rank,
-        count,
         position,
         tuple(replace(reduction, body=ready(reduction.body)) for reduction in kernel.reductions),
         tuple(replace(store, body=ready(store.body)) for store in row_stores),

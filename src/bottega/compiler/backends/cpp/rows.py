@@ -36,22 +36,20 @@ from bottega.compiler.view import View
 
 def write_along(space: RowSpace) -> list[str]:
     function = space.function
-    split = (
-        SPLIT in function.techniques and space.rows <= FEW and space.length >= LONG and SIMD_REDUCTIONS in function.techniques
-    )
-    speller = space.speller()
+    split = SPLIT in function.passes and space.rows <= FEW and space.length >= LONG and SIMD_REDUCTIONS in function.passes
+    emitter = space.emitter()
     lines: list[str] = []
-    keeper = RowCache(space, speller) if ONCE in function.techniques and not split else None
+    cache = RowCache(space, emitter) if ONCE in function.passes and not split else None
     for reduction in space.reductions:
-        lines += _reduction(space, speller, reduction, split, keeper)
-    lines += _row_results(space, speller)
-    lines += _elements(space, speller, split, keeper)
+        lines += _reduction(space, emitter, reduction, split, cache)
+    lines += _row_results(space, emitter)
+    lines += _elements(space, emitter, split, cache)
     if not space.kept:
         return lines
     threads = (
         "" if split else f"#pragma omp parallel for{collapse(len(space.kept))} schedule(static){grain(function, space.axes)}"
     )
-    scratch = keeper.declaration() if keeper is not None else []
+    scratch = cache.declaration() if cache is not None else []
     if scratch:
         threads = threads.replace("parallel for", "for")
     heads = [indent(head(axis), depth) for depth, axis in enumerate(space.kept)]
@@ -65,28 +63,28 @@ def write_along(space: RowSpace) -> list[str]:
     return whole
 
 
-def _reduction(space: RowSpace, speller: CppEmitter, reduction: Reduction, split: bool, keeper: RowCache | None) -> list[str]:
+def _reduction(space: RowSpace, emitter: CppEmitter, reduction: Reduction, split: bool, cache: RowCache | None) -> list[str]:
     function = space.function
     body = reduction.body
-    kind = speller.kind(body)
+    kind = emitter.kind(body)
     result = result_kind(reduction.operation, kind)
-    lines = invariants(speller, [body], space.reduced)
-    kept_here = keeper.views_in(body) if keeper else []
+    lines = invariants(emitter, [body], space.reduced)
+    kept_here = cache.views_in(body) if cache else []
     axes = joined(
         function, space.reduced, loads([body]) + kept_here + ([space.position] if reduction.operation.startswith("arg") else [])
     )
     inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
-    if keeper:
-        keeper.enter(local, inside, body)
+    if cache:
+        cache.enter(local, inside, body)
     statements, (text,) = local.statements([body], [kind])
-    if keeper:
-        text, statements = keeper.leave(local, inside, body, text, statements)
+    if cache:
+        text, statements = cache.leave(local, inside, body, text, statements)
     for line in statements:
         function.taken.discard(line.split(" = ")[0].split()[-1])
     position = reduction.operation.startswith("arg")
-    if SIMD_REDUCTIONS in function.techniques and not (position and len(axes) > 1):
+    if SIMD_REDUCTIONS in function.passes and not (position and len(axes) > 1):
         lines += _swept(function, reduction, name, kind, result, axes, statements, text, split, _best(space, reduction))
     else:
         lines += _plain(function, reduction, name, kind, result, axes, statements, text, inside.place(space.position))
@@ -183,27 +181,27 @@ def _swept(
     return [f"{wide} {name} = {start};", *pragma, *heads, indent(update, len(axes) - 1)]
 
 
-def _row_results(space: RowSpace, speller: CppEmitter) -> list[str]:
+def _row_results(space: RowSpace, emitter: CppEmitter) -> list[str]:
     if not space.row_stores:
         return []
     place = LoopSpace(space.function, space.kept)
-    return stores(speller, place, space.row_stores)
+    return stores(emitter, place, space.row_stores)
 
 
-def _elements(space: RowSpace, speller: CppEmitter, split: bool, keeper: RowCache | None) -> list[str]:
+def _elements(space: RowSpace, emitter: CppEmitter, split: bool, cache: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
     function = space.function
     bodies = [store.body for store in space.element_stores]
-    lines = invariants(speller, bodies, space.reduced)
-    kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
-    shown = [view for body in bodies for view in _shown(body, speller)]
+    lines = invariants(emitter, bodies, space.reduced)
+    kept_here = [view for body in bodies for view in (cache.views_in(body) if cache else [])]
+    shown = [view for body in bodies for view in _shown(body, emitter)]
     axes = joined(function, space.reduced, shown + [store.view for store in space.element_stores] + kept_here)
     inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
-    if keeper:
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
+    if cache:
         for body in bodies:
-            keeper.enter(local, inside, body)
+            cache.enter(local, inside, body)
     more = invariants(local, bodies, axes[-1:]) if len(axes) > 1 else []
     inner = [head(axes[-1]), *block(stores(local, inside, space.element_stores))]
     if len(axes) == 1:
@@ -216,9 +214,9 @@ def _elements(space: RowSpace, speller: CppEmitter, split: bool, keeper: RowCach
     return [*lines, *heads, *(indent(line, depth) for line in [*more, "#pragma omp simd", *inner]), indent("}", depth - 1)]
 
 
-def _shown(body: Expression, speller: CppEmitter) -> list[View]:
+def _shown(body: Expression, emitter: CppEmitter) -> list[View]:
     """Views that are still loaded once what is known has become a name."""
-    if body in speller.known:
+    if body in emitter.known:
         return []
     own = [body.view] if isinstance(body, Load | Gather) else []
-    return own + [view for child in children(body) for view in _shown(child, speller)]
+    return own + [view for child in children(body) for view in _shown(child, emitter)]

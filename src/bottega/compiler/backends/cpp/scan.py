@@ -58,15 +58,15 @@ class _Run:
         axes = [*self.kept, along]
         space = LoopSpace(self.function, axes)
         indices = index_names(axes, self.rank)
-        speller = CppEmitter(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
+        emitter = CppEmitter(self.function, space.place, {RUNNING: (carry, self.kind)}, indices)
         taken = set(self.function.taken)
-        statements, (text,) = speller.statements([self.kernel.element], [self.kind])
+        statements, (text,) = emitter.statements([self.kernel.element], [self.kind])
         names = {line.split(" = ")[0].split()[-1] for line in statements}
         simple = text if " " not in text or self.kernel.operation in ("max", "min") else f"({text})"
         step = f"{carry} = {self.joined(carry, simple)};"
         if self.kernel.operation in ("sum", "prod"):
             step = f"{carry} {'+' if self.kernel.operation == 'sum' else '*'}= {text};"
-        done = stores(speller, space, self.kernel.stores)
+        done = stores(emitter, space, self.kernel.stores)
         self.function.taken -= names - taken
         return [*statements, *done, step] if self.kernel.exclusive else [*statements, step, *done]
 
@@ -74,10 +74,10 @@ class _Run:
 def write_scan(function: FunctionWriter, kernel: Scan) -> list[str]:
     run = _Run(function, kernel)
     across = next((axis for axis in run.kept if axis.step(kernel.stores[0].view) == 1 and axis.length >= 8), None)
-    if COLUMN_TILES in function.techniques and across is not None and run.along.step(kernel.stores[0].view) != 1:
+    if COLUMN_TILES in function.passes and across is not None and run.along.step(kernel.stores[0].view) != 1:
         return _across(run, across)
     rows = math.prod(axis.length for axis in run.kept)
-    if CHUNKS in function.techniques and rows <= FEW and run.along.length >= LONG and not kernel.reverse:
+    if CHUNKS in function.passes and rows <= FEW and run.along.length >= LONG and not kernel.reverse:
         return _chunks(run)
     return _plain(run)
 
@@ -135,9 +135,9 @@ def _chunks(run: _Run) -> list[str]:
     end = f"std::min(({part} + 1) * {chunk}, {run.along.size})"
     axes = [*run.kept, run.along]
     space = LoopSpace(function, axes)
-    speller = CppEmitter(function, space.place, {}, index_names(axes, run.rank))
+    emitter = CppEmitter(function, space.place, {}, index_names(axes, run.rank))
     taken = set(function.taken)
-    statements, (text,) = speller.statements([run.kernel.element], [run.kind])
+    statements, (text,) = emitter.statements([run.kernel.element], [run.kind])
     function.taken -= {line.split(" = ")[0].split()[-1] for line in statements} - taken
     sign = {"sum": "+", "prod": "*"}.get(run.kernel.operation)
     update = f"{total} {sign}= {text};" if sign else f"{total} = {run.joined(total, text)};"

@@ -73,7 +73,7 @@ def write_map(function: FunctionWriter, kernel: Map) -> Launch:
     plane = 1
     for axis in axes[:-1]:
         plane *= axis.length
-    if PLANES in function.techniques and plane <= 65535 and axes[-1].length >= 64:
+    if PLANES in function.passes and plane <= 65535 and axes[-1].length >= 64:
         return _planes(function, kernel, axes)
     return _single(function, kernel, axes)
 
@@ -86,8 +86,8 @@ def _single(function: FunctionWriter, kernel: Map, axes: list[Axis]) -> Launch:
         flat = function.fresh("at", "flat")
         total = " * ".join(axis.size for axis in axes)
         space = Flat(function, axes, flat)
-    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
-    body = stores(speller, space, kernel.stores)
+    emitter = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    body = stores(emitter, space, kernel.stores)
     lines = [f"const int64_t {flat} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;", f"if ({flat} >= {total}) return;"]
     if len(axes) > 1:
         lines += unravelled(axes, flat, " ".join(body))
@@ -110,10 +110,10 @@ def _planes(function: FunctionWriter, kernel: Map, axes: list[Axis]) -> Launch:
     """A row of blocks for each plane: what is the same for a plane is found once, without dividing for each element."""
     outer, inner = axes[:-1], axes[-1]
     space = LoopSpace(function, axes)
-    speller = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
+    emitter = CppEmitter(function, space.place, {}, index_names(axes, len(kernel.shape)))
     bodies = [store.body for store in kernel.stores]
-    fixed = invariants(speller, bodies, [inner])
-    body = stores(speller, space, kernel.stores)
+    fixed = invariants(emitter, bodies, [inner])
+    body = stores(emitter, space, kernel.stores)
     lines = [
         f"const int64_t {inner.index} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
         f"if ({inner.index} >= {inner.size}) return;",
@@ -128,7 +128,7 @@ def _planes(function: FunctionWriter, kernel: Map, axes: list[Axis]) -> Launch:
 
 
 def _vectors(function: FunctionWriter, kernel: Map, axis: Axis) -> bool:
-    if VECTORS not in function.techniques or len(kernel.stores) != 1 or axis.length % 4 or axis.length < 1024:
+    if VECTORS not in function.passes or len(kernel.stores) != 1 or axis.length % 4 or axis.length < 1024:
         return False
     nodes = list(walk(kernel.stores[0].body))
     views = [(node.view, node.dtype) for node in nodes if isinstance(node, Load)] + [

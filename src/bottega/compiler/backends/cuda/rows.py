@@ -95,23 +95,23 @@ def _heads(axes: list[Axis], first: str, step: str) -> list[str]:
 
 def _along(space: RowSpace) -> Launch:
     function = space.function
-    warp = WARP in function.techniques and space.length <= SHORT and bool(space.kept)
+    warp = WARP in function.passes and space.length <= SHORT and bool(space.kept)
     if any(reduction.operation.startswith("arg") for reduction in space.reductions):
         return _serial(space)
-    speller = space.speller()
-    keeper = RowCache(space, speller) if SHARED in function.techniques and space.length <= MOST_SHARED and not warp else None
-    if keeper is not None and keeper.node is not None:
-        keeper.view, keeper.scratch = space.position, True
-        keeper.pointer = function.fresh("row_values", "kept")
+    emitter = space.emitter()
+    cache = RowCache(space, emitter) if SHARED in function.passes and space.length <= MOST_SHARED and not warp else None
+    if cache is not None and cache.node is not None:
+        cache.view, cache.scratch = space.position, True
+        cache.pointer = function.fresh("row_values", "kept")
     row, lane = function.fresh("row_at", "which"), "threadIdx.x"
     first, step = ("lane", "32") if warp else (lane, "blockDim.x")
     lines: list[str] = []
     for reduction in space.reductions:
-        lines += _reduction(space, speller, reduction, warp, first, step, keeper)
+        lines += _reduction(space, emitter, reduction, warp, first, step, cache)
     if space.row_stores:
-        out = stores(speller, LoopSpace(function, space.kept), space.row_stores)
+        out = stores(emitter, LoopSpace(function, space.kept), space.row_stores)
         lines += [f"if ({'lane' if warp else 'threadIdx.x'} == 0)", *block(out)]
-    lines += _elements(space, speller, first, step, keeper)
+    lines += _elements(space, emitter, first, step, cache)
     rows = " * ".join(axis.size for axis in space.kept) or "1"
     head: list[str] = []
     used = " ".join(lines)
@@ -128,8 +128,8 @@ def _along(space: RowSpace) -> Launch:
     else:
         head += unravelled(space.kept, row, used)
     shared = ""
-    if keeper is not None and keeper.node is not None and keeper.kept:
-        head.insert(0, f"extern __shared__ float {keeper.pointer}[];")
+    if cache is not None and cache.node is not None and cache.kept:
+        head.insert(0, f"extern __shared__ float {cache.pointer}[];")
         shared = f"{python(function, ' * '.join(axis.size for axis in space.reduced))} * 4"
     if warp:
         return Launch([*head, *lines], blocks_of(python(function, rows), 8))
@@ -140,22 +140,22 @@ def _along(space: RowSpace) -> Launch:
 
 
 def _reduction(
-    space: RowSpace, speller: CppEmitter, reduction: Reduction, warp: bool, first: str, step: str, keeper: RowCache | None
+    space: RowSpace, emitter: CppEmitter, reduction: Reduction, warp: bool, first: str, step: str, cache: RowCache | None
 ) -> list[str]:
     function, body = space.function, reduction.body
-    kind = speller.kind(body)
+    kind = emitter.kind(body)
     result = result_kind(reduction.operation, kind)
-    lines = invariants(speller, [body], space.reduced)
-    kept_here = keeper.views_in(body) if keeper else []
+    lines = invariants(emitter, [body], space.reduced)
+    kept_here = cache.views_in(body) if cache else []
     axes = joined(function, space.reduced, loads([body]) + kept_here)
     inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
-    if keeper:
-        keeper.enter(local, inside, body)
+    if cache:
+        cache.enter(local, inside, body)
     statements, (text,) = local.statements([body], [kind])
-    if keeper:
-        text, statements = keeper.leave(local, inside, body, text, statements)
+    if cache:
+        text, statements = cache.leave(local, inside, body, text, statements)
     for line in statements:
         function.taken.discard(line.split(" = ")[0].split()[-1])
     _, neutral = _join(function, reduction.operation, result)
@@ -168,19 +168,19 @@ def _reduction(
     return lines
 
 
-def _elements(space: RowSpace, speller: CppEmitter, first: str, step: str, keeper: RowCache | None) -> list[str]:
+def _elements(space: RowSpace, emitter: CppEmitter, first: str, step: str, cache: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
     function = space.function
     bodies = [store.body for store in space.element_stores]
-    lines = invariants(speller, bodies, space.reduced)
-    kept_here = [view for body in bodies for view in (keeper.views_in(body) if keeper else [])]
+    lines = invariants(emitter, bodies, space.reduced)
+    kept_here = [view for body in bodies for view in (cache.views_in(body) if cache else [])]
     axes = joined(function, space.reduced, loads(bodies) + [store.view for store in space.element_stores] + kept_here)
     inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), speller.known)
-    if keeper:
+    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
+    if cache:
         for body in bodies:
-            keeper.enter(local, inside, body)
+            cache.enter(local, inside, body)
     body_lines = block(stores(local, inside, space.element_stores))
     return [*lines, *_heads(axes, first, step), *(indent(line, len(axes) - 1) for line in body_lines)]
 
@@ -188,20 +188,20 @@ def _elements(space: RowSpace, speller: CppEmitter, first: str, step: str, keepe
 def _serial(space: RowSpace) -> Launch:
     """A thread for each row: where neighbouring threads read neighbouring memory, and for positions of extremes."""
     function = space.function
-    speller = space.speller()
+    emitter = space.emitter()
     lines: list[str] = []
     for reduction in space.reductions:
-        lines += _thread_reduction(space, speller, reduction)
+        lines += _thread_reduction(space, emitter, reduction)
     if space.row_stores:
-        lines += stores(speller, LoopSpace(function, space.kept), space.row_stores)
+        lines += stores(emitter, LoopSpace(function, space.kept), space.row_stores)
     if space.element_stores:
         bodies: list[Expression] = [store.body for store in space.element_stores]
-        lines += invariants(speller, bodies, space.reduced)
+        lines += invariants(emitter, bodies, space.reduced)
         heads = [
             indent(f"for (int64_t {axis.index} = 0; {axis.index} < {axis.size}; ++{axis.index})", depth)
             for depth, axis in enumerate(space.reduced)
         ]
-        body = block(stores(speller, LoopSpace(function, space.axes), space.element_stores))
+        body = block(stores(emitter, LoopSpace(function, space.axes), space.element_stores))
         lines += [*heads, *(indent(line, len(heads) - 1) for line in body)]
     if not space.kept:
         raise Refusal("the place of an extreme over a whole tensor is not written in CUDA")
@@ -221,13 +221,13 @@ def _serial(space: RowSpace) -> Launch:
 _across = _serial
 
 
-def _thread_reduction(space: RowSpace, speller: CppEmitter, reduction: Reduction) -> list[str]:
+def _thread_reduction(space: RowSpace, emitter: CppEmitter, reduction: Reduction) -> list[str]:
     function, body, operation = space.function, reduction.body, reduction.operation
-    kind = speller.kind(body)
+    kind = emitter.kind(body)
     result = result_kind(operation, kind)
-    lines = invariants(speller, [body], space.reduced)
+    lines = invariants(emitter, [body], space.reduced)
     local = CppEmitter(
-        function, LoopSpace(function, space.axes).place, space.names, index_names(space.axes, space.rank), speller.known
+        function, LoopSpace(function, space.axes).place, space.names, index_names(space.axes, space.rank), emitter.known
     )
     name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
     statements, (text,) = local.statements([body], [kind])

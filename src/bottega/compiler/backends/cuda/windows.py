@@ -75,13 +75,7 @@ def _per_thread(function: FunctionWriter, axes: list[Axis], lines: list[str]) ->
 def write_scan(function: FunctionWriter, kernel: Scan) -> Launch:
     run = _Run(function, kernel)
     along = run.along.step(kernel.stores[0].view) == 1
-    if (
-        BLOCK_SCAN in function.techniques
-        and along
-        and kernel.operation == "sum"
-        and run.kind == "float"
-        and run.along.length >= 64
-    ):
+    if BLOCK_SCAN in function.passes and along and kernel.operation == "sum" and run.kind == "float" and run.along.length >= 64:
         return _block(run)
     carry = function.fresh("carry", "running")
     loop, _ = _loop(run)

@@ -17,7 +17,7 @@ from bottega.compiler.kernel import Reduction
 class ReductionScope:
     """Where accumulation happens: the shape of a block, the axis that is reduced, the mask and the name of the row's length."""
 
-    sheet: KernelWriter
+    writer: KernelWriter
     shape: str
     axis: int
     keep: bool
@@ -28,7 +28,7 @@ class ReductionScope:
     def over(self, function: str, value: str) -> str:
         tail = ", keep_dims=True" if self.keep else ""
         if function in ("nan_max", "nan_min", "times"):
-            self.sheet.page.helpers.add(function)
+            self.writer.file.helpers.add(function)
             return f"tl.reduce({value}, {self.axis}, {function}{tail})"
         return f"tl.{function}({value}, axis={self.axis}{tail})"
 
@@ -64,26 +64,26 @@ class Accumulator:
     def roots(self) -> list[Expression]:
         return [self.reduction.body]
 
-    def begin(self, ground: ReductionScope) -> None:
-        name = ground.sheet.fresh(self.reduction.name)
+    def begin(self, scope: ReductionScope) -> None:
+        name = scope.writer.fresh(self.reduction.name)
         self.states = [name]
-        dtype = ground.dtype if self.kind == "float" else "int32" if self.reduction.operation in ("any", "all") else "int64"
+        dtype = scope.dtype if self.kind == "float" else "int32" if self.reduction.operation in ("any", "all") else "int64"
         if self.reduction.operation in ("argmax", "argmin"):
-            best = ground.sheet.fresh("best")
+            best = scope.writer.fresh("best")
             self.states = [best, name]
-            ground.sheet.line(f"{best} = {ground.full(self.neutral, dtype)}")
-            ground.sheet.line(f"{name} = {ground.full('0', 'int64' if ground.sheet.large else 'int32')}")
+            scope.writer.line(f"{best} = {scope.full(self.neutral, dtype)}")
+            scope.writer.line(f"{name} = {scope.full('0', 'int64' if scope.writer.large else 'int32')}")
             return
-        ground.sheet.line(f"{name} = {ground.full(self.neutral, dtype)}")
+        scope.writer.line(f"{name} = {scope.full(self.neutral, dtype)}")
 
-    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
-        name, line = self.states[-1], ground.sheet.line
+    def step(self, scope: ReductionScope, value: str, mask: str) -> None:
+        name, line = self.states[-1], scope.writer.line
         operation = self.reduction.operation
         if operation in ("argmax", "argmin"):
             best, sign = self.states[0], ">" if operation == "argmax" else "<"
-            better = ground.sheet.fresh("better")
+            better = scope.writer.fresh("better")
             line(f"{better} = {value} {sign} {best}")
-            line(f"{name} = tl.where({better}, {ground.column}, {name})")
+            line(f"{name} = tl.where({better}, {scope.column}, {name})")
             line(f"{best} = tl.where({better}, {value}, {best})")
         elif operation == "sum":
             line(f"{name} += {value}")
@@ -94,18 +94,18 @@ class Accumulator:
             keep = ", propagate_nan=tl.PropagateNan.ALL" if self.careful else ""
             line(f"{name} = tl.{function}({name}, {value}{keep})")
 
-    def end(self, ground: ReductionScope) -> None:
-        name, line = self.states[-1], ground.sheet.line
+    def end(self, scope: ReductionScope) -> None:
+        name, line = self.states[-1], scope.writer.line
         if self.reduction.operation in ("argmax", "argmin"):
             best, function = self.states[0], "max" if self.reduction.operation == "argmax" else "min"
-            top = ground.sheet.fresh("top")
-            line(f"{top} = {ground.over(function, best)}")
-            line(f"{name} = {ground.over('min', f'tl.where({best} == {top}, {name}, {ground.columns})')}")
+            top = scope.writer.fresh("top")
+            line(f"{top} = {scope.over(function, best)}")
+            line(f"{name} = {scope.over('min', f'tl.where({best} == {top}, {name}, {scope.columns})')}")
             line(f"{best} = {top}")
         else:
-            line(f"{name} = {ground.over(reduce_function(self.reduction, self.careful), name)}")
+            line(f"{name} = {scope.over(reduce_function(self.reduction, self.careful), name)}")
 
-    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
+    def derive(self, scope: ReductionScope, emitter: TritonEmitter) -> None:
         emitter.names[self.reduction.name] = self.states[-1]
         if self.reduction.operation in ("any", "all"):
             emitter.names[self.reduction.name] = f"({self.states[-1]} > 0)"
@@ -128,26 +128,26 @@ class OnlineSoftmax:
     def roots(self) -> list[Expression]:
         return [self.peak.body]
 
-    def begin(self, ground: ReductionScope) -> None:
-        self.states = [ground.sheet.fresh(self.peak.name), ground.sheet.fresh(self.total.name)]
-        ground.sheet.line(f"{self.states[0]} = {ground.full('-1e30')}")
-        ground.sheet.line(f"{self.states[1]} = {ground.full('0.0')}")
+    def begin(self, scope: ReductionScope) -> None:
+        self.states = [scope.writer.fresh(self.peak.name), scope.writer.fresh(self.total.name)]
+        scope.writer.line(f"{self.states[0]} = {scope.full('-1e30')}")
+        scope.writer.line(f"{self.states[1]} = {scope.full('0.0')}")
 
-    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
+    def step(self, scope: ReductionScope, value: str, mask: str) -> None:
         peak, total = self.states
-        new, line = ground.sheet.fresh("new"), ground.sheet.line
+        new, line = scope.writer.fresh("new"), scope.writer.line
         line(f"{new} = tl.maximum({peak}, {value})")
         line(f"{total} = {total} * tl.{self.function}({peak} - {new}) + tl.{self.function}({value} - {new})")
         line(f"{peak} = {new}")
 
-    def end(self, ground: ReductionScope) -> None:
+    def end(self, scope: ReductionScope) -> None:
         peak, total = self.states
-        top, line = ground.sheet.fresh("top"), ground.sheet.line
-        line(f"{top} = {ground.over('max', peak)}")
-        line(f"{total} = {ground.over('sum', f'{total} * tl.{self.function}({peak} - {top})')}")
+        top, line = scope.writer.fresh("top"), scope.writer.line
+        line(f"{top} = {scope.over('max', peak)}")
+        line(f"{total} = {scope.over('sum', f'{total} * tl.{self.function}({peak} - {top})')}")
         line(f"{peak} = {top}")
 
-    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
+    def derive(self, scope: ReductionScope, emitter: TritonEmitter) -> None:
         emitter.names[self.peak.name], emitter.names[self.total.name] = self.states
 
 
@@ -169,25 +169,25 @@ class Moments:
     def roots(self) -> list[Expression]:
         return [self.sum.body]
 
-    def begin(self, ground: ReductionScope) -> None:
-        self.states = [ground.sheet.fresh(self.sum.name), ground.sheet.fresh(self.squares.name)]
+    def begin(self, scope: ReductionScope) -> None:
+        self.states = [scope.writer.fresh(self.sum.name), scope.writer.fresh(self.squares.name)]
         for state in self.states:
-            ground.sheet.line(f"{state} = {ground.full('0.0')}")
+            scope.writer.line(f"{state} = {scope.full('0.0')}")
 
-    def step(self, ground: ReductionScope, value: str, mask: str) -> None:
-        moved, line = ground.sheet.fresh("moved"), ground.sheet.line
+    def step(self, scope: ReductionScope, value: str, mask: str) -> None:
+        moved, line = scope.writer.fresh("moved"), scope.writer.line
         line(f"{moved} = tl.where({mask}, {value} - {self.shift}, 0.0)")
         line(f"{self.states[0]} += {moved}")
         line(f"{self.states[1]} += {moved} * {moved}")
 
-    def end(self, ground: ReductionScope) -> None:
+    def end(self, scope: ReductionScope) -> None:
         for state in self.states:
-            ground.sheet.line(f"{state} = {ground.over('sum', state)}")
+            scope.writer.line(f"{state} = {scope.over('sum', state)}")
 
-    def derive(self, ground: ReductionScope, emitter: TritonEmitter) -> None:
+    def derive(self, scope: ReductionScope, emitter: TritonEmitter) -> None:
         first, second = self.states
-        ground.sheet.line(f"{second} -= {first} * {first} / {ground.columns}")
-        ground.sheet.line(f"{first} += {self.shift} * {ground.columns}")
+        scope.writer.line(f"{second} -= {first} * {first} / {scope.columns}")
+        scope.writer.line(f"{first} += {self.shift} * {scope.columns}")
         emitter.names[self.sum.name], emitter.names[self.squares.name] = first, second
 
 

@@ -22,14 +22,14 @@ LARGEST_SHARED = 227 << 10
 """Bytes of shared memory that one block may have on Hopper."""
 
 
-def write_attention(page: FileWriter, kernel: Attention) -> None:
+def write_attention(file: FileWriter, kernel: Attention) -> None:
     if kernel.dtype not in ("float32", "float16", "bfloat16") or max(kernel.width, kernel.value_width) > 256:
         raise Refusal("attention of this type or width is not written in Triton")
     if min(kernel.width, kernel.value_width) < 2 or any(list(_names(item)) for item in kernel.stores):
         raise Refusal("attention with such an epilogue is not written in Triton")
     if math.prod(kernel.batch) > WIDEST_GRID:
         raise Refusal("more heads than a grid has programs along its later axes")
-    sheet, base = page.sheet(kernel.origin), len(kernel.batch)
+    writer, base = file.kernel_writer(kernel.origin), len(kernel.batch)
     shape = (*kernel.batch, kernel.queries, kernel.keys, kernel.width, kernel.value_width)
 
     def spread(view: View, axes: tuple[int, int]) -> View:
@@ -43,13 +43,13 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
     hidden = spread(kernel.mask, (QUERY, KEY)) if kernel.mask is not None else None
     stores = [StoreOp(spread(item.view, (QUERY, VALUE)), item.body, item.dtype) for item in kernel.stores]
     operands = [query, key, value, *([hidden] if hidden else []), *(item.view for item in stores)]
-    sheet.reserve([view.buffer for view in operands])
-    sheet.taken |= {"scores", "new", "p", "fix", "kt", "m"}
+    writer.reserve([view.buffer for view in operands])
+    writer.taken |= {"scores", "new", "p", "fix", "kt", "m"}
     loops = merge(kernel.batch, [View(v.buffer, kernel.batch, v.strides[:base]) for v in operands]) if base else []
-    head = sheet.fresh("head")
-    indices, sizes = numbered_names(sheet, max(len(loops), 1), head, "heads")
-    row, col = sheet.fresh("row"), sheet.fresh("col")
-    k, d = sheet.fresh("key"), sheet.fresh("d")
+    head = writer.fresh("head")
+    indices, sizes = numbered_names(writer, max(len(loops), 1), head, "heads")
+    row, col = writer.fresh("row"), writer.fresh("col")
+    k, d = writer.fresh("key"), writer.fresh("d")
     words = ("queries", "keys")
     groups = [
         AxisGroup(head, loops or [Loop(1, ())], indices, sizes, "heads"),
@@ -65,20 +65,20 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
             constant=True,
         ),
     ]
-    space = IndexSpace(sheet, shape, operands, groups)
+    space = IndexSpace(writer, shape, operands, groups)
     space.touch(operands, [])
     queries, keys = space.size(QUERY, 0), space.size(KEY, 0)
     width, own = space.size(WIDTH, 0), space.size(VALUE, 0)
-    bq, bk = (sheet.constexpr(name, "64" if name.endswith("Q") else "32") for name in ("BQ", "BK"))
-    tall, deep, warps, stages = tile_of(page, kernel)
-    sheet.parameters[f"constexpr {bq}"].text, sheet.parameters[f"constexpr {bk}"].text = str(tall), str(deep)
+    bq, bk = (writer.constexpr(name, "64" if name.endswith("Q") else "32") for name in ("BQ", "BK"))
+    tall, deep, warps, stages = tile_of(file, kernel)
+    writer.parameters[f"constexpr {bq}"].text, writer.parameters[f"constexpr {bk}"].text = str(tall), str(deep)
     padded = {size: size if value == 1 << (value - 1).bit_length() and value >= 16 else None
               for size, value in ((width, kernel.width), (own, kernel.value_width))}  # fmt: skip
     blocks = {}
     for size, number in ((width, kernel.width), (own, kernel.value_width)):
-        blocks[size] = size if padded[size] else sheet.constexpr(f"BLOCK_{size}", str(block_of(number)))
-    line, exact = sheet.line, precision(page, kernel.dtype)
-    sheet.indexes(operands)
+        blocks[size] = size if padded[size] else writer.constexpr(f"BLOCK_{size}", str(block_of(number)))
+    line, exact = writer.line, precision(file, kernel.dtype)
+    writer.indexes(operands)
     line(f"{row} = (tl.program_id(0) * {bq} + tl.arange(0, {bq}))[:, None]")
     if base:
         line(f"{head} = tl.program_id(1)")
@@ -87,7 +87,7 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
     space.define(BATCH)
 
     def address(view: View, places: dict[int, str]) -> str:
-        parts = [sheet.pointer(view.buffer), space.offset(view, skip=frozenset((QUERY, KEY, WIDTH, VALUE)))]
+        parts = [writer.pointer(view.buffer), space.offset(view, skip=frozenset((QUERY, KEY, WIDTH, VALUE)))]
         for group, text in places.items():
             stride = view.strides[base + group - 1]
             parts.append(times(text, space.stride(view, group, 0, stride)) if stride else f"{text} * 0")
@@ -100,18 +100,18 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
     narrow_d = "" if padded[width] else f"{d}[None, :] < {width}"
     narrow_k = "" if padded[width] else f"{d}[:, None] < {width}"
     narrow_v = "" if padded[own] else f"{col} < {own}"
-    q, peak, total = sheet.fresh("q_tile"), sheet.fresh("peak"), sheet.fresh("norm")
-    acc, start = sheet.fresh("acc"), sheet.fresh("start")
+    q, peak, total = writer.fresh("q_tile"), writer.fresh("peak"), writer.fresh("norm")
+    acc, start = writer.fresh("acc"), writer.fresh("start")
     line(f"{q} = tl.load({address(query, {QUERY: row, WIDTH: f'{d}[None, :]'})}{masked(f'{row} < {queries}', narrow_d)})")
     line(f'{peak} = tl.full(({bq}, 1), -float("inf"), tl.float32)')
     line(f"{total} = tl.zeros(({bq}, 1), tl.float32)")
     line(f"{acc} = tl.zeros(({bq}, {blocks[own]}), tl.float32)")
-    scale = _scale(sheet, space, kernel, width)
+    scale = _scale(writer, space, kernel, width)
     last = keys
-    if kernel.causal and page.on("causal_blocks"):
-        last = sheet.fresh("last")
+    if kernel.causal and file.on("causal_blocks"):
+        last = writer.fresh("last")
         line(f"{last} = tl.minimum({keys}, (tl.program_id(0) + 1) * {bq})")
-    with sheet.block(f"for {start} in range(0, {last}, {bk}):"):
+    with writer.block(f"for {start} in range(0, {last}, {bk}):"):
         line(f"{k} = {start} + tl.arange(0, {bk})")
         line(
             f"kt = tl.load({address(key, {KEY: f'{k}[None, :]', WIDTH: f'{d}[:, None]'})}{masked(f'{k}[None, :] < {keys}', narrow_k)})"
@@ -132,7 +132,7 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
         line("p = tl.exp2(scores - new)")
         line(f"fix = tl.exp2({peak} - new)")
         line(f"{total} = {total} * fix + tl.sum(p, axis=1, keep_dims=True)")
-        values = sheet.fresh("values")
+        values = writer.fresh("values")
         line(
             f"{values} = tl.load({address(value, {KEY: f'{k}[:, None]', VALUE: col})}{masked(f'{k}[:, None] < {keys}', narrow_v)})"
         )
@@ -140,26 +140,26 @@ def write_attention(page: FileWriter, kernel: Attention) -> None:
         line(f"{peak} = new")
     line(f"{acc} = {acc} / {total}" if hidden is None else f"{acc} = {acc} / tl.where({total} == 0, 1.0, {total})")
     limit = " & ".join(f"({c})" for c in (f"{row} < {queries}", narrow_v) if c)
-    emitter = TritonEmitter(sheet, reader(space, lambda along: limit, lambda node: ""), space.index_of)
+    emitter = TritonEmitter(writer, reader(space, lambda along: limit, lambda node: ""), space.index_of)
     emitter.names[ACCUMULATOR] = acc
     store(space, emitter, stores, lambda along: limit[1:-1] if not narrow_v else limit)
     batch = f", {space.total_text(BATCH)}" if base else ", 1"
     options = ([f"num_warps={warps}"] if warps != 4 else []) + ([f"num_stages={stages}"] if stages != 3 else [])
-    sheet.finish(f"(triton.cdiv({sheet.size_text(queries)}, {tall}){batch})", ", ".join(options))
+    writer.finish(f"(triton.cdiv({writer.size_text(queries)}, {tall}){batch})", ", ".join(options))
 
 
-def tile_of(page: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
+def tile_of(file: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
     """Queries and keys of a block, warps and stages: fewer stages and then fewer keys where a wide head would not fit."""
-    tall, deep, warps, stages = wanted_tile(page, kernel)
-    while stages > 2 and shared_bytes(page, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+    tall, deep, warps, stages = wanted_tile(file, kernel)
+    while stages > 2 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
         stages -= 1
-    while deep > 16 and shared_bytes(page, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
+    while deep > 16 and shared_bytes(file, kernel, (tall, deep, warps, stages)) > LARGEST_SHARED:
         deep //= 2
     return tall, deep, warps, stages
 
 
-def wanted_tile(page: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
-    if not page.on("tuned_tiles"):
+def wanted_tile(file: FileWriter, kernel: Attention) -> tuple[int, int, int, int]:
+    if not file.on("tuned_tiles"):
         return 64, 32, 4, 3
     if kernel.dtype != "float32":
         return (128, 64, 8, 3) if kernel.queries >= 1024 and kernel.width <= 128 else (64, 64, 4, 3)
@@ -168,7 +168,7 @@ def wanted_tile(page: FileWriter, kernel: Attention) -> tuple[int, int, int, int
     return (64, 64, 4, 2) if kernel.causal or kernel.queries < 1024 else (128, 32, 4, 2)
 
 
-def shared_bytes(page: FileWriter, kernel: Attention, tile: tuple[int, int, int, int]) -> int:
+def shared_bytes(file: FileWriter, kernel: Attention, tile: tuple[int, int, int, int]) -> int:
     """What the compiler lays into shared memory: the queries, twice where three TF32 products split them, and keys, values and the
     mask once for each stage. Without tensor cores one stage is in registers, and the scores pass through shared memory instead."""
     tall, deep, _, stages = tile
@@ -176,7 +176,7 @@ def shared_bytes(page: FileWriter, kernel: Attention, tile: tuple[int, int, int,
     width, own = block_of(kernel.width), block_of(kernel.value_width)
     mask = 0 if kernel.mask is None else tall * deep * {"bool": 1, "float32": 4}.get(kernel.mask_dtype, 2)
     step = deep * (width + own) * size + mask
-    if kernel.dtype == "float32" and not page.on("tf32x3"):
+    if kernel.dtype == "float32" and not file.on("tf32x3"):
         return tall * width * size + (stages - 1) * step + tall * (deep + 1) * size
     return tall * width * size * (2 if kernel.dtype == "float32" else 1) + stages * step
 
@@ -190,11 +190,11 @@ def _names(item: StoreOp) -> list[View]:
     return views(item.body)
 
 
-def _scale(sheet, space, kernel: Attention, width: str) -> str:  # type: ignore[no-untyped-def]
+def _scale(writer, space, kernel: Attention, width: str) -> str:  # type: ignore[no-untyped-def]
     """The scale as an argument that a reader knows, where it is the usual one."""
     if math.isclose(kernel.scale, kernel.width**-0.5, rel_tol=1e-12):
-        text = next(p.text for p in sheet.parameters.values() if p.name == width)
+        text = next(p.text for p in writer.parameters.values() if p.name == width)
         return str(
-            sheet.parameter("scalar scale", "scale", f"{text} ** -0.5" if "*" not in text else repr(kernel.scale), "scalar")
+            writer.parameter("scalar scale", "scale", f"{text} ** -0.5" if "*" not in text else repr(kernel.scale), "scalar")
         )
     return repr(kernel.scale)

@@ -13,38 +13,38 @@ DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "t
 """Functions whose results lie dense and in order, which kernels after them rely on; others are asked for it."""
 
 
-def write_call(page: FileWriter, kernel: FunctionCall) -> None:
-    arguments = [python(page, argument) for argument in kernel.arguments]
-    arguments += [f"{key}={python(page, value)}" for key, value in kernel.keywords]
+def write_call(file: FileWriter, kernel: FunctionCall) -> None:
+    arguments = [python(file, argument) for argument in kernel.arguments]
+    arguments += [f"{key}={python(file, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
-        page.imports.add("import torch.nn.functional as F")
+        file.imports.add("import torch.nn.functional as F")
     for name, look in kernel.looks:
-        if name not in page.known:
-            page.forward.append(f"{name} = {look}")
-            page.known.append(name)
+        if name not in file.known:
+            file.forward.append(f"{name} = {look}")
+            file.known.append(name)
     called = kernel.text or f"{kernel.function}({', '.join(arguments)})"
     text = f"{kernel.targets} = {called}"
     used = [name for name in kernel.results if name]
-    if kernel.part or any(word in kernel.function for word in DENSE):
-        page.forward.append(text)
+    if kernel.library_call or any(word in kernel.function for word in DENSE):
+        file.forward.append(text)
     elif len(kernel.results) == 1:
-        page.forward.append(f"{text}.contiguous()")
+        file.forward.append(f"{text}.contiguous()")
     else:
-        page.forward += [text, *(f"{name} = {name}.contiguous()" for name in used)]
-    page.known += used
+        file.forward += [text, *(f"{name} = {name}.contiguous()" for name in used)]
+    file.known += used
 
 
-def python(page: FileWriter, value: Any) -> str:
+def python(file: FileWriter, value: Any) -> str:
     if isinstance(value, PythonText):
         return value.text
     if isinstance(value, View):
         if value.text:
             return value.text
-        buffer = page.plan.buffers[value.buffer]
+        buffer = file.plan.buffers[value.buffer]
         if value == buffer.whole():
             return buffer.name
         raise Refusal(f"no text for a look at {value.buffer}")
     if isinstance(value, tuple | list):
-        inside = ", ".join(python(page, item) for item in value)
+        inside = ", ".join(python(file, item) for item in value)
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     return repr(value)

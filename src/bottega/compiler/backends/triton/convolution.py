@@ -20,16 +20,16 @@ from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View, contiguous_strides
 
 
-def write_convolution(page: FileWriter, kernel: Convolution) -> None:
+def write_convolution(file: FileWriter, kernel: Convolution) -> None:
     if kind_of(kernel.dtype) != "float" or kernel.dtype == "float64":
         raise Refusal(f"a convolution of {kernel.dtype} is not written in Triton")
     if not kernel.source.contiguous or not kernel.weight.contiguous or kernel.source.offset or kernel.weight.offset:
         raise Refusal("a convolution of operands that do not lie dense")
     product = as_product(kernel)
     if product is not None:
-        write_product(page, product)
+        write_product(file, product)
     else:
-        writer_of(page, kernel).write()
+        writer_of(file, kernel).write()
 
 
 def as_product(kernel: Convolution) -> Product | None:
@@ -72,8 +72,8 @@ def as_product(kernel: Convolution) -> Product | None:
     return Product((batch,), outputs, pixels, channels, left, right, kernel.dtype, tuple(stores), kernel.origin)
 
 
-def writer_of(page: FileWriter, kernel: Convolution) -> DirectConvolution | TiledConvolution:
+def writer_of(file: FileWriter, kernel: Convolution) -> DirectConvolution | TiledConvolution:
     if kernel.source.shape[1] == kernel.groups and not kernel.transposed:
-        return DirectConvolution(page, kernel)
+        return DirectConvolution(file, kernel)
     strided = kernel.transposed and max(kernel.stride) > 1 and set(kernel.dilation) == {1} and kernel.groups == 1
-    return PhasedConvolution(page, kernel) if strided and page.on("phases") else TiledConvolution(page, kernel)
+    return PhasedConvolution(file, kernel) if strided and file.on("phases") else TiledConvolution(file, kernel)

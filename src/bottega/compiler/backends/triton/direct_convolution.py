@@ -25,9 +25,9 @@ LOCALS = frozenset(("a", "b", "c", "d", "at", "tap", "step", "blocks", "inside",
 class ConvolutionWriter:
     """A convolution being written: its indices, its sizes, its place in the source."""
 
-    def __init__(self, page: FileWriter, kernel: Convolution) -> None:
-        self.page, self.kernel = page, kernel
-        self.sheet = sheet = page.sheet(kernel.origin)
+    def __init__(self, file: FileWriter, kernel: Convolution) -> None:
+        self.file, self.kernel = file, kernel
+        self.writer = writer = file.kernel_writer(kernel.origin)
         self.dims = len(kernel.stride)
         self.letters = LETTERS[self.dims]
         self.window = kernel.weight.shape[2:]
@@ -36,14 +36,14 @@ class ConvolutionWriter:
         self.outer = kernel.shape[1] // kernel.groups
         bodies = [item.body for item in kernel.stores]
         self.operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
-        sheet.reserve([kernel.source.buffer, kernel.weight.buffer, *(view.buffer for view in self.operands)])
+        writer.reserve([kernel.source.buffer, kernel.weight.buffer, *(view.buffer for view in self.operands)])
         # Before any pointer gets its name: a task may call its tensors as we call the tiles.
-        sheet.taken |= LOCALS | {f"{kind}{letter}" for kind in "ikp" for letter in "zyx"}
-        self.x, self.w = sheet.pointer(kernel.source.buffer), sheet.pointer(kernel.weight.buffer)
-        self.pixel = sheet.fresh("pixel")
-        self.oc = sheet.fresh("oc")
-        self.n = sheet.fresh("n")
-        self.out = [sheet.fresh(f"o{letter}") for letter in self.letters]
+        writer.taken |= LOCALS | {f"{kind}{letter}" for kind in "ikp" for letter in "zyx"}
+        self.x, self.w = writer.pointer(kernel.source.buffer), writer.pointer(kernel.weight.buffer)
+        self.pixel = writer.fresh("pixel")
+        self.oc = writer.fresh("oc")
+        self.n = writer.fresh("n")
+        self.out = [writer.fresh(f"o{letter}") for letter in self.letters]
         self.out_sizes = [f"O{size}" for size in SIZES[self.dims]]
         loops = [Loop(kernel.shape[0], (0,))] + [Loop(kernel.shape[2 + d], (2 + d,)) for d in range(self.dims)]
         groups = [
@@ -51,13 +51,13 @@ class ConvolutionWriter:
             AxisGroup(self.oc, [Loop(kernel.shape[1], (1,))], [self.oc], ["OC"], "OC", constant=True),
         ]
         self.groups = groups
-        self.space = IndexSpace(sheet, kernel.shape, self.operands, groups)
+        self.space = IndexSpace(writer, kernel.shape, self.operands, groups)
 
     def extent(self, axis: int, name: str) -> str:
         """A size of the source, as a compile-time constant."""
         view = self.kernel.source
-        space = IndexSpace(self.sheet, view.shape, [view], [])
-        return self.sheet.parameter(f"size {name}", name, space.axis(axis, [view]) or str(view.shape[axis]), "constant")
+        space = IndexSpace(self.writer, view.shape, [view], [])
+        return self.writer.parameter(f"size {name}", name, space.axis(axis, [view]) or str(view.shape[axis]), "constant")
 
     @staticmethod
     def joined(sizes: list[str]) -> str:
@@ -65,7 +65,7 @@ class ConvolutionWriter:
 
     def source_place(self, taps: list[str]) -> tuple[list[str], list[str]]:
         """Lines that give the source's indices for a tap; returns their names and the conditions under which they exist."""
-        kernel, sheet = self.kernel, self.sheet
+        kernel, writer = self.kernel, self.writer
         names, inside = [], []
         for d, letter in enumerate(self.letters):
             stride, padding, dilation = kernel.stride[d], kernel.padding[d], kernel.dilation[d]
@@ -73,7 +73,7 @@ class ConvolutionWriter:
             name = f"i{letter}"
             size = self.extent(2 + d, SIZES[self.dims][d])
             if kernel.transposed:
-                sheet.line(f"{name} = {self.out[d]}{f' + {padding}' if padding else ''} - {step}")
+                writer.line(f"{name} = {self.out[d]}{f' + {padding}' if padding else ''} - {step}")
                 inside.append(f"({name} >= 0)")
                 if stride > 1:
                     inside.append(f"({name} % {stride} == 0)")
@@ -83,7 +83,7 @@ class ConvolutionWriter:
                     inside.append(f"({name} < {size})")
             else:
                 place = f"{self.out[d]} * {stride}" if stride > 1 else self.out[d]
-                sheet.line(f"{name} = {place}{f' - {padding}' if padding else ''} + {step}")
+                writer.line(f"{name} = {place}{f' - {padding}' if padding else ''} + {step}")
                 reach = (kernel.shape[2 + d] - 1) * stride - padding + (self.window[d] - 1) * dilation
                 if padding:
                     inside.append(f"({name} >= 0)")
@@ -96,11 +96,11 @@ class ConvolutionWriter:
         """Takes a tap's number apart into its place in the window."""
         for d, name in enumerate(names):
             if self.window[d] == 1:
-                self.sheet.line(f"{name} = 0")
+                self.writer.line(f"{name} = 0")
                 continue
             rest = math.prod(self.window[d + 1 :])
             text = index + (f" // {rest}" if rest > 1 else "")
-            self.sheet.line(f"{name} = {text}{f' % {self.window[d]}' if d and self.window[d] > 1 else ''}")
+            self.writer.line(f"{name} = {text}{f' % {self.window[d]}' if d and self.window[d] > 1 else ''}")
 
     def plane(self) -> str:
         return " * ".join(self.extent(2 + d, SIZES[self.dims][d]) for d in range(self.dims))
@@ -119,15 +119,15 @@ class DirectConvolution(ConvolutionWriter):
 
     def write(self) -> None:
         """One channel for each group: every output pixel is a window times its plane's weights."""
-        sheet, kernel, line = self.sheet, self.kernel, self.sheet.line
+        writer, kernel, line = self.writer, self.kernel, self.writer.line
         if self.many_blocks and math.prod(kernel.shape[:2]) > WIDEST_GRID:
             raise Refusal("more planes and blocks of them than a grid has programs")
-        block = sheet.constexpr("BLOCK", "512")
-        plane, place, mask = sheet.fresh("plane"), sheet.fresh("place"), sheet.fresh("mask")
+        block = writer.constexpr("BLOCK", "512")
+        plane, place, mask = writer.fresh("plane"), writer.fresh("place"), writer.fresh("mask")
         outputs, channels = self.space.size(CHANNEL, 0), self.extent(1, "C")
         self.groups[PIXEL].apart = True
         sizes = [self.space.size(PIXEL, 1 + d) for d in range(self.dims)]
-        sheet.indexes([*self.operands, kernel.source, kernel.weight])
+        writer.indexes([*self.operands, kernel.source, kernel.weight])
         line(f"{plane} = tl.program_id({1 if self.many_blocks else 0})")
         line(f"{self.n} = {plane} // {outputs}")
         line(f"{self.oc} = {plane} % {outputs}")
@@ -137,14 +137,14 @@ class DirectConvolution(ConvolutionWriter):
             text = place + (f" // {self.joined(sizes[d + 1 :])}" if sizes[d + 1 :] else "")
             line(f"{name} = {text}{f' % {sizes[d]}' if d else ''}")
         source = plane if self.outer == 1 else f"({self.n} * {channels} + {self.oc} // {self.outer})"
-        acc = sheet.fresh("acc")
+        acc = writer.fresh("acc")
         line(f"{acc} = tl.zeros(({block},), tl.float32)")
         taps = [f"k{letter}" for letter in self.letters]
         loop = "tl.static_range" if self.taps <= UNROLLED else "range"
-        depth = sheet.depth
+        depth = writer.depth
         for d, tap in enumerate(taps):
             line(f"for {tap} in {loop}({self.window[d]}):")
-            sheet.depth += 1
+            writer.depth += 1
         names, inside = self.source_place(taps)
         conditions = " & ".join([mask, *inside])
         number = " + ".join(
@@ -155,19 +155,19 @@ class DirectConvolution(ConvolutionWriter):
             f"v = tl.load({self.x} + {source} * {self.plane()} + {self.place_text(names)}, mask={conditions}, other=0.0){narrow}"
         )
         line(f"{acc} += v * tl.load({self.w} + {self.oc} * {self.taps} + {number}){narrow}")
-        sheet.depth = depth
+        writer.depth = depth
 
-        own = IndexSpace(sheet, kernel.shape, self.operands, self.by_place(place))
-        emitter = TritonEmitter(sheet, reader(own, lambda along: mask if 1 in along else "", lambda node: ""), own.index_of)
+        own = IndexSpace(writer, kernel.shape, self.operands, self.by_place(place))
+        emitter = TritonEmitter(writer, reader(own, lambda along: mask if 1 in along else "", lambda node: ""), own.index_of)
         emitter.names[ACCUMULATOR] = acc
         store(own, emitter, list(kernel.stores), lambda along: mask)
         view = kernel.stores[0].view
         planes = f"{view.buffer}.shape[0] * {view.buffer}.shape[1]"
-        if self.page.plan.buffers[view.buffer].shape[:2] != kernel.shape[:2]:
+        if self.file.plan.buffers[view.buffer].shape[:2] != kernel.shape[:2]:
             planes = str(kernel.shape[0] * kernel.shape[1])
-        texts = [next(p.text for p in sheet.parameters.values() if p.name == size) for size in sizes]
+        texts = [next(p.text for p in writer.parameters.values() if p.name == size) for size in sizes]
         blocks = f"triton.cdiv({' * '.join(texts)}, 512)"
-        sheet.finish(f"({blocks}, {planes})" if self.many_blocks else f"({planes}, {blocks})")
+        writer.finish(f"({blocks}, {planes})" if self.many_blocks else f"({planes}, {blocks})")
 
     @property
     def many_blocks(self) -> bool:

@@ -49,7 +49,7 @@ OF_MATHEMATICS = frozenset(
 
 @dataclass
 class TritonEmitter:
-    sheet: KernelWriter
+    writer: KernelWriter
     load: Callable[[Load | Gather, str], str]
     """Writes a load, given the text of a computed index; returns the value's text."""
     index: Callable[[int], str]
@@ -65,7 +65,7 @@ class TritonEmitter:
     def inner(self) -> TritonEmitter:
         """For the body of a loop: what is known stays known, what is learnt inside is forgotten after it."""
         return TritonEmitter(
-            self.sheet, self.load, self.index, self.kinds, self.names, dict(self.known), self.sizes, Counter(self.uses)
+            self.writer, self.load, self.index, self.kinds, self.names, dict(self.known), self.sizes, Counter(self.uses)
         )
 
     def write(self, roots: Iterable[Expression], room: int = 78) -> list[str]:
@@ -95,8 +95,8 @@ class TritonEmitter:
         text = self.write([expression])[0]
         if text.isidentifier():
             return text
-        variable = self.sheet.fresh(name) if name else self.sheet.numbered()
-        self.sheet.line(f"{variable} = {text}")
+        variable = self.writer.fresh(name) if name else self.writer.numbered()
+        self.writer.line(f"{variable} = {text}")
         self.known[expression] = variable
         return variable
 
@@ -115,20 +115,20 @@ class TritonEmitter:
             return self.known[node], ATOM
         text, level = self.cast(node, uses) if isinstance(node, Cast) else self.apply(node, uses)
         if self.step(node) >= 0 and not text.isidentifier():
-            variable = self.sheet.again(node, node.title)
-            self.sheet.line(f"{variable} = {text}")
+            variable = self.writer.again(node, node.title)
+            self.writer.line(f"{variable} = {text}")
             self.known[node] = variable
             return variable, ATOM
         if (level < ATOM or "(" in text) and (uses[node] > 1 or len(text) > room):
-            variable = self.sheet.numbered()
-            self.sheet.line(f"{variable} = {text}")
+            variable = self.writer.numbered()
+            self.writer.line(f"{variable} = {text}")
             self.known[node] = variable
             return variable, ATOM
         return text, level
 
     def constant(self, node: Constant) -> tuple[str, int]:
         if node.text and not isinstance(node.value, bool):
-            return self.sheet.scalar(node.text), ATOM
+            return self.writer.scalar(node.text), ATOM
         value = as_told(node.value)
         return number(value), ATOM if value is True or value is False or value >= 0 else UNARY
 
@@ -197,7 +197,7 @@ class TritonEmitter:
                 )
             return f"tl.{function}({self.floating(arguments[0], uses)[0]})", ATOM
         if function in LIBDEVICE:
-            self.sheet.page.imports.add("from triton.language.extra import libdevice")
+            self.writer.file.imports.add("from triton.language.extra import libdevice")
             inside = [self.floating(argument, uses)[0] for argument in arguments]
             if len(arguments) == 2:  # libdevice wants tensors of one type, not numbers
                 inside = [self.tensor(argument, text, arguments) for argument, text in zip(arguments, inside)]
@@ -317,8 +317,8 @@ class TritonEmitter:
             if node.function == "floor_divide":
                 return f"tl.floor({left} / {divisor})", ATOM
             return f"{left} - tl.floor({left} / {divisor}) * {divisor}", ADD
-        rest = self.sheet.numbered()
-        self.sheet.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
+        rest = self.writer.numbered()
+        self.writer.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
         off = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"
         if node.function == "remainder":
             return f"tl.where({off}, {rest} + {divisor}, {rest})", ATOM

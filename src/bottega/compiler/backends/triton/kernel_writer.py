@@ -34,7 +34,7 @@ class FileWriter:
     """What the kernels of one file share: the plan, and what must stand above them."""
 
     plan: KernelPlan
-    techniques: frozenset[str]
+    passes: frozenset[str]
     helpers: set[str] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     functions: list[str] = field(default_factory=list)
@@ -46,10 +46,10 @@ class FileWriter:
     making: str = ""
     """The last result of the kernel that is being written, whose name it gets."""
 
-    def on(self, technique: str) -> bool:
-        return technique in self.techniques
+    def on(self, pass_: str) -> bool:
+        return pass_ in self.passes
 
-    def sheet(self, origin: tuple[str, ...], suffix: str = "") -> KernelWriter:
+    def kernel_writer(self, origin: tuple[str, ...], suffix: str = "") -> KernelWriter:
         words = [re.sub(r"\W+", "_", word).strip("_") for word in origin if word]
         short = list(dict.fromkeys(words))
         short = short if len(short) <= 4 else [*short[:3], short[-1]]
@@ -87,7 +87,7 @@ class KernelParameter:
 
 @dataclass
 class KernelWriter:
-    page: FileWriter
+    file: FileWriter
     name: str
     lines: list[str] = field(default_factory=list)
     depth: int = 1
@@ -161,7 +161,7 @@ class KernelWriter:
 
     def indexes(self, operands: Iterable[View]) -> None:
         """Settles how wide indices are, by all that the kernel reads and writes; before its first line."""
-        self.large = is_large(self.page.plan.buffers[view.buffer] for view in operands)
+        self.large = is_large(self.file.plan.buffers[view.buffer] for view in operands)
 
     # The result
 
@@ -175,7 +175,7 @@ class KernelWriter:
 
     def finish(self, grid: str, options: str = "") -> None:
         """Adds the kernel to the page and its launch to `forward`."""
-        self.page.functions.append(self.render())
+        self.file.functions.append(self.render())
         ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
         arguments = [f"{p.name}={p.text}" if p.role in CONSTANT else p.text for p in ordered]
         self.launch(grid, [*arguments, *([options] if options else [])])
@@ -183,13 +183,13 @@ class KernelWriter:
     def launch(self, grid: str, arguments: list[str]) -> None:
         inside = ", ".join(arguments)
         if len(self.name) + len(grid) + len(inside) < 112:
-            self.page.forward.append(f"{self.name}[{grid}]({inside})")
+            self.file.forward.append(f"{self.name}[{grid}]({inside})")
             return
         if len(grid) > 60:
-            variable = self.page.variable("grid")
-            self.page.forward.append(f"{variable} = {grid}")
+            variable = self.file.variable("grid")
+            self.file.forward.append(f"{variable} = {grid}")
             grid = variable
-        self.page.forward.append(f"{self.name}[{grid}](\n{filled(inside, 4)}\n)")
+        self.file.forward.append(f"{self.name}[{grid}](\n{filled(inside, 4)}\n)")
 
     def size_text(self, name: str) -> str:
         """The text of a size for the launch, as a variable of `forward` unless it is a word already."""
@@ -197,8 +197,8 @@ class KernelWriter:
         text = parameter.text
         if text.isidentifier() or text.isdigit():
             return text
-        variable = self.page.variable(name.lower() if name.isupper() and len(name) > 1 else name)
-        self.page.forward.append(f"{variable} = {text}")
+        variable = self.file.variable(name.lower() if name.isupper() and len(name) > 1 else name)
+        self.file.forward.append(f"{variable} = {text}")
         for other in self.parameters.values():
             if other.text == text:
                 other.text = variable

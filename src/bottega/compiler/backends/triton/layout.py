@@ -43,7 +43,7 @@ class RowLayout:
     splits: int = 0
 
 
-def layout_of(page: FileWriter, kernel: RowProgram) -> RowLayout:
+def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
     rows, columns = math.prod(kernel.kept), math.prod(kernel.reduced)
     outer = _lanes_along_rows(kernel)
     loads = {v for r in kernel.reductions for v in views(r.body)} | {v for s in kernel.element_stores for v in views(s.body)}
@@ -55,12 +55,12 @@ def layout_of(page: FileWriter, kernel: RowProgram) -> RowLayout:
         looped = columns > LONGEST_ROW // (2 if full > 3 else 1)
         programs = rows
     splits = 0
-    if page.on("split_rows") and looped and programs < SPLIT_PROGRAMS and len(levels(accumulators(page, kernel))) == 1:
+    if file.on("split_rows") and looped and programs < SPLIT_PROGRAMS and len(levels(accumulators(file, kernel))) == 1:
         pieces = columns // (PIECE if not outer else max(PIECE // 32, 1))
         splits = min(_power(528 // programs), _power(pieces), 256)
     if splits > 1:
         return RowLayout(outer, outer, True, splits)
-    packed = page.on("short_rows_packed") and columns <= SHORT_ROW and rows > 1
+    packed = file.on("short_rows_packed") and columns <= SHORT_ROW and rows > 1
     return RowLayout(outer or packed, outer, looped)
 
 
@@ -82,7 +82,7 @@ def _lanes_along_rows(kernel: RowProgram) -> bool:
     return votes > 0
 
 
-def accumulators(page: FileWriter, kernel: RowProgram) -> list[Any]:
+def accumulators(file: FileWriter, kernel: RowProgram) -> list[Any]:
     """Reductions in order, with those pairs joined that a technique takes in one sweep."""
     found: list[Any] = []
     done: set[str] = set()
@@ -94,9 +94,9 @@ def accumulators(page: FileWriter, kernel: RowProgram) -> list[Any]:
         partner: Any | None = None
         for other in kernel.reductions[position + 1 :]:
             function = softmax_pair(reduction, other)
-            if page.on("online_softmax") and function:
+            if file.on("online_softmax") and function:
                 partner = OnlineSoftmax(reduction, other, function)
-            elif page.on("single_sweep_moments") and moments_pair(reduction, other, count):
+            elif file.on("single_sweep_moments") and moments_pair(reduction, other, count):
                 partner = Moments(reduction, other)
             if partner:
                 done.add(other.name)

@@ -18,41 +18,41 @@ from bottega.compiler.view import View
 FLAT_BLOCK = 1024
 
 
-def write_map(page: FileWriter, kernel: Map) -> None:
-    sheet = page.sheet(kernel.origin)
+def write_map(file: FileWriter, kernel: Map) -> None:
+    writer = file.kernel_writer(kernel.origin)
     bodies = bodies_of(kernel)
     operands = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
-    sheet.reserve([view.buffer for view in operands])
-    lookups = _lookups(page, kernel)
+    writer.reserve([view.buffer for view in operands])
+    lookups = _lookups(file, kernel)
     loops = merge(kernel.shape, [view for view in operands if view not in lookups], barriers(bodies))
-    _flat(sheet, kernel, loops, operands, lookups)
+    _flat(writer, kernel, loops, operands, lookups)
 
 
 def bodies_of(kernel: Map) -> list[Expression]:
     return [item.body for item in kernel.stores]
 
 
-def _lookups(page: FileWriter, kernel: Map) -> dict[View, Lookup]:
+def _lookups(file: FileWriter, kernel: Map) -> dict[View, Lookup]:
     found: dict[View, Lookup] = {}
-    for view, shapes in wanted_by(bodies_of(kernel), page.plan.shapes).items():
+    for view, shapes in wanted_by(bodies_of(kernel), file.plan.shapes).items():
         wholes = [whole_of(shape, kernel.shape) for shape in (*shapes, kernel.shape)]
-        hits = [lookup(view, page.plan.buffers[view.buffer], whole) for whole in wholes if whole is not None]
+        hits = [lookup(view, file.plan.buffers[view.buffer], whole) for whole in wholes if whole is not None]
         hit = next((hit for hit in hits if hit is not None), None)
         if hit is not None and not is_flat(view) and not is_single(view):
             found[view] = hit
     return found
 
 
-def _flat(sheet: KernelWriter, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
-    index, mask = sheet.fresh("offsets"), sheet.fresh("mask")
-    indices, sizes = numbered_names(sheet, len(loops), index, "n")
-    space = IndexSpace(sheet, kernel.shape, operands, [AxisGroup(index, loops, indices, sizes, "n")], lookups=lookups)
-    emitter = TritonEmitter(sheet, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
+def _flat(writer: KernelWriter, kernel: Map, loops: list[Loop], operands: list[View], lookups: dict[View, Lookup]) -> None:
+    index, mask = writer.fresh("offsets"), writer.fresh("mask")
+    indices, sizes = numbered_names(writer, len(loops), index, "n")
+    space = IndexSpace(writer, kernel.shape, operands, [AxisGroup(index, loops, indices, sizes, "n")], lookups=lookups)
+    emitter = TritonEmitter(writer, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
-    block = sheet.constexpr("BLOCK", str(FLAT_BLOCK))
-    sheet.indexes(operands)
-    sheet.line(f"{index} = tl.program_id(0) * {block} + tl.arange(0, {block})")
-    sheet.line(f"{mask} = {index} < {space.total(0)}")
+    block = writer.constexpr("BLOCK", str(FLAT_BLOCK))
+    writer.indexes(operands)
+    writer.line(f"{index} = tl.program_id(0) * {block} + tl.arange(0, {block})")
+    writer.line(f"{mask} = {index} < {space.total(0)}")
     space.define(0)
     store(space, emitter, list(kernel.stores), lambda along: mask)
-    sheet.finish(f"(triton.cdiv({sheet.size_text(space.total(0))}, {FLAT_BLOCK}),)")
+    writer.finish(f"(triton.cdiv({writer.size_text(space.total(0))}, {FLAT_BLOCK}),)")

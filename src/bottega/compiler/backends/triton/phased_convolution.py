@@ -11,8 +11,8 @@ from bottega.compiler.kernel import Convolution
 
 
 class PhasedConvolution(TiledConvolution):
-    def __init__(self, page: FileWriter, kernel: Convolution) -> None:
-        super().__init__(page, kernel)
+    def __init__(self, file: FileWriter, kernel: Convolution) -> None:
+        super().__init__(file, kernel)
         self.groups[PIXEL].apart = True
 
     def phase_sizes(self) -> list[str]:
@@ -20,18 +20,18 @@ class PhasedConvolution(TiledConvolution):
         names = []
         for d in range(self.dims):
             size = self.space.size(PIXEL, 1 + d)
-            text = next(p.text for p in self.sheet.parameters.values() if p.name == size)
+            text = next(p.text for p in self.writer.parameters.values() if p.name == size)
             own = f"triton.cdiv({text}, {self.kernel.stride[d]})" if self.kernel.stride[d] > 1 else text
-            names.append(self.sheet.parameter(f"size Q{d}", f"Q{SIZES[self.dims][d]}", own, "constant"))
+            names.append(self.writer.parameter(f"size Q{d}", f"Q{SIZES[self.dims][d]}", own, "constant"))
         return names
 
     def pixels_text(self) -> str:
         self.phase_sizes()
-        texts = [self.sheet.parameters[f"size Q{d}"].text for d in range(self.dims)]
+        texts = [self.writer.parameters[f"size Q{d}"].text for d in range(self.dims)]
         return " * ".join([self.space.text((0,)) if self.kernel.shape[0] > 1 else "1", *texts])
 
     def places(self) -> None:
-        line, sizes = self.sheet.line, self.phase_sizes()
+        line, sizes = self.writer.line, self.phase_sizes()
         line("phase = tl.program_id(2)")
         line(f"{self.n} = {self.pixel} // {self.joined(sizes)}")
         for d, name in enumerate(self.out):
@@ -45,7 +45,7 @@ class PhasedConvolution(TiledConvolution):
             line(f"{name} = {text}")
 
     def tap_place(self, taps: list[str]) -> tuple[list[str], list[str]]:
-        line, inside, names = self.sheet.line, [], []
+        line, inside, names = self.writer.line, [], []
         counts = [math.ceil(w / s) for w, s in zip(self.window, self.kernel.stride)]
         for d, letter in enumerate(self.letters):
             stride, padding = self.kernel.stride[d], self.kernel.padding[d]

@@ -33,23 +33,23 @@ def joined(sizes: list[str]) -> str:
     return f"({' * '.join(sizes)})" if len(sizes) > 1 else sizes[0]
 
 
-def write_pool(page: FileWriter, kernel: Pool) -> None:
+def write_pool(file: FileWriter, kernel: Pool) -> None:
     if kind_of(kernel.dtype) != "float":
         raise Refusal(f"a pool of {kernel.dtype} is not written in Triton")
-    sheet = page.sheet(kernel.origin)
+    writer = file.kernel_writer(kernel.origin)
     dims = len(kernel.window)
     kept = len(kernel.source) - dims
     bodies = [item.body for item in kernel.stores]
     inputs = views(kernel.element)
     outputs = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
-    sheet.reserve([view.buffer for view in [*inputs, *outputs]])
-    flat, mask = sheet.fresh("offsets"), sheet.fresh("mask")
-    inside, plane = sheet.fresh("inside"), sheet.fresh("plane")
-    places = [sheet.fresh(f"o{letter}") for letter in LETTERS[dims]]
-    sources = [sheet.fresh(f"i{letter}") for letter in LETTERS[dims]]
-    taps = [sheet.fresh(f"k{letter}") for letter in LETTERS[dims]]
+    writer.reserve([view.buffer for view in [*inputs, *outputs]])
+    flat, mask = writer.fresh("offsets"), writer.fresh("mask")
+    inside, plane = writer.fresh("inside"), writer.fresh("plane")
+    places = [writer.fresh(f"o{letter}") for letter in LETTERS[dims]]
+    sources = [writer.fresh(f"i{letter}") for letter in LETTERS[dims]]
+    taps = [writer.fresh(f"k{letter}") for letter in LETTERS[dims]]
     kept_loops = [Loop(kernel.source[axis], (axis,)) for axis in range(kept)] or [Loop(1, ())]
-    indices, sizes = numbered_names(sheet, len(kept_loops), plane, "planes")
+    indices, sizes = numbered_names(writer, len(kept_loops), plane, "planes")
 
     def groups(shape: Shape, names: list[str], prefix: str) -> list[AxisGroup]:
         own = [AxisGroup(plane, kept_loops, indices, sizes, "planes", constant=True)]
@@ -58,17 +58,17 @@ def write_pool(page: FileWriter, kernel: Pool) -> None:
             own.append(AxisGroup(names[d], [Loop(shape[kept + d], (kept + d,))], [names[d]], [size], size, constant=True))
         return own
 
-    above = IndexSpace(sheet, kernel.source, inputs, groups(kernel.source, sources, ""))
-    below = _Flat(sheet, kernel.shape, outputs, groups(kernel.shape, places, "O"))
+    above = IndexSpace(writer, kernel.source, inputs, groups(kernel.source, sources, ""))
+    below = _Flat(writer, kernel.shape, outputs, groups(kernel.shape, places, "O"))
     below.flat = flat
     above.touch(inputs, [kernel.element])
     below.touch(outputs, bodies)
     above.needed |= below.needed
-    block = sheet.constexpr("BLOCK", str(BLOCK))
-    total = sheet.parameter("size total", "n", below.text(tuple(range(len(kernel.shape)))), "size")
+    block = writer.constexpr("BLOCK", str(BLOCK))
+    total = writer.parameter("size total", "n", below.text(tuple(range(len(kernel.shape)))), "size")
     extents = [below.size(1 + d, 0) for d in range(dims)]
-    sheet.indexes([*inputs, *outputs])
-    line = sheet.line
+    writer.indexes([*inputs, *outputs])
+    line = writer.line
     line(f"{flat} = tl.program_id(0) * {block} + tl.arange(0, {block})")
     line(f"{mask} = {flat} < {total}")
     line(f"{plane} = {flat} // {joined(extents)}")
@@ -76,19 +76,19 @@ def write_pool(page: FileWriter, kernel: Pool) -> None:
         rest = extents[d + 1 :]
         line(f"{name} = {flat}{f' // {joined(rest)}' if rest else ''} % {extents[d]}")
     above.define(0)
-    result = sheet.fresh("best" if kernel.operation == "max" else "acc")
+    result = writer.fresh("best" if kernel.operation == "max" else "acc")
     neutral = '-float("inf")' if kernel.operation == "max" else "0.0"
     start = f"tl.full(({block},), {neutral}, tl.float32)" if kernel.operation == "max" else f"tl.zeros(({block},), tl.float32)"
     line(f"{result} = {start}")
     counted = kernel.operation == "average" and not kernel.count_padding and any(kernel.padding) and kernel.divisor is None
-    count = sheet.fresh("count") if counted else ""
+    count = writer.fresh("count") if counted else ""
     if counted:
         line(f"{count} = tl.zeros(({block},), tl.float32)")
     loop = "tl.static_range" if math.prod(kernel.window) <= UNROLLED else "range"
-    depth = sheet.depth
+    depth = writer.depth
     for d, tap in enumerate(taps):
         line(f"for {tap} in {loop}({kernel.window[d]}):")
-        sheet.depth += 1
+        writer.depth += 1
     conditions = [mask]
     for d in range(dims):
         stride, padding, dilation = kernel.stride[d], kernel.padding[d], kernel.dilation[d]
@@ -106,7 +106,7 @@ def write_pool(page: FileWriter, kernel: Pool) -> None:
         inside = mask
     plain = isinstance(kernel.element, Load)
     emitter = TritonEmitter(
-        sheet, reader(above, lambda along: inside if along else "", lambda node: neutral if plain else "0.0"), above.index_of
+        writer, reader(above, lambda along: inside if along else "", lambda node: neutral if plain else "0.0"), above.index_of
     )
     value = emitter.write([kernel.element])[0]
     if not plain:
@@ -117,13 +117,13 @@ def write_pool(page: FileWriter, kernel: Pool) -> None:
         line(f"{result} += {value}")
         if counted:
             line(f"{count} += tl.where({inside}, 1.0, 0.0)")
-    sheet.depth = depth
+    writer.depth = depth
     if kernel.operation == "average":
         whole = " * ".join(str(size) for size in kernel.window if size > 1) or "1"
         divisor = count or (str(kernel.divisor) if kernel.divisor else f"({whole})" if "*" in whole else whole)
         if divisor != "1":
             line(f"{result} = {result} / {divisor}")
-    tail = TritonEmitter(sheet, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
+    tail = TritonEmitter(writer, reader(below, lambda along: mask if along else "", lambda node: ""), below.index_of)
     tail.names[WINDOW] = result
     store(below, tail, list(kernel.stores), lambda along: mask)
-    sheet.finish(f"(triton.cdiv({sheet.size_text(total)}, {BLOCK}),)")
+    writer.finish(f"(triton.cdiv({writer.size_text(total)}, {BLOCK}),)")

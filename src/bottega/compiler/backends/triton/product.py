@@ -37,64 +37,64 @@ class Tile:
     stages: int = 3
 
 
-def write_product(page: FileWriter, kernel: Product) -> None:
+def write_product(file: FileWriter, kernel: Product) -> None:
     if kind_of(kernel.dtype) != "float" or kernel.dtype == "float64":
         raise Refusal(f"a product of {kernel.dtype} is not written in Triton")
     least = min(kernel.rows, kernel.columns, kernel.depth)
-    if least == 1 or (page.on("product_as_rows") and min(kernel.rows, kernel.columns) <= FEW):
-        write_rows(page, as_rows(kernel))
+    if least == 1 or (file.on("product_as_rows") and min(kernel.rows, kernel.columns) <= FEW):
+        write_rows(file, as_rows(kernel))
         return
-    kernel = packed(page, kernel)
-    splits = splits_of(page, kernel)
+    kernel = packed(file, kernel)
+    splits = splits_of(file, kernel)
     if splits > 1:
-        for piece in split(page, kernel, splits):
+        for piece in split(file, kernel, splits):
             if isinstance(piece, Product):
-                _Writer(page, piece).write()
+                _Writer(file, piece).write()
             else:
-                write_rows(page, piece)
+                write_rows(file, piece)
         return
-    _Writer(page, kernel).write()
+    _Writer(file, kernel).write()
 
 
-def precision(page: FileWriter, dtype: str) -> str:
+def precision(file: FileWriter, dtype: str) -> str:
     """The argument of tl.dot that keeps fp32 what it is."""
     if dtype != "float32":
         return ""
-    chosen = "tf32x3" if page.on("tf32x3") else "ieee"
+    chosen = "tf32x3" if file.on("tf32x3") else "ieee"
     return f', input_precision="{chosen}"'
 
 
-def turned(page: FileWriter, kernel: Product) -> bool:
+def turned(file: FileWriter, kernel: Product) -> bool:
     """Whether the tile is computed transposed: three TF32 products want their second operand contiguous along the depth."""
-    wanted = page.on("depth_major") and page.on("tf32x3") and kernel.dtype == "float32"
+    wanted = file.on("depth_major") and file.on("tf32x3") and kernel.dtype == "float32"
     return wanted and kernel.right.strides[-2] != 1 and kernel.left.strides[-1] == 1
 
 
-def packed(page: FileWriter, kernel: Product) -> Product:
+def packed(file: FileWriter, kernel: Product) -> Product:
     """With the right operand copied so that it lies along the depth, where neither operand does."""
     view = kernel.right
     if (
-        not (page.on("depth_major") and page.on("tf32x3"))
+        not (file.on("depth_major") and file.on("tf32x3"))
         or kernel.dtype != "float32"
         or 1 in (view.strides[-2], kernel.left.strides[-1])
     ):
         return kernel
-    buffer = page.plan.buffers[view.buffer]
+    buffer = file.plan.buffers[view.buffer]
     if not view.text or buffer.size != math.prod(view.shape):
         return kernel
-    name = page.variable("turned")
+    name = file.variable("turned")
     shape = (*kernel.batch, kernel.columns, kernel.depth)
     texts = (*tuple(view.axes[:-2]), view.axes[-1], view.axes[-2]) if view.axes else ()
-    page.plan.buffers[name] = Buffer(name, shape, kernel.dtype, "result", texts)
-    page.forward.append(f"{name} = {view.text}.transpose(-1, -2).contiguous()")
-    page.known.append(name)
+    file.plan.buffers[name] = Buffer(name, shape, kernel.dtype, "result", texts)
+    file.forward.append(f"{name} = {view.text}.transpose(-1, -2).contiguous()")
+    file.known.append(name)
     *batch, column, depth = contiguous_strides(shape)
     right = View(name, view.shape, (*batch, depth, column), 0, "", view.axes)
     return replace(kernel, right=right)
 
 
-def tile_of(page: FileWriter, kernel: Product) -> Tile:
-    if not page.on("tuned_tiles"):
+def tile_of(file: FileWriter, kernel: Product) -> Tile:
+    if not file.on("tuned_tiles"):
         return Tile(64, 64, 32)
     batch = math.prod(kernel.batch)
 
@@ -136,9 +136,9 @@ def spread(kernel: Product) -> tuple[View, View]:
     return left, View(kernel.right.buffer, shape, (*batch, 0, column, depth), kernel.right.offset)
 
 
-def splits_of(page: FileWriter, kernel: Product) -> int:
+def splits_of(file: FileWriter, kernel: Product) -> int:
     """How many pieces of depth keep the device busy, where the result's tiles are too few."""
-    if not page.on("split_k") or kernel.batch:
+    if not file.on("split_k") or kernel.batch:
         return 1
     tiles = math.ceil(kernel.rows / 64) * math.ceil(kernel.columns / 64)
     best = 1
@@ -148,13 +148,13 @@ def splits_of(page: FileWriter, kernel: Product) -> int:
     return best if tiles < PROGRAMS // 2 else 1
 
 
-def split(page: FileWriter, kernel: Product, pieces: int) -> list[Product | RowProgram]:
+def split(file: FileWriter, kernel: Product, pieces: int) -> list[Product | RowProgram]:
     """The product of each piece of depth into a workspace, then their sum with the epilogue."""
     share = kernel.depth // pieces
-    name = page.variable("partial")
+    name = file.variable("partial")
     shape = (pieces, kernel.rows, kernel.columns)
     texts = [axis or str(size) for axis, size in zip(texts_of(kernel), (kernel.rows, kernel.columns, kernel.depth))]
-    page.plan.buffers[name] = Buffer(name, shape, "float32", "result", (str(pieces), texts[0], texts[1]))
+    file.plan.buffers[name] = Buffer(name, shape, "float32", "result", (str(pieces), texts[0], texts[1]))
     depth_text = f"{texts[2]} // {pieces}" if not texts[2].isdigit() else str(share)
     row, inner = kernel.left.strides
     left = View(
@@ -167,7 +167,7 @@ def split(page: FileWriter, kernel: Product, pieces: int) -> list[Product | RowP
         (str(pieces), depth_text, texts[1]),
     )  # fmt: skip
     work = View(name, shape, contiguous_strides(shape))
-    page.allocate(name)
+    file.allocate(name)
     product = replace(
         kernel, batch=(pieces,), depth=share, left=left, right=right, stores=(StoreOp(work, Name(ACCUMULATOR), "float32"),)
     )
@@ -189,20 +189,20 @@ def texts_of(kernel: Product) -> tuple[str, str, str]:
 
 
 class _Writer:
-    def __init__(self, page: FileWriter, kernel: Product) -> None:
-        self.page, self.kernel = page, kernel
-        self.sheet = sheet = page.sheet(kernel.origin)
+    def __init__(self, file: FileWriter, kernel: Product) -> None:
+        self.file, self.kernel = file, kernel
+        self.writer = writer = file.kernel_writer(kernel.origin)
         self.shape = (*kernel.batch, kernel.rows, kernel.columns, kernel.depth)
         base = len(kernel.batch)
         self.left, self.right = spread(kernel)
         self.stores = [StoreOp(self.wide(s.view), self.widened(s.body), s.dtype) for s in kernel.stores]
         bodies = [item.body for item in self.stores]
         operands = [self.left, self.right] + [v for b in bodies for v in views(b)] + [s.view for s in self.stores]
-        sheet.reserve([view.buffer for view in operands])
+        writer.reserve([view.buffer for view in operands])
         loops = merge(self.shape[:base], [View(v.buffer, v.shape[:base], v.strides[:base]) for v in operands]) if base else []
-        self.row, self.column = sheet.fresh("row"), sheet.fresh("column")
-        self.batch = sheet.fresh("batch") if base else ""
-        indices, sizes = numbered_names(sheet, max(len(loops), 1), self.batch, "batches")
+        self.row, self.column = writer.fresh("row"), writer.fresh("column")
+        self.batch = writer.fresh("batch") if base else ""
+        indices, sizes = numbered_names(writer, max(len(loops), 1), self.batch, "batches")
         names = ("M", "N", "K")
         groups = [
             AxisGroup(self.batch, loops or [Loop(1, ())], indices, sizes, "batches"),
@@ -211,15 +211,15 @@ class _Writer:
             AxisGroup("depth", [Loop(kernel.depth, (base + 2,))], ["depth"], [names[2]], names[2]),
         ]
         texts = {base + place: text for place, text in enumerate(texts_of(kernel)) if text and not text.isdigit()}
-        self.space = IndexSpace(sheet, self.shape, operands, groups, texts=texts)
+        self.space = IndexSpace(writer, self.shape, operands, groups, texts=texts)
         for group in (ROW, COLUMN, DEPTH):
             self.space.size(group, 0)
         self.space.touch(operands, bodies)
         self.operands = operands
-        self.tile = tile_of(page, kernel)
+        self.tile = tile_of(file, kernel)
         self.base = base
-        self.turned = turned(page, kernel)
-        self.even_depth = self.page.on("even_tiles") and kernel.depth % self.tile.depth == 0
+        self.turned = turned(file, kernel)
+        self.even_depth = self.file.on("even_tiles") and kernel.depth % self.tile.depth == 0
         if math.prod(kernel.batch) > WIDEST_GRID:
             raise Refusal("more matrices than a grid has programs along its later axes")
         self.even = self.even_depth and kernel.rows % self.tile.rows == 0 and kernel.columns % self.tile.columns == 0
@@ -241,29 +241,30 @@ class _Writer:
         return " & ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
     def write(self) -> None:
-        sheet, space = self.sheet, self.space
+        writer, space = self.writer, self.space
         rows, columns, depth = (space.size(group, 0) for group in (ROW, COLUMN, DEPTH))
         tile = [
-            sheet.constexpr(name, str(value)) for name, value in zip(TILE, (self.tile.rows, self.tile.columns, self.tile.depth))
+            writer.constexpr(name, str(value))
+            for name, value in zip(TILE, (self.tile.rows, self.tile.columns, self.tile.depth))
         ]
-        sheet.indexes(self.operands)
+        writer.indexes(self.operands)
         self.places(tile, rows, columns)
         space.define(BATCH)
         acc, start, k = (
-            sheet.fresh("acc"),
-            sheet.fresh("start"),
-            sheet.fresh("k"),
+            writer.fresh("acc"),
+            writer.fresh("start"),
+            writer.fresh("k"),
         )
-        a, b = sheet.fresh("a"), sheet.fresh("b")
-        sheet.line(f"{acc} = tl.zeros(({', '.join((tile[1], tile[0]) if self.turned else (tile[0], tile[1]))}), tl.float32)")
-        with sheet.block(f"for {start} in range(0, {depth}, {tile[2]}):"):
-            sheet.line(f"{k} = {start} + tl.arange(0, {tile[2]})")
+        a, b = writer.fresh("a"), writer.fresh("b")
+        writer.line(f"{acc} = tl.zeros(({', '.join((tile[1], tile[0]) if self.turned else (tile[0], tile[1]))}), tl.float32)")
+        with writer.block(f"for {start} in range(0, {depth}, {tile[2]}):"):
+            writer.line(f"{k} = {start} + tl.arange(0, {tile[2]})")
             down, across = ("[:, None]", "[None, :]") if self.turned else ("[None, :]", "[:, None]")
             self.operand(a, self.left, f"{k}{down}", depth)
             self.operand(b, self.right, f"{k}{across}", depth)
             both = f"{b}, {a}" if self.turned else f"{a}, {b}"
-            sheet.line(f"{acc} = tl.dot({both}, {acc}{precision(self.page, self.kernel.dtype)})")
-        emitter = TritonEmitter(sheet, reader(space, self.masks, lambda node: ""), space.index_of)
+            writer.line(f"{acc} = tl.dot({both}, {acc}{precision(self.file, self.kernel.dtype)})")
+        emitter = TritonEmitter(writer, reader(space, self.masks, lambda node: ""), space.index_of)
         emitter.names[ACCUMULATOR] = acc
         store(space, emitter, self.stores, lambda along: self.masks(frozenset((ROW, COLUMN))))
         self.launch(rows, columns)
@@ -275,17 +276,17 @@ class _Writer:
         if side not in space.depends(view):  # the same for every row or column, yet a tile of its own
             own = " + ".join(part for part in (own, f"{space.groups[side].index} * 0") if part)
         stride = space.stride(view, DEPTH, 0, view.strides[-1]) if view.strides[-1] != 0 else "0"
-        address = " + ".join(part for part in (space.sheet.pointer(view.buffer), own, times(k, stride)) if part)
+        address = " + ".join(part for part in (space.writer.pointer(view.buffer), own, times(k, stride)) if part)
         masks = [mask for mask in (self.masks(space.depends(view)), "" if self.even_depth else f"{k} < {depth}") if mask]
         mask = " & ".join(f"({m})" for m in masks) if len(masks) > 1 else "".join(masks)
         arguments = f", mask={mask}, other=0.0" if mask else ""
-        space.sheet.line(f"{name} = tl.load({address}{arguments})")
+        space.writer.line(f"{name} = tl.load({address}{arguments})")
 
     def places(self, tile: list[str], rows: str, columns: str) -> None:
-        sheet, line = self.sheet, self.sheet.line
+        writer, line = self.writer, self.writer.line
         if self.grouped:
-            pid, across, group = sheet.fresh("pid"), sheet.fresh("across"), sheet.fresh("group")
-            height = sheet.fresh("height")
+            pid, across, group = writer.fresh("pid"), writer.fresh("across"), writer.fresh("group")
+            height = writer.fresh("height")
             line(f"{pid} = tl.program_id(0)")
             line(f"{across} = tl.cdiv({columns}, {tile[1]})")
             line(f"{group} = {pid} // (8 * {across}) * 8")
@@ -303,14 +304,14 @@ class _Writer:
     @property
     def grouped(self) -> bool:
         tiles = math.ceil(self.kernel.rows / self.tile.rows), math.ceil(self.kernel.columns / self.tile.columns)
-        return (self.page.on("grouped_order") and min(tiles) >= 8) or tiles[1] > WIDEST_GRID
+        return (self.file.on("grouped_order") and min(tiles) >= 8) or tiles[1] > WIDEST_GRID
 
     def launch(self, rows: str, columns: str) -> None:
-        sheet, tile = self.sheet, self.tile
-        down = f"triton.cdiv({sheet.size_text(rows)}, {tile.rows})"
-        across = f"triton.cdiv({sheet.size_text(columns)}, {tile.columns})"
+        writer, tile = self.writer, self.tile
+        down = f"triton.cdiv({writer.size_text(rows)}, {tile.rows})"
+        across = f"triton.cdiv({writer.size_text(columns)}, {tile.columns})"
         batch = f", {self.space.total_text(BATCH)}" if self.base else ""
         grid = f"({down} * {across},{batch[1:] if batch else ''})" if self.grouped else f"({down}, {across}{batch})"
         options = [f"num_warps={tile.warps}"] if tile.warps != 4 else []
         options += [f"num_stages={tile.stages}"] if tile.stages != 3 else []
-        sheet.finish(grid, ", ".join(options))
+        writer.finish(grid, ", ".join(options))

@@ -18,20 +18,20 @@ def reader(space: IndexSpace, masks: Masks, other: Callable[[Load | Gather], str
     """`other` gives the value outside of the mask, empty where it does not matter."""
 
     def load(node: Load | Gather, position: str) -> str:
-        sheet = space.sheet
+        writer = space.writer
         address = space.address(node.view)
         if isinstance(node, Gather):
             level = ATOM if position.isidentifier() or position.endswith(")") else 0
             step = space.stride(node.view, len(space.groups) - 1, 0, node.axis_stride) if node.axis_stride != 1 else ""
-            wide = ".to(tl.int64)" if sheet.large and step else ""
+            wide = ".to(tl.int64)" if writer.large and step else ""
             address += f" + {wrap(position, level, ATOM)}{wide}" + (f" * {step}" if step else "")
         mask = masks(moves(space, node))
         arguments = f", mask={mask}" if mask else ""
         if mask and other(node):
             arguments += f", other={other(node)}"
-        word = space.called(node.view) or sheet.short.get(node.view.buffer, "t")
-        name = sheet.again(node, word)
-        sheet.line(f"{name} = {loaded(f'tl.load({address}{arguments})', node.dtype)}")
+        word = space.called(node.view) or writer.short.get(node.view.buffer, "t")
+        name = writer.again(node, word)
+        writer.line(f"{name} = {loaded(f'tl.load({address}{arguments})', node.dtype)}")
         return name
 
     return load
@@ -58,7 +58,7 @@ def store(
     for item, value in zip(stores, texts):
         address = text(item.view) if text else space.address(item.view, written=True)
         mask = masks(space.depends(item.view))
-        space.sheet.line(f"tl.store({address}, {value}{f', mask={mask}' if mask else ''})")
+        space.writer.line(f"tl.store({address}, {value}{f', mask={mask}' if mask else ''})")
 
 
 def barriers(expressions: list[Expression]) -> list[int]:

@@ -48,39 +48,39 @@ LOOPED_BLOCK, LOOPED_TILE = 4096, 16
 """Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
 
 
-def write_rows(page: FileWriter, kernel: RowProgram) -> None:
+def write_rows(file: FileWriter, kernel: RowProgram) -> None:
     kernel = _extended(kernel)
     if math.prod(kernel.reduced) == 1:
-        write_map(page, _single(kernel))
+        write_map(file, _single(kernel))
         return
-    layout = layout_of(page, kernel)
+    layout = layout_of(file, kernel)
     if layout.splits:
-        _Writer(page, kernel, layout, "_partial").partial()
+        _Writer(file, kernel, layout, "_partial").partial()
         return
-    _Writer(page, kernel, layout).whole()
+    _Writer(file, kernel, layout).whole()
 
 
 class _Writer:
-    def __init__(self, page: FileWriter, kernel: RowProgram, layout: RowLayout, suffix: str = "") -> None:
-        self.page, self.kernel, self.layout = page, kernel, layout
-        self.sheet = sheet = page.sheet(kernel.origin, suffix)
+    def __init__(self, file: FileWriter, kernel: RowProgram, layout: RowLayout, suffix: str = "") -> None:
+        self.file, self.kernel, self.layout = file, kernel, layout
+        self.writer = writer = file.kernel_writer(kernel.origin, suffix)
         bodies = [r.body for r in kernel.reductions]
         stores = [*kernel.row_stores, *kernel.element_stores]
         bodies += [item.body for item in stores]
         self.operands = [view for body in bodies for view in views(body)] + [item.view for item in stores]
-        sheet.reserve([view.buffer for view in self.operands])
+        writer.reserve([view.buffer for view in self.operands])
         self.shape = kernel.kept + kernel.reduced
         lookups = self._lookups(bodies)
         straight = [view for view in self.operands if view not in lookups]
         loops = merge(self.shape, straight, [len(kernel.kept), *barriers(bodies)])
         kept = [loop for loop in loops if loop.axes and loop.axes[0] < len(kernel.kept)] or [Loop(1, ())]
         reduced = [loop for loop in loops if loop.axes and loop.axes[0] >= len(kernel.kept)] or [Loop(1, ())]
-        self.row, self.column = sheet.fresh("row"), sheet.fresh("column")
-        self.mask = sheet.fresh("mask")
-        indices, sizes = numbered_names(sheet, len(kept), self.row, "rows", "" if len(reduced) == 1 else "_ROW")
-        inner, extents = numbered_names(sheet, len(reduced), self.column, "columns")
+        self.row, self.column = writer.fresh("row"), writer.fresh("column")
+        self.mask = writer.fresh("mask")
+        indices, sizes = numbered_names(writer, len(kept), self.row, "rows", "" if len(reduced) == 1 else "_ROW")
+        inner, extents = numbered_names(writer, len(reduced), self.column, "columns")
         self.space = IndexSpace(
-            sheet,
+            writer,
             self.shape,
             self.operands,
             [AxisGroup(self.row, kept, indices, sizes, "rows"), AxisGroup(self.column, reduced, inner, extents, "columns")],
@@ -88,7 +88,7 @@ class _Writer:
         )
         self.reduces = lambda node: COLUMN in self.space.depends(node.view)
         self.other = choose_other(list(kernel.reductions), self.reduces)
-        self.emitter = TritonEmitter(sheet, reader(self.space, self.masks, self.other_text), self.space.index_of)
+        self.emitter = TritonEmitter(writer, reader(self.space, self.masks, self.other_text), self.space.index_of)
         self.count = math.prod(kernel.reduced)
         self.emitter.kinds = {r.name: self._kind(r) for r in kernel.reductions}
         self.space.touch(self.operands, bodies)
@@ -97,12 +97,12 @@ class _Writer:
 
     def _lookups(self, bodies: list[Expression]) -> dict[View, Lookup]:
         """Not for what lies as the rows do: one value a row, or one of a row's own."""
-        kernel, buffers = self.kernel, self.page.plan.buffers
+        kernel, buffers = self.kernel, self.file.plan.buffers
         count, rows = math.prod(self.shape), math.prod(kernel.kept)
         dense = [view for view in dict.fromkeys((*(s.view for s in kernel.element_stores), *self.operands))
                  if buffers[view.buffer].size == count and not view.offset]  # fmt: skip
         found: dict[View, Lookup] = {}
-        for view, shapes in wanted_by(bodies, self.page.plan.shapes).items():
+        for view, shapes in wanted_by(bodies, self.file.plan.shapes).items():
             kept, reduced = view.strides[: len(kernel.kept)], view.strides[len(kernel.kept) :]
             a_row = not any(reduced) and not view.offset and kept == contiguous_strides(kernel.kept)
             own = buffers[view.buffer]
@@ -167,34 +167,34 @@ class _Writer:
     # Index lines
 
     def begin(self) -> None:
-        sheet, layout = self.sheet, self.layout
-        sheet.indexes(self.operands)
+        writer, layout = self.writer, self.layout
+        writer.indexes(self.operands)
         if layout.tile:
-            self.height = sheet.constexpr("ROWS", "")
-            self.width = sheet.constexpr("COLUMNS", "")
+            self.height = writer.constexpr("ROWS", "")
+            self.width = writer.constexpr("COLUMNS", "")
             axis = "[None, :]" if layout.outer else "[:, None]"
-            sheet.line(f"{self.row} = tl.program_id(0) * {self.height} + tl.arange(0, {self.height}){axis}")
+            writer.line(f"{self.row} = tl.program_id(0) * {self.height} + tl.arange(0, {self.height}){axis}")
         else:
-            self.width = sheet.constexpr("BLOCK", "")
-            sheet.line(f"{self.row} = tl.program_id(0)")
+            self.width = writer.constexpr("BLOCK", "")
+            writer.line(f"{self.row} = tl.program_id(0)")
         self.space.define(ROW)
         if not layout.looped:
             self.lanes("")
         shape = f"({self.width},)"
         if layout.tile:
             shape = f"({self.width}, {self.height})" if layout.outer else f"({self.height}, {self.width})"
-        self.ground = ReductionScope(
-            sheet, shape, 0 if layout.outer or not layout.tile else 1, layout.tile, self.columns, self.column, self.dtype
+        self.scope = ReductionScope(
+            writer, shape, 0 if layout.outer or not layout.tile else 1, layout.tile, self.columns, self.column, self.dtype
         )
         self.emitter.sizes = {self.count: self.columns} if self.count > 1 else {}
 
     def lanes(self, start: str) -> None:
         axis = ("[:, None]" if self.layout.outer else "[None, :]") if self.layout.tile else ""
-        self.sheet.line(f"{self.column} = {start}tl.arange(0, {self.width}){axis}")
+        self.writer.line(f"{self.column} = {start}tl.arange(0, {self.width}){axis}")
         inside = f"{self.column} < {self.columns}"
         if self.layout.tile:
             inside = f"({self.row} < {self.space.total(ROW)}) & ({inside})"
-        self.sheet.line(f"{self.mask} = {inside}")
+        self.writer.line(f"{self.mask} = {inside}")
         self.space.define(COLUMN)
 
     # Whole kernels
@@ -202,7 +202,7 @@ class _Writer:
     def whole(self) -> None:
         self.begin()
         if self.layout.looped:
-            for sweep in levels(accumulators(self.page, self.kernel)):
+            for sweep in levels(accumulators(self.file, self.kernel)):
                 self.sweep(sweep)
                 self.settle(sweep)
             self.outputs("0")
@@ -226,9 +226,9 @@ class _Writer:
                 kind == "float" and reduction.operation in ("max", "min") and not only_below_exponentials(reduction, bodies)
             )
             probe = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
-            text = self.ground.over(reduce_function(reduction, careful), self.masked(probe, reduction, value))
-            name = self.sheet.fresh(reduction.name)
-            self.sheet.line(f"{name} = {text}{' > 0' if reduction.operation in ('any', 'all') else ''}")
+            text = self.scope.over(reduce_function(reduction, careful), self.masked(probe, reduction, value))
+            name = self.writer.fresh(reduction.name)
+            self.writer.line(f"{name} = {text}{' > 0' if reduction.operation in ('any', 'all') else ''}")
             emitter.names[reduction.name] = written[reduction.operation, reduction.body] = name
         if kernel.row_stores:
             store(self.space, emitter, list(kernel.row_stores), self.row_masks)
@@ -259,17 +259,17 @@ class _Writer:
 
     def sweep(self, sweep: list[Any]) -> None:
         """One loop over the row."""
-        start = self.sheet.fresh("start")
+        start = self.writer.fresh("start")
         roots = [root for accumulator in sweep for root in accumulator.roots]
         self.hoist(roots)
         for accumulator in sweep:
             if isinstance(accumulator, Moments):
                 accumulator.shift = self.centre(accumulator.sum.body)
-            accumulator.begin(self.ground)
+            accumulator.begin(self.scope)
         head = f"range(0, {self.columns}, {self.width})"
         if self.layout.splits:
             head = f"range(tl.program_id(1) * {self.width}, {self.columns}, SPLITS * {self.width})"
-        with self.sheet.block(f"for {start} in {head}:"):
+        with self.writer.block(f"for {start} in {head}:"):
             self.lanes(f"{start} + ")
             inner = self.emitter.inner()
             inner.survey(roots)
@@ -278,13 +278,13 @@ class _Writer:
                 text = self.masked(accumulator, accumulator.reductions[0], text)
                 if isinstance(accumulator, OnlineSoftmax | Moments) or accumulator.reduction.operation in ("argmax", "argmin"):
                     text = self._word(text)
-                accumulator.step(self.ground, text, self.mask)
+                accumulator.step(self.scope, text, self.mask)
 
     def _word(self, text: str) -> str:
         if text.isidentifier():
             return text
-        name = self.sheet.numbered()
-        self.sheet.line(f"{name} = {text}")
+        name = self.writer.numbered()
+        self.writer.line(f"{name} = {text}")
         return name
 
     def centre(self, body: Expression) -> str:
@@ -293,15 +293,15 @@ class _Writer:
         self.lanes("")
         text = self.emitter.inner().write([body])[0]
         text = text if self.count >= block else f"tl.where({self.mask}, {text}, 0.0)"
-        name = self.sheet.fresh("shift")
-        self.sheet.line(f"{name} = {self.ground.over('sum', text)} / {self.width if self.count >= block else self.columns}")
+        name = self.writer.fresh("shift")
+        self.writer.line(f"{name} = {self.scope.over('sum', text)} / {self.width if self.count >= block else self.columns}")
         return name
 
     def settle(self, sweep: list[Any]) -> None:
         for accumulator in sweep:
-            accumulator.end(self.ground)
+            accumulator.end(self.scope)
         for accumulator in sweep:
-            accumulator.derive(self.ground, self.emitter)
+            accumulator.derive(self.scope, self.emitter)
 
     def outputs(self, first: str) -> None:
         kernel = self.kernel
@@ -310,17 +310,17 @@ class _Writer:
         if kernel.element_stores:
             roots = [item.body for item in kernel.element_stores]
             self.hoist(roots)
-            start = self.sheet.fresh("start")
+            start = self.writer.fresh("start")
             step = f"SPLITS * {self.width}" if self.layout.splits else self.width
-            with self.sheet.block(f"for {start} in range({first}, {self.columns}, {step}):"):
+            with self.writer.block(f"for {start} in range({first}, {self.columns}, {step}):"):
                 self.lanes(f"{start} + ")
                 store(self.space, self.emitter.inner(), list(kernel.element_stores), self.element_masks)
 
     # Launches
 
     def launch(self, grid_y: str = "") -> None:
-        sheet, page, layout = self.sheet, self.page, self.layout
-        by_name = {parameter.name: parameter for parameter in sheet.parameters.values()}
+        writer, file, layout = self.writer, self.file, self.layout
+        by_name = {parameter.name: parameter for parameter in writer.parameters.values()}
         options = ""
         if not layout.tile:
             by_name[self.width].text = self._width(layout.looped)
@@ -331,42 +331,42 @@ class _Writer:
             by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), "64"
             grid = f"(triton.cdiv({self.rows_text()}, 64),{f' {grid_y}' if grid_y else ''})"
         else:
-            width = page.variable("width")
-            height = page.variable("height")
-            page.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
+            width = file.variable("width")
+            height = file.variable("height")
+            file.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
             most = 4096 if layout.outer else 2048
-            page.forward.append(f"{height} = max(1, {most} // {width})")
+            file.forward.append(f"{height} = max(1, {most} // {width})")
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
-        sheet.finish(grid, options)
+        writer.finish(grid, options)
 
     def _width(self, looped: bool) -> str:
         return str(LOOPED_BLOCK) if looped else f"triton.next_power_of_2({self.columns_text()})"
 
     def columns_text(self) -> str:
-        return self.sheet.size_text(self.columns)
+        return self.writer.size_text(self.columns)
 
     def rows_text(self) -> str:
         key = "size rows"
-        if key in self.sheet.parameters:
-            return self.sheet.size_text(self.sheet.parameters[key].name)
+        if key in self.writer.parameters:
+            return self.writer.size_text(self.writer.parameters[key].name)
         return self.space.total_text(ROW)
 
     # RowProgram in pieces
 
     def partial(self) -> None:
         """Two kernels: states of each piece of each row, then the pieces together and what is stored."""
-        page, layout = self.page, self.layout
-        (sweep,) = levels(accumulators(page, self.kernel))
+        file, layout = self.file, self.layout
+        (sweep,) = levels(accumulators(file, self.kernel))
         self.begin()
-        self.sheet.constexpr("SPLITS", str(layout.splits))
+        self.writer.constexpr("SPLITS", str(layout.splits))
         self.sweep(sweep)
         for accumulator in sweep:
-            accumulator.end(self.ground)
+            accumulator.end(self.scope)
         states = [state for accumulator in sweep for state in accumulator.states]
         rows = self.space.total(ROW)
         at = f"tl.program_id(1) * {rows} + {self.row}"
-        like = next((name for name in page.known if page.plan.buffers[name].kind == "input"), page.known[0])
+        like = next((name for name in file.known if file.plan.buffers[name].kind == "input"), file.known[0])
         buffers: list[str] = []
         texts: list[str] = []
         for accumulator in sweep:
@@ -376,29 +376,29 @@ class _Writer:
                     or (accumulator.reduction.operation.startswith("arg") and state != accumulator.states[0])
                 )
                 dtype = "int64" if integer else self.dtype
-                buffer = page.variable(f"{state}_parts")
+                buffer = file.variable(f"{state}_parts")
                 buffers.append(buffer)
-                pointer = self.sheet.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "result")
+                pointer = self.writer.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "result")
                 mask = self.row_masks(frozenset())
-                self.sheet.line(f"tl.store({pointer} + {at}, {state}{f', mask={mask}' if mask else ''})")
+                self.writer.line(f"tl.store({pointer} + {at}, {state}{f', mask={mask}' if mask else ''})")
                 texts.append(f"{buffer} = torch.empty(({layout.splits}, {{rows}}), device={like}.device, dtype=torch.{dtype})")
         count = self.rows_text()
-        page.forward += [text.format(rows=count) for text in texts]
+        file.forward += [text.format(rows=count) for text in texts]
         self.launch(str(layout.splits))
-        second = _Writer(page, self.kernel, layout, "_final")
+        second = _Writer(file, self.kernel, layout, "_final")
         second.together(sweep, states, buffers)
 
     def together(self, sweep: list[Any], states: list[str], buffers: list[str]) -> None:
-        sheet, layout = self.sheet, self.layout
+        writer, layout = self.writer, self.layout
         self.begin()
-        splits = sheet.constexpr("SPLITS", str(layout.splits))
-        part, rows = sheet.fresh("part"), self.space.total(ROW)
-        sheet.line(f"{part} = tl.arange(0, {splits}){'[:, None]' if layout.tile else ''}")
+        splits = writer.constexpr("SPLITS", str(layout.splits))
+        part, rows = writer.fresh("part"), self.space.total(ROW)
+        writer.line(f"{part} = tl.arange(0, {splits}){'[:, None]' if layout.tile else ''}")
         mask = self.row_masks(frozenset())
         for state, buffer in zip(states, buffers):
-            pointer = sheet.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "pointer")
-            name = sheet.fresh(state)
-            sheet.line(
+            pointer = writer.parameter(f"pointer {buffer}", f"{buffer}_ptr", buffer, "pointer")
+            name = writer.fresh(state)
+            writer.line(
                 f"{name} = tl.load({pointer} + {part} * {rows} + {self.row}{f', mask={mask}, other=0.0' if mask else ''})"
             )
         for accumulator in sweep:

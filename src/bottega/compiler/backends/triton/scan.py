@@ -18,13 +18,13 @@ NEUTRAL = {"sum": "0.0", "prod": "1.0", "max": '-float("inf")', "min": 'float("i
 COMBINE = {"max": "nan_max", "min": "nan_min"}
 
 
-def write_scan(page: FileWriter, kernel: Scan) -> None:
-    sheet = page.sheet(kernel.origin)
+def write_scan(file: FileWriter, kernel: Scan) -> None:
+    writer = file.kernel_writer(kernel.origin)
     shape = (*kernel.kept, kernel.length)
     bodies = [item.body for item in kernel.stores]
     inputs = views(kernel.element)
     outputs = [view for body in bodies for view in views(body)] + [item.view for item in kernel.stores]
-    sheet.reserve([view.buffer for view in [*inputs, *outputs]])
+    writer.reserve([view.buffer for view in [*inputs, *outputs]])
     loops = merge(shape, [*inputs, *outputs], [len(kernel.kept), *barriers([kernel.element, *bodies])])
     kept = [loop for loop in loops if loop.axes and loop.axes[0] < len(kernel.kept)] or [Loop(1, ())]
     outer = (
@@ -34,44 +34,44 @@ def write_scan(page: FileWriter, kernel: Scan) -> None:
         and math.prod(kernel.kept) > 1
     )
     looped = kernel.length > (LONGEST if not outer else 128)
-    packed = page.on("short_rows_packed") and not outer and kernel.length <= 512 and math.prod(kernel.kept) > 1
+    packed = file.on("short_rows_packed") and not outer and kernel.length <= 512 and math.prod(kernel.kept) > 1
     tile = outer or packed
-    row, column, mask = sheet.fresh("row"), sheet.fresh("column"), sheet.fresh("mask")
-    earlier = sheet.fresh("before") if kernel.exclusive else column
-    indices, sizes = numbered_names(sheet, len(kept), row, "rows")
+    row, column, mask = writer.fresh("row"), writer.fresh("column"), writer.fresh("mask")
+    earlier = writer.fresh("before") if kernel.exclusive else column
+    indices, sizes = numbered_names(writer, len(kept), row, "rows")
     length = Loop(kernel.length, (len(kernel.kept),))
     extent = "columns"
     rows = AxisGroup(row, kept, indices, sizes, "rows")
-    source = IndexSpace(sheet, shape, [*inputs, *outputs], [rows, AxisGroup(earlier, [length], [earlier], [extent], extent)])
-    target = IndexSpace(sheet, shape, [*inputs, *outputs], [rows, AxisGroup(column, [length], [column], [extent], extent)])
+    source = IndexSpace(writer, shape, [*inputs, *outputs], [rows, AxisGroup(earlier, [length], [earlier], [extent], extent)])
+    target = IndexSpace(writer, shape, [*inputs, *outputs], [rows, AxisGroup(column, [length], [column], [extent], extent)])
     source.touch(inputs, [kernel.element])
     target.touch(outputs, bodies)
     source.needed |= target.needed
     columns = target.size(COLUMN, 0)
-    sheet.indexes([*inputs, *outputs])
-    line = sheet.line
+    writer.indexes([*inputs, *outputs])
+    line = writer.line
     axis = 0 if outer or not tile else 1
     keep = ", keep_dims=True" if tile else ""
     height = ""
     if tile:
-        height = sheet.constexpr("ROWS", "")
-        width = sheet.constexpr("COLUMNS", "")
+        height = writer.constexpr("ROWS", "")
+        width = writer.constexpr("COLUMNS", "")
         line(f"{row} = tl.program_id(0) * {height} + tl.arange(0, {height}){'[None, :]' if outer else '[:, None]'}")
     else:
-        width = sheet.constexpr("BLOCK", "")
+        width = writer.constexpr("BLOCK", "")
         line(f"{row} = tl.program_id(0)")
     source.define(ROW)
     integer = kind_of(kernel.dtype) != "float"
     neutral = NEUTRAL[kernel.operation] if not integer else {"sum": "0", "prod": "1"}.get(kernel.operation, "0")
     dtype = "int64" if integer else "float64" if kernel.dtype == "float64" else "float32"
-    carry = sheet.fresh("carry") if looped else ""
-    depth = sheet.depth
+    carry = writer.fresh("carry") if looped else ""
+    depth = writer.depth
     if looped:
         form = f"(1, {height})" if outer else f"({height}, 1)"
         line(f"{carry} = tl.full({form}, {neutral}, tl.{dtype})" if tile else f"{carry} = {neutral}")
-        start = sheet.fresh("start")
+        start = writer.fresh("start")
         line(f"for {start} in range(0, {columns}, {width}):")
-        sheet.depth += 1
+        writer.depth += 1
     lanes = f"tl.arange(0, {width})" + (("[:, None]" if outer else "[None, :]") if tile else "")
     place = f"{start} + {lanes}" if looped else lanes
     line(f"{column} = {f'{columns} - 1 - ({place})' if kernel.reverse else place}")
@@ -88,18 +88,18 @@ def write_scan(page: FileWriter, kernel: Scan) -> None:
         return f"{row} < {target.total(ROW)}" if tile and ROW in along else ""
 
     emitter = TritonEmitter(
-        sheet, reader(source, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), source.index_of
+        writer, reader(source, masks, lambda node: "0.0" if kind_of(node.dtype) == "float" else "0"), source.index_of
     )
     text = emitter.write([kernel.element])[0]
     if neutral not in ("0.0", "0") or not text.isidentifier():
         text = f"tl.where({own}, {text}, {neutral})"
-    value = text if text.isidentifier() else sheet.fresh("element")
+    value = text if text.isidentifier() else writer.fresh("element")
     if value != text:
         line(f"{value} = {text}")
-    running = sheet.fresh("running")
+    running = writer.fresh("running")
     name = {"sum": "cumsum", "prod": "cumprod"}.get(kernel.operation)
     if name is None:
-        page.helpers.add(COMBINE[kernel.operation])
+        file.helpers.add(COMBINE[kernel.operation])
         line(f"{running} = tl.associative_scan({value}, {axis}, {COMBINE[kernel.operation]})")
     else:
         line(f"{running} = tl.{name}({value}, axis={axis})")
@@ -113,35 +113,35 @@ def write_scan(page: FileWriter, kernel: Scan) -> None:
             line(f"{carry} += tl.sum({value}, axis={axis}{keep})")
         else:
             function = COMBINE.get(kernel.operation, "times")
-            page.helpers.add(function)
+            file.helpers.add(function)
             reduced = f"tl.reduce({value}, {axis}, {function}{keep})"
             line(f"{carry} *= {reduced}" if sign else f"{carry} = {function}({carry}, {reduced})")
     tail = TritonEmitter(
-        sheet, reader(target, lambda along: mask if COLUMN in along else masks(along), lambda node: ""), target.index_of
+        writer, reader(target, lambda along: mask if COLUMN in along else masks(along), lambda node: ""), target.index_of
     )
     tail.names[RUNNING] = running
     tail.kinds[RUNNING] = kind_of(kernel.dtype)
     store(target, tail, list(kernel.stores), lambda along: mask)
-    sheet.depth = depth
-    _launch(page, sheet, target, kernel, outer, looped, tile, width, height, columns)
+    writer.depth = depth
+    _launch(file, writer, target, kernel, outer, looped, tile, width, height, columns)
 
 
-def _launch(page, sheet, target, kernel, outer, looped, tile, width, height, columns) -> None:  # type: ignore[no-untyped-def]
-    named = {parameter.name: parameter for parameter in sheet.parameters.values()}
+def _launch(file, writer, target, kernel, outer, looped, tile, width, height, columns) -> None:  # type: ignore[no-untyped-def]
+    named = {parameter.name: parameter for parameter in writer.parameters.values()}
     key = "size rows"
-    rows = sheet.size_text(sheet.parameters[key].name) if key in sheet.parameters else target.total_text(ROW)
+    rows = writer.size_text(writer.parameters[key].name) if key in writer.parameters else target.total_text(ROW)
     if not tile:
-        named[width].text = "2048" if looped else f"triton.next_power_of_2({sheet.size_text(columns)})"
+        named[width].text = "2048" if looped else f"triton.next_power_of_2({writer.size_text(columns)})"
         block = 2048 if looped else 1 << (kernel.length - 1).bit_length()
-        sheet.finish(f"({rows},)", "num_warps=8" if block > 2048 else "")
+        writer.finish(f"({rows},)", "num_warps=8" if block > 2048 else "")
         return
     if looped:
         named[width].text, named[height].text = "32", "64"
-        sheet.finish(f"(triton.cdiv({rows}, 64),)")
+        writer.finish(f"(triton.cdiv({rows}, 64),)")
         return
-    size = page.variable("width")
-    tall = page.variable("height")
-    page.forward.append(f"{size} = triton.next_power_of_2({sheet.size_text(columns)})")
-    page.forward.append(f"{tall} = max(1, {4096 if outer else 2048} // {size})")
+    size = file.variable("width")
+    tall = file.variable("height")
+    file.forward.append(f"{size} = triton.next_power_of_2({writer.size_text(columns)})")
+    file.forward.append(f"{tall} = max(1, {4096 if outer else 2048} // {size})")
     named[width].text, named[height].text = size, tall
-    sheet.finish(f"(triton.cdiv({rows}, {tall}),)")
+    writer.finish(f"(triton.cdiv({rows}, {tall}),)")

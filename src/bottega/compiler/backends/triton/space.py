@@ -40,7 +40,7 @@ class AxisGroup:
 
 @dataclass
 class IndexSpace:
-    sheet: KernelWriter
+    writer: KernelWriter
     shape: Shape
     views: list[View]
     """All operands, over `shape`; sizes are read off them."""
@@ -58,15 +58,15 @@ class IndexSpace:
         owner = self.groups[group]
         single = len(owner.loops) == 1
         if single and not owner.constant:
-            return self.sheet.parameter(f"size {owner.total}", owner.total, self.text(owner.loops[0].axes), "size")
+            return self.writer.parameter(f"size {owner.total}", owner.total, self.text(owner.loops[0].axes), "size")
         name = owner.total if single else owner.sizes[loop]
-        return self.sheet.parameter(f"size {name}", name, self.text(owner.loops[loop].axes), "constant")
+        return self.writer.parameter(f"size {name}", name, self.text(owner.loops[loop].axes), "constant")
 
     def total(self, group: int) -> str:
         owner = self.groups[group]
         if len(owner.loops) == 1:
             return self.size(group, 0)
-        return self.sheet.parameter(f"size {owner.total}", owner.total, self.total_text(group), "size")
+        return self.writer.parameter(f"size {owner.total}", owner.total, self.total_text(group), "size")
 
     def total_text(self, group: int) -> str:
         axes = tuple(axis for loop in self.groups[group].loops for axis in loop.axes)
@@ -78,7 +78,7 @@ class IndexSpace:
         if axes and all(axis in self.texts for axis in axes):
             return " * ".join(_factor(self.texts[axis], len(axes) > 1) for axis in axes)
         size = math.prod(self.shape[axis] for axis in axes)
-        plan = self.sheet.page.plan
+        plan = self.writer.file.plan
         ranked = sorted(self.views, key=lambda view: plan.buffers[view.buffer].kind not in ("input", "result"))
         for view in ranked:
             buffer = plan.buffers[view.buffer]
@@ -107,7 +107,7 @@ class IndexSpace:
     def axis(self, axis: int, ranked: list[View]) -> str | None:
         if axis in self.texts:
             return self.texts[axis]
-        plan = self.sheet.page.plan
+        plan = self.writer.file.plan
         for view in ranked:
             buffer = plan.buffers[view.buffer]
             for dim, (size, stride) in enumerate(zip(buffer.shape, contiguous_strides(buffer.shape))):
@@ -120,7 +120,7 @@ class IndexSpace:
     # Addresses
 
     def address(self, view: View, written: bool = False) -> str:
-        pointer = self.sheet.pointer(view.buffer, written)
+        pointer = self.writer.pointer(view.buffer, written)
         offset = self.offset(view)
         if written and self.groups[-1].count == 1 and len(self.groups) - 1 not in self.depends(view):
             offset = f"{offset} + {self.groups[-1].index}" if offset else self.groups[-1].index  # a single place: index 0
@@ -128,7 +128,7 @@ class IndexSpace:
 
     def called(self, view: View) -> str:
         """The sketch's name for a part of a tensor that is looked up."""
-        return part_name(self.lookups[view], view.buffer, self.sheet.page.plan.cuts) if view in self.lookups else ""
+        return part_name(self.lookups[view], view.buffer, self.writer.file.plan.cuts) if view in self.lookups else ""
 
     def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:
         """The sum of indices times strides. Indices that must be told apart are noted in `needed`."""
@@ -177,9 +177,9 @@ class IndexSpace:
                 if chosen and stride % size == 0 and 1 <= stride // size <= most:
                     names = self.names_of(chosen)
                     return " * ".join([str(stride // size), *names] if stride != size else names)
-        plan = self.sheet.page.plan
+        plan = self.writer.file.plan
         buffer = plan.buffers[view.buffer]
-        base = self.sheet.short.get(buffer.name, buffer.name)
+        base = self.writer.short.get(buffer.name, buffer.name)
         for dim, full in enumerate(contiguous_strides(buffer.shape)):
             if (
                 full <= stride
@@ -191,7 +191,7 @@ class IndexSpace:
                 text = f"{times_text}{buffer.name}.stride({dim})" if full > 1 else str(stride)
                 if full == 1:
                     return text
-                return self.sheet.parameter(f"stride {text}", f"{base}_stride{dim}", text, "size")
+                return self.writer.parameter(f"stride {text}", f"{base}_stride{dim}", text, "size")
         return str(stride)
 
     def names_of(self, places: Sequence[tuple[int, int]]) -> list[str]:
@@ -227,7 +227,7 @@ class IndexSpace:
                     text += f" // {inner[0]}" if len(inner) == 1 else f" // ({' * '.join(inner)})"
                 if loop:
                     text += f" % {self.size(group, loop)}"
-                self.sheet.line(f"{owner.indices[loop]} = {text}")
+                self.writer.line(f"{owner.indices[loop]} = {text}")
 
     def index_of(self, axis: int) -> str:
         """The name of the index along one axis of the unmerged space."""
@@ -258,7 +258,7 @@ def times(index: str, stride: str) -> str:
     return f"{index} * {stride}" if stride else index
 
 
-def numbered_names(sheet: KernelWriter, count: int, base: str, upper: str, mark: str = "") -> tuple[list[str], list[str]]:
+def numbered_names(writer: KernelWriter, count: int, base: str, upper: str, mark: str = "") -> tuple[list[str], list[str]]:
     """Index and size names for the single loops of a group of several."""
     if count == 1:
         return [base], [upper]
@@ -268,4 +268,4 @@ def numbered_names(sheet: KernelWriter, count: int, base: str, upper: str, mark:
         indices, sizes = ["b", "c", "p"], ["B", "C", "HW"]
     else:
         indices, sizes = [f"i{n}" for n in range(count)], [f"N{n}" for n in range(count)]
-    return [sheet.fresh(name) for name in indices], [name + mark for name in sizes]
+    return [writer.fresh(name) for name in indices], [name + mark for name in sizes]

@@ -19,15 +19,15 @@ DEEP = 16
 class TiledConvolution(ConvolutionWriter):
     """Tiles of pixels by output channels, with a loop over the depth."""
 
-    def __init__(self, page: FileWriter, kernel: Convolution) -> None:
-        super().__init__(page, kernel)
+    def __init__(self, file: FileWriter, kernel: Convolution) -> None:
+        super().__init__(file, kernel)
         self.tile = self.tile_of()
-        self.by_taps = kernel.transposed or (page.on("taps_outside") and self.inner >= DEEP)
-        self.packed = page.on("taps_outside") and self.inner >= DEEP and not (kernel.transposed and kernel.groups > 1)
+        self.by_taps = kernel.transposed or (file.on("taps_outside") and self.inner >= DEEP)
+        self.packed = file.on("taps_outside") and self.inner >= DEEP and not (kernel.transposed and kernel.groups > 1)
 
     def tile_of(self) -> Tile:
         """Rows are pixels, columns are output channels."""
-        if not self.page.on("tuned_tiles"):
+        if not self.file.on("tuned_tiles"):
             return Tile(64, 64, 32)
         depth = 32 if self.inner >= 32 else 16
         pixels = self.kernel.shape[0] * math.prod(self.kernel.shape[2:])
@@ -39,38 +39,38 @@ class TiledConvolution(ConvolutionWriter):
     def places(self) -> None:
         """The image and the place of each output pixel."""
         sizes = [self.space.size(PIXEL, 1 + d) for d in range(self.dims)]
-        self.sheet.line(f"{self.n} = {self.pixel} // {self.joined(sizes)}")
+        self.writer.line(f"{self.n} = {self.pixel} // {self.joined(sizes)}")
         for d, name in enumerate(self.out):
             text = self.pixel + (f" // {self.joined(sizes[d + 1 :])}" if sizes[d + 1 :] else "")
-            self.sheet.line(f"{name} = {text} % {sizes[d]}")
+            self.writer.line(f"{name} = {text} % {sizes[d]}")
 
     def write(self) -> None:
-        sheet, kernel, line = self.sheet, self.kernel, self.sheet.line
+        writer, kernel, line = self.writer, self.kernel, self.writer.line
         sizes = (self.tile.rows, self.tile.columns, self.tile.depth)
-        tile = [sheet.constexpr(name, str(value)) for name, value in zip(TILE, sizes)]
-        pixels = sheet.parameter("size pixels", "pixels", self.pixels_text(), "size")
-        sheet.indexes([*self.operands, kernel.source, kernel.weight])
+        tile = [writer.constexpr(name, str(value)) for name, value in zip(TILE, sizes)]
+        pixels = writer.parameter("size pixels", "pixels", self.pixels_text(), "size")
+        writer.indexes([*self.operands, kernel.source, kernel.weight])
         line(f"{self.pixel} = (tl.program_id(0) * {tile[0]} + tl.arange(0, {tile[0]}))[:, None]")
         line(f"{self.oc} = (tl.program_id(1) * {tile[1]} + tl.arange(0, {tile[1]}))[None, :]")
         outputs, channels = self.space.size(CHANNEL, 0), self.extent(1, "C")
         group, local, depth = "", self.oc, channels
         self.limit = f"{self.oc} < {outputs}"
         if kernel.groups > 1:
-            group = sheet.fresh("group")
+            group = writer.fresh("group")
             line(f"{group} = tl.program_id(2)")
-            own = sheet.parameter("size OG", "OG", f"{self.out_channels()} // {kernel.groups}", "constant")
-            depth = sheet.parameter("size CG", "CG", f"{self.channels_text()} // {kernel.groups}", "constant")
-            local = sheet.fresh("local")
+            own = writer.parameter("size OG", "OG", f"{self.out_channels()} // {kernel.groups}", "constant")
+            depth = writer.parameter("size CG", "CG", f"{self.channels_text()} // {kernel.groups}", "constant")
+            local = writer.fresh("local")
             line(f"{local} = {self.oc}")
             line(f"{self.oc} = {group} * {own} + {local}")
             self.limit = f"{local} < {own}"
         self.places()
         source = f"{self.n} * {channels} * {self.plane()}"
         source += f" + {group} * {depth} * {self.plane()}" if group else ""
-        acc = sheet.fresh("acc")
+        acc = writer.fresh("acc")
         line(f"{acc} = tl.zeros(({tile[0]}, {tile[1]}), tl.float32)")
         (self.by_tap if self.by_taps else self.by_depth)(acc, tile, source, depth, pixels, local, group)
-        emitter = TritonEmitter(sheet, reader(self.space, self.masks, lambda node: ""), self.space.index_of)
+        emitter = TritonEmitter(writer, reader(self.space, self.masks, lambda node: ""), self.space.index_of)
         emitter.names[ACCUMULATOR] = acc
         for view in self.operands:
             self.space.offset(view)
@@ -82,24 +82,24 @@ class TiledConvolution(ConvolutionWriter):
 
     def channels_text(self) -> str:
         view = self.kernel.source
-        return IndexSpace(self.sheet, view.shape, [view], []).axis(1, [view]) or str(view.shape[1])
+        return IndexSpace(self.writer, view.shape, [view], []).axis(1, [view]) or str(view.shape[1])
 
     def masks(self, along: frozenset[int]) -> str:
         parts = []
         if CHANNEL in along:
             parts.append(self.limit)
         if PIXEL in along:
-            parts.append(f"{self.pixel} < {self.sheet.parameters['size pixels'].name}")
+            parts.append(f"{self.pixel} < {self.writer.parameters['size pixels'].name}")
             parts += self.overhang()
         return " & ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
 
     def by_depth(self, acc: str, tile: list[str], source: str, channels: str, pixels: str, local: str, group: str) -> None:
         """Depth runs over channels and taps as the weights lie in memory."""
-        sheet, line = self.sheet, self.sheet.line
-        start, d = sheet.fresh("start"), "d"
+        writer, line = self.writer, self.writer.line
+        start, d = writer.fresh("start"), "d"
         taps = [f"k{letter}" for letter in self.letters]
         total = f"{channels} * {self.taps}" if self.taps > 1 else channels
-        with sheet.block(f"for {start} in range(0, {total}, {tile[2]}):"):
+        with writer.block(f"for {start} in range(0, {total}, {tile[2]}):"):
             line(f"{d} = {start} + tl.arange(0, {tile[2]})")
             line(
                 f"b = tl.load({self.w} + {self.oc} * {total} + {d}[:, None], mask=({self.limit}) & ({d}[:, None] < {total}), other=0.0)"
@@ -108,19 +108,19 @@ class TiledConvolution(ConvolutionWriter):
             line(f"c = {d} // {self.taps}" if self.taps > 1 else f"c = {d}")
             self.taps_of(d, taps)
             if self.window[0] > 1:
-                sheet.lines[-self.dims] += f" % {self.window[0]}"
+                writer.lines[-self.dims] += f" % {self.window[0]}"
             names, inside = self.source_place(taps)
             conditions = [f"({self.pixel} < {pixels})", f"({d} < {total})", *inside]
             line(f"inside = {' & '.join(conditions)}")
             line(f"a = tl.load({self.x} + {source} + c * {self.plane()} + {self.place_text(names)}, mask=inside, other=0.0)")
-            line(f"{acc} = tl.dot(a, b, {acc}{precision(self.page, self.kernel.dtype)})")
+            line(f"{acc} = tl.dot(a, b, {acc}{precision(self.file, self.kernel.dtype)})")
 
     def by_tap(self, acc: str, tile: list[str], source: str, channels: str, pixels: str, local: str, group: str) -> None:
         """Depth runs tap by tap, channels inside: one loop, so that loads of the next step overlap the product of this one."""
-        sheet, line, kernel = self.sheet, self.sheet.line, self.kernel
+        writer, line, kernel = self.writer, self.writer.line, self.kernel
         outputs = self.space.size(CHANNEL, 0)
         line(f"blocks = tl.cdiv({channels}, {tile[2]})")
-        with sheet.block(f"for step in range({self.steps()} * blocks):"):
+        with writer.block(f"for step in range({self.steps()} * blocks):"):
             line("tap = step // blocks")
             line(f"c = step % blocks * {tile[2]} + tl.arange(0, {tile[2]})")
             taps = [f"k{letter}" for letter in self.letters]
@@ -128,7 +128,7 @@ class TiledConvolution(ConvolutionWriter):
             if self.packed:
                 weight = f"(tap * {outputs} + {self.oc}) * {channels} + c[:, None]"
             elif kernel.transposed:
-                own = sheet.parameters["size OG"].name if group else outputs
+                own = writer.parameters["size OG"].name if group else outputs
                 start = f"({group} * {channels} + c[:, None])" if group else "c[:, None]"
                 weight = f"({start} * {own} + {local}) * {self.taps} + tap"
             else:
@@ -140,25 +140,25 @@ class TiledConvolution(ConvolutionWriter):
             line(
                 f"a = tl.load({self.x} + at + c[None, :] * {self.plane()}, mask=inside & (c[None, :] < {channels}), other=0.0)"
             )
-            line(f"{acc} = tl.dot(a, b, {acc}{precision(self.page, self.kernel.dtype)})")
+            line(f"{acc} = tl.dot(a, b, {acc}{precision(self.file, self.kernel.dtype)})")
 
     def launch(self) -> None:
-        sheet, tile, kernel, page = self.sheet, self.tile, self.kernel, self.page
+        writer, tile, kernel, file = self.writer, self.tile, self.kernel, self.file
         if self.packed:
-            packed = page.variable("packed")
+            packed = file.variable("packed")
             spots = ", ".join(str(2 + d) for d in range(self.dims))
             weight = kernel.weight.buffer
             order = f"{spots}, 1, 0" if kernel.transposed else f"{spots}, 0, 1"
-            page.forward.append(f"{packed} = {weight}.permute({order}).contiguous()")
-            sheet.parameters[f"pointer {weight}"].text = packed
-        pixels = sheet.size_text(sheet.parameters["size pixels"].name)
+            file.forward.append(f"{packed} = {weight}.permute({order}).contiguous()")
+            writer.parameters[f"pointer {weight}"].text = packed
+        pixels = writer.size_text(writer.parameters["size pixels"].name)
         across = f"triton.cdiv({pixels}, {tile.rows})"
         groups = f", {kernel.groups}" if kernel.groups > 1 else self.more_programs()
         own = "OG" if kernel.groups > 1 else "OC"
-        outputs = next(p.text for p in sheet.parameters.values() if p.name == own)
+        outputs = next(p.text for p in writer.parameters.values() if p.name == own)
         options = [f"num_warps={tile.warps}"] if tile.warps != 4 else []
         options += [f"num_stages={tile.stages}"] if tile.stages != 3 else []
-        sheet.finish(f"({across}, triton.cdiv({outputs}, {tile.columns}){groups})", ", ".join(options))
+        writer.finish(f"({across}, triton.cdiv({outputs}, {tile.columns}){groups})", ", ".join(options))
 
     # What transposed convolutions by phase do in another way
 

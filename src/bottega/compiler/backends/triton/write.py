@@ -13,7 +13,7 @@ from bottega.compiler.backends.triton.pool import write_pool
 from bottega.compiler.backends.triton.product import write_product
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
-from bottega.compiler.bodies import made
+from bottega.compiler.bodies import made, stores
 from bottega.compiler.kernel import (
     Attention,
     Convolution,
@@ -24,60 +24,51 @@ from bottega.compiler.kernel import (
     Product,
     RowProgram,
     Scan,
-    StoreOp,
 )
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
 
 
-def write(plan: KernelPlan, frame: Frame, techniques: frozenset[str]) -> str:
+def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:
     """The candidate's whole source. Raises `Refusal` for what cannot be written."""
     plan = replace(plan, buffers=dict(plan.buffers))  # workspaces join the plan's buffers
-    page = FileWriter(plan, techniques)
-    page.known = list(plan.inputs)
+    file = FileWriter(plan, passes)
+    file.known = list(plan.inputs)
     for name, python in plan.prepared:
-        page.forward.append(f"{name} = {python}")
-        page.known.append(name)
+        file.forward.append(f"{name} = {python}")
+        file.known.append(name)
     for kernel in plan.kernels:
-        _room(page, kernel)
-        page.making = made(kernel)[-1]
-        _write(page, kernel)
-    page.forward.append(f"return {plan.returns}")
-    helpers = [NAN_HELPERS[name] for name in sorted(page.helpers)]
-    imports = {"import triton", "import triton.language as tl", *page.imports} if page.functions else page.imports
-    return frame.render(imports, "\n\n\n".join(helpers + page.functions), page.forward)
+        _room(file, kernel)
+        file.making = made(kernel)[-1]
+        _write(file, kernel)
+    file.forward.append(f"return {plan.returns}")
+    helpers = [NAN_HELPERS[name] for name in sorted(file.helpers)]
+    imports = {"import triton", "import triton.language as tl", *file.imports} if file.functions else file.imports
+    return frame.render(imports, "\n\n\n".join(helpers + file.functions), file.forward)
 
 
-def _write(page: FileWriter, kernel: Kernel) -> None:
+def _write(file: FileWriter, kernel: Kernel) -> None:
     if isinstance(kernel, Map):
-        write_map(page, kernel)
+        write_map(file, kernel)
     elif isinstance(kernel, RowProgram):
-        write_rows(page, kernel)
+        write_rows(file, kernel)
     elif isinstance(kernel, Product):
-        write_product(page, kernel)
+        write_product(file, kernel)
     elif isinstance(kernel, Convolution):
-        write_convolution(page, kernel)
+        write_convolution(file, kernel)
     elif isinstance(kernel, Pool):
-        write_pool(page, kernel)
+        write_pool(file, kernel)
     elif isinstance(kernel, Scan):
-        write_scan(page, kernel)
+        write_scan(file, kernel)
     elif isinstance(kernel, Attention):
-        write_attention(page, kernel)
+        write_attention(file, kernel)
     elif isinstance(kernel, FunctionCall):
-        write_call(page, kernel)
+        write_call(file, kernel)
 
 
-def stores_of(kernel: Kernel) -> tuple[StoreOp, ...]:
-    if isinstance(kernel, RowProgram):
-        return kernel.row_stores + kernel.element_stores
-    if isinstance(kernel, Map | Product | Convolution | Pool | Scan | Attention):
-        return kernel.stores
-    return ()
-
-
-def _room(page: FileWriter, kernel: Kernel) -> None:
+def _room(file: FileWriter, kernel: Kernel) -> None:
     """Allocates what a kernel writes, unless an earlier one already wrote a part of it."""
-    for item in stores_of(kernel):
+    for item in stores(kernel):
         name = item.view.buffer
-        if name not in page.known:
-            page.allocate(name)
+        if name not in file.known:
+            file.allocate(name)
