@@ -303,7 +303,7 @@ def test_a_torn_file_is_said_and_made_again(tmp_path: Path) -> None:
 
 
 def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no judged material"):
+    with pytest.raises(UsageError, match="no judged records"):
         examples_stage(tmp_path, OPEN)
     JudgedStore(tmp_path).close()
     with pytest.raises(Exception, match="no skill library"):

@@ -96,7 +96,7 @@ def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
         (["build", "builtin:star_relu", "--languages", "fortran"], "unknown language 'fortran'"),
         (["build", "builtin:star_relu", "--seeds", "many"], "seeds = "),
         (["build", "builtin:star_relu", "held_out=1.5"], "held_out"),
-        (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged material"),
+        (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged records"),
         (["show", "nowhere-at-all"], "no examples there"),
         (["card", "nowhere-at-all"], "has no card.json"),
     ],

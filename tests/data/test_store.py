@@ -88,10 +88,10 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
         other.execute("CREATE TABLE cake (slices)")
     with pytest.raises(UsageError, match="something else"):
         JudgedStore(tmp_path / "other")
-    with pytest.raises(UsageError, match="no judged material"):
+    with pytest.raises(UsageError, match="no judged records"):
         JudgedStore(tmp_path / "none", create=False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="no material can be kept"):
+    with pytest.raises(UsageError, match="nothing can be written"):
         JudgedStore(tmp_path / "file")
 
 

@@ -23,7 +23,7 @@ LONGEST_SUMMARY = 400
 
 
 class UnreadableAnswer(BottegaError):
-    """An answer of ours is not read as it was meant: a bug here, told and not written."""
+    """An answer of ours does not parse back to what it was made of: a bug here. The example is reported and not written."""
 
 
 def written(
