@@ -20,7 +20,7 @@ import typer
 from paired import MEASURES, Curve, curve, measured, pairing, shared
 
 from bottega.app.report_bench_charts import HUES
-from bottega.app.report_curves import DASHES, Chart, drawn
+from bottega.app.report_curves import DASHES, Chart, svg_of
 from bottega.bench.bootstrap import Floats
 from bottega.bench.run_directory import read_run
 from bottega.bench.sheet import BenchSheet
@@ -186,7 +186,7 @@ def _write(charts: dict[str, Chart], folder: Path) -> None:
     """The files, and the lines that show them in Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, (name, chart) in enumerate(charts.items()):
-        (folder / f"{name}.svg").write_text(drawn(chart, number), encoding="utf-8")
+        (folder / f"{name}.svg").write_text(svg_of(chart, number), encoding="utf-8")
         print(f"![{chart.title}. {chart.told}](figures/{name}.svg)")
 
 

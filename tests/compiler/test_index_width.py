@@ -1,4 +1,4 @@
-"""Kernels that the builder writes for more than 2^31 elements: the usual text but for casts, in every step; small ones keep theirs."""
+"""Kernels that the compiler writes for more than 2^31 elements: the usual text but for casts, in every step; small ones keep theirs."""
 
 from __future__ import annotations
 

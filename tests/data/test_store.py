@@ -103,7 +103,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         JudgedStore(tmp_path)
 
 
-def test_lessons_come_back_as_they_were_taught(tmp_path: Path) -> None:
+def test_judged_tasks_come_back_as_they_were_taught(tmp_path: Path) -> None:
     mutants = tell(tmp_path, ("silu_chain",))
     with JudgedStore(tmp_path, write=False) as store:
         (judged_task,) = store.judged_tasks(SETUP)

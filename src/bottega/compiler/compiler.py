@@ -10,7 +10,7 @@ from typing import Any
 from bottega.compiler.backend import Backend
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.cuda_graph import REPLAY, replayed
+from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
@@ -22,7 +22,7 @@ from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
 from bottega.compiler.product_rule import products_pay
-from bottega.compiler.sharing import shared
+from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.compiler.trace import Graph, Ref, trace
@@ -292,9 +292,13 @@ class StepBuilder:
             return None
         frame: Frame | None = self.lowered.frame
         if REPLAY.name in on:
-            frame = replayed(self.lowered.frame, plan)
+            frame = with_graph_replay(self.lowered.frame, plan)
         try:
-            source = None if frame is None else shared(self.target.backend.write(plan, frame, on), self.target.language.name)
+            source = (
+                None
+                if frame is None
+                else with_shared_kernels(self.target.backend.write(plan, frame, on), self.target.language.name)
+            )
         except Refusal:
             return None
         if source is None or LIBRARY_FUNCTIONS.name not in on:

@@ -37,7 +37,7 @@ _PRIVATE = re.compile(r"\.__(?!\w*__\b)\w")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-def shortened(source: str, task_source: str) -> str:
+def stripped(source: str, task_source: str) -> str:
     """Returns what `linked` makes whole again. Where `ModelNew` is constructed in another way than `Model`, only library functions are removed."""
     for steps in (_STEPS, *((step,) for step in _STEPS)):
         short = source
@@ -57,7 +57,7 @@ def _without_library(source: str, task_source: str) -> str:
 
 def _without_task(source: str, task_source: str) -> str:
     tree, task = parsed(source), _task(task_source)
-    short = _File(source, tree.body, task).shortened() if tree and task else None
+    short = _File(source, tree.body, task).stripped() if tree and task else None
     return source if short is None else short
 
 
@@ -133,7 +133,7 @@ class _File:
         self.body, self.task = body, task
         self.lines = list(io.StringIO(source, newline=""))  # line ends as the parser counts them
 
-    def shortened(self) -> str | None:
+    def stripped(self) -> str | None:
         models = [node for node in self.body if NEW in top_level_names(ast.Module([node], []))]
         if len(models) != 1 or not isinstance(models[0], ast.ClassDef) or not _lines_apart(self.body):
             return None
