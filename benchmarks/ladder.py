@@ -39,8 +39,7 @@ from bottega.compiler.callgraph_tracer import shared_tracer
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
-from bottega.data.drafts import BUILDER, drafts_of
-from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
+from bottega.data.drafts import CompilerDrafts
 from bottega.episodes.backbone_defaults import answer_tokens
 from bottega.episodes.context import PROMPT_SHARE, seed_of
 from bottega.episodes.resampling import RESAMPLING_TEMPERATURE
@@ -168,12 +167,14 @@ def _compile(folder: Path, tasks: Sequence[Task], processes: int) -> None:
     """The first draft that `bottega optimize` would have judged, for each module."""
 
     async def compiled() -> list[dict[str, str]]:
-        with ProcessTeacherPool(TeacherSpec(BUILDER), processes, 60.0) as pool:
-            found = [drafts_of(one, 1) for one in await asyncio.gather(*(pool.lecture(task, "triton") for task in tasks))]
-        return [
-            {"task": task.id, "source": made.drafts[0].source if made.drafts else "", "refused": made.refused}
-            for task, made in zip(tasks, found)
-        ]
+        free = asyncio.Semaphore(processes)
+
+        async def one(task: Task) -> dict[str, str]:
+            async with free:
+                made = await CompilerDrafts().drafts(task, "triton", 1)
+            return {"task": task.id, "source": made.drafts[0].source if made.drafts else "", "refused": made.refused}
+
+        return list(await asyncio.gather(*map(one, tasks)))
 
     rows = asyncio.run(compiled()) if tasks else []
     _write(folder / COMPILED, rows)

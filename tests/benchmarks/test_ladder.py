@@ -141,3 +141,11 @@ def test_what_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     assert {one["outcome"] for one in verdicts} == {"compile_error"}
     told = CliRunner().invoke(ladder.app, ["report", str(tmp_path), "--processes", "1"])
     assert told.exit_code == 0 and "| the model's text alone | 0 / 0 / 0 |" in told.output
+
+
+def test_the_compilers_first_kernel_is_kept_beside_the_reason_for_none(tmp_path: Path) -> None:
+    noise = TASK.replace("self.fc(", "torch.rand_like(x) + self.fc(")
+    ladder._compile(tmp_path, [Task(TASK, "network"), Task(noise, "noise")], 2)
+    made, refused = ladder._rows(tmp_path / ladder.COMPILED)
+    assert "class ModelNew" in made["source"] and not made["refused"]
+    assert refused["refused"] and not refused["source"]

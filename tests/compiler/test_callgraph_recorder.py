@@ -255,7 +255,7 @@ def test_constructors_by_keyword_and_outputs_of_a_class() -> None:
         "return torch.randn(99, 4).unbind(0)[0]",
     ],
 )
-def test_what_cannot_be_told_truly_has_no_sketch(written: str) -> None:
+def test_what_cannot_be_told_truly_has_no_call_graph(written: str) -> None:
     with pytest.raises(NoCallGraph):
         text_of(task(written))
 

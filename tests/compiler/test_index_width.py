@@ -1,4 +1,4 @@
-"""Kernels that the builder writes for more than 2^31 elements: the usual text but for casts, in every step; small ones keep theirs."""
+"""Kernels that the compiler writes for more than 2^31 elements: the usual text but for casts, in every step; small ones keep theirs."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
     """For Hopper, without one."""
     import torch
 
-    sys.path.insert(0, str(Path(__file__).parents[2] / "agents" / "shelf"))
+    sys.path.insert(0, str(Path(__file__).parent / "library"))
     from test_triton_compiled import compiled
     from triton.runtime.jit import JITFunction
     from triton_interpreted import loaded

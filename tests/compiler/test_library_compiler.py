@@ -1,4 +1,4 @@
-"""One kernel a task: parts and fused tails for chains, exchanged layers for networks, by what the sketch shows."""
+"""One kernel a task: parts and fused tails for chains, exchanged layers for networks, by what the call graph shows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def given(name: str) -> Task:
 
 
 @pytest.mark.parametrize("name", ["linear_tail", "pools", "extremes"])
-def test_a_chain_ends_as_the_plain_course_does(name: str) -> None:
+def test_a_chain_ends_as_the_plain_build_does(name: str) -> None:
     (step,) = LibraryCompiler().build(given(name), "triton").steps
     whole = Compiler().build(given(name), "triton").steps
     assert step.technique == LIBRARY_FUNCTIONS.name
     assert step.candidate.source in {one.candidate.source for one in whole if one.technique == LIBRARY_FUNCTIONS.name}
 
 
-def test_the_sketch_decides_what_is_a_network_and_not_the_level() -> None:
+def test_the_call_graph_decides_what_is_a_network_and_not_the_level() -> None:
     network = Task(RESIDUAL, "residual", "", 1)
     (step,) = LibraryCompiler().build(network, "triton").steps
     assert step.technique != LIBRARY_FUNCTIONS.name and "layer.__class__ = Conv2d" in step.candidate.source

@@ -1,4 +1,4 @@
-"""A course's step with the shelf: heavy operators are the shelf's parts, by the sketch's own lines; the rest is fused."""
+"""A build's step with the kernel library: heavy operators are library functions, by the call graph's own lines; the rest is fused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.planner import LIBRARY_FUNCTIONS
 from bottega.compiler.source.check import check
 from bottega.compiler.steps import Refusal
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.task import Task
 from bottega.data import drafts, unjudged
 
@@ -37,7 +37,7 @@ def step(name: str) -> str:
     return next(one.candidate.source for one in steps if one.technique == LIBRARY_FUNCTIONS.name)
 
 
-def test_every_operator_that_is_left_to_the_shelf_is_there() -> None:
+def test_every_operator_that_is_left_to_the_kernel_library_is_there() -> None:
     assert set(kernel_library().offered()) >= LIBRARY_OPERATORS
 
 
@@ -46,7 +46,7 @@ def test_one_name_for_the_step_everywhere() -> None:
 
 
 @pytest.mark.parametrize("language", ["triton", "cpp"])
-def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(language: str) -> None:
+def test_what_only_the_kernel_library_understands_is_the_librarys_in_every_other_step(language: str) -> None:
     rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
     try:
         steps = Compiler().build(rounded, language).steps
@@ -60,22 +60,22 @@ def test_what_only_the_shelf_understands_is_the_librarys_in_every_other_step(lan
 
 
 @pytest.mark.parametrize("name", ["linear_tail", "conv_tail", "scan", "group_norm"])
-def test_heavy_calls_are_the_sketchs_own_lines_and_their_parts_come_along(name: str) -> None:
+def test_heavy_calls_are_the_call_graphs_own_lines_and_their_parts_come_along(name: str) -> None:
     calls = [
         call
         for call in CALL.findall(record(given(name).source).text)
         if call.split(" = ")[1].split("(")[0] in LIBRARY_OPERATORS
     ]
     whole = step(name)
-    short = shortened(whole, given(name).source)
+    short = stripped(whole, given(name).source)
     assert calls and all(call in short for call in calls)
     for call in calls:
         word = call.split(" = ")[1].split("(")[0]
         assert f"def {word}(" in whole and f"def {word}(" not in short
 
 
-def test_a_kernel_has_a_line_for_every_call_in_the_sketchs_order_and_its_results_name() -> None:
-    short = shortened(step("linear_tail"), given("linear_tail").source)
+def test_a_kernel_has_a_line_for_every_call_in_the_call_graphs_order_and_its_results_name() -> None:
+    short = stripped(step("linear_tail"), given("linear_tail").source)
     body = short[short.index("@triton.jit") : short.index("class ModelNew")]
     names = re.findall(r"^    (t\d+) = (?!tl\.load)", body, re.MULTILINE)
     fused = [call.split(" = ")[0] for call in CALL.findall(record(given("linear_tail").source).text)[1:]]

@@ -15,7 +15,7 @@ from small_tasks import SMALL
 
 from bottega.compiler.compiler import LONGEST_UNROLLED, Compiler, passes_of
 from bottega.compiler.layers.network import read_network
-from bottega.compiler.layers.observe import applies, observe
+from bottega.compiler.layers.observe import has_kernel, observe
 from bottega.compiler.layers.passes import LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
 
@@ -50,7 +50,7 @@ def sources(source: str, **barred: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_layers_are_found_however_they_are_spelled_and_told_from_their_kind() -> None:
-    calls = [(call.kind, applies(call)) for call in observe(read_network(NETWORKS["mixed"])).calls]
+    calls = [(call.kind, has_kernel(call)) for call in observe(read_network(NETWORKS["mixed"])).calls]
     kinds = ["Conv1d", "Conv2d", "ConvTranspose2d", "Linear", "Linear"]
     assert calls == list(zip(kinds, [True, True, True, False, True], strict=True))
 

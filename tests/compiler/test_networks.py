@@ -8,7 +8,7 @@ from graph_text import graph
 from bottega.agents import writer
 from bottega.agents.prompts import Prompts
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.networks import is_network, is_read_as_text
+from bottega.compiler.networks import has_replaceable_layers, is_network
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 
@@ -51,16 +51,16 @@ def test_many_calls_with_several_layers_are_a_network(layers: int, calls: int, n
 
 def test_a_call_that_holds_layers_makes_a_network_however_short() -> None:
     attention = "multi_head_attention_forward(t1, t1, t1, 64, 4, self.attn.in_proj_weight, self.attn.in_proj_bias)"
-    assert is_network([attention]) and is_read_as_text(callgraph([attention, *LAYERS[:2]]))
-    assert not is_read_as_text(callgraph([attention, LAYERS[0]])), "one layer is too few to be exchanged"
+    assert is_network([attention]) and has_replaceable_layers(callgraph([attention, *LAYERS[:2]]))
+    assert not has_replaceable_layers(callgraph([attention, LAYERS[0]])), "one layer is too few to be exchanged"
 
 
 def test_a_network_is_read_as_text_where_its_layers_can_be_exchanged() -> None:
     tail = ["relu(t3)"] * 12
-    assert is_read_as_text(callgraph([*LAYERS[:3], *tail]))
-    assert not is_read_as_text(callgraph([*LAYERS[:3], "relu(t3)"]))
-    assert not is_read_as_text(callgraph([*["matmul(x, y)"] * 4, *tail])), "nothing to exchange"
-    assert not is_read_as_text(None) and not is_read_as_text(graph("forward(x)"))
+    assert has_replaceable_layers(callgraph([*LAYERS[:3], *tail]))
+    assert not has_replaceable_layers(callgraph([*LAYERS[:3], "relu(t3)"]))
+    assert not has_replaceable_layers(callgraph([*["matmul(x, y)"] * 4, *tail])), "nothing to exchange"
+    assert not has_replaceable_layers(None) and not has_replaceable_layers(graph("forward(x)"))
 
 
 @pytest.mark.parametrize(

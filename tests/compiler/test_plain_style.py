@@ -1,4 +1,4 @@
-"""How a kernel is written: whoever has the sketch before it need only copy, and what is copied computes what the task does."""
+"""How a kernel is written: whoever has the call graph before it need only copy, and what is copied computes what the task does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def assigned(source: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 @pytest.mark.parametrize("name", NAMED)
-def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) -> None:
+def test_results_have_the_call_graphs_names_and_numbers(name: str, language: str) -> None:
     sketch = record(built_in(name).source).text
     shapes = {call: shape for call, _, shape in CALL.findall(sketch)}
     steps = course(name, language).steps
@@ -65,11 +65,11 @@ def test_results_have_the_sketchs_names_and_numbers(name: str, language: str) ->
         made = {result: room[1].replace(", ", "x") for result, room in rooms.items() if room}
         assert (made or step.technique == LIBRARY_FUNCTIONS.name) and made == {result: shapes[result] for result in made}
         assert f"return {sketch.rpartition('return ')[2]}" in step.candidate.source
-    # Without techniques every call of the sketch is a kernel of its own.
+    # Without techniques every call of the call graph is a kernel of its own.
     assert set(shapes) <= set(assigned(steps[0].candidate.source))
 
 
-def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
+def test_what_the_library_makes_has_the_call_graphs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
     (linear, *_), last = CALL.findall(record(given.source).text), record(given.source).text.rpartition("return ")[2]
     for language in ("cpp", "triton"):
@@ -79,7 +79,7 @@ def test_what_the_library_makes_has_the_sketchs_name_too() -> None:
 
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
-def test_every_seed_gives_the_same_course(language: str) -> None:
+def test_every_seed_gives_the_same_build(language: str) -> None:
     one, other = course("rms_norm_rows", language), course("rms_norm_rows", language, 7)
     assert [step.candidate.source for step in one.steps] == [step.candidate.source for step in other.steps]
 

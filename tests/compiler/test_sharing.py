@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bottega.compiler.sharing import shared
+from bottega.compiler.sharing import with_shared_kernels
 
 TRITON = """
 @triton.jit
@@ -60,23 +60,25 @@ native.relu_3(y, z, 3)
 
 
 def test_the_second_of_two_equal_kernels_goes_and_its_call_takes_the_first() -> None:
-    text = shared(TRITON, "triton")
+    text = with_shared_kernels(TRITON, "triton")
     assert "def add2" not in text
     assert "add[grid](added, q, added2, n, BLOCK=64)" in text
 
 
 def test_another_operator_or_another_keyword_is_another_kernel() -> None:
-    text = shared(TRITON, "triton")
+    text = with_shared_kernels(TRITON, "triton")
     assert "def sub" in text
     assert "add3[grid]" in text
 
 
 def test_types_tell_kernels_apart_in_c() -> None:
-    text = shared(C, "cpp")
+    text = with_shared_kernels(C, "cpp")
     assert "relu_2" not in text
     assert "native.relu(y, z, 3)" in text
     assert "native.relu_3(y, z, 3)" in text
 
 
 def test_what_repeats_nothing_is_left_alone() -> None:
-    assert shared(text := C.replace("relu_2", "double_relu").replace("? hidden[i]", "? 2 * hidden[i]"), "cpp") == text
+    assert (
+        with_shared_kernels(text := C.replace("relu_2", "double_relu").replace("? hidden[i]", "? 2 * hidden[i]"), "cpp") == text
+    )

@@ -1,4 +1,4 @@
-"""Files of the builder without what the task says already, made whole again and run."""
+"""Files of the compiler without what the task says already, made whole again and run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.link import linked
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.tasks.builtin import builtin_files, load_builtin
@@ -80,14 +80,14 @@ def run(source: str) -> types.ModuleType:
 def test_every_step_becomes_shorter_and_comes_back(name: str, language: str) -> None:
     task, sources = course(name, language)
     for source in sources:
-        short = shortened(source, task.source)
+        short = stripped(source, task.source)
         assert len(short) < len(source) and "class ModelNew(Model):" in short
         assert "nn.Parameter" not in short and "class Gate" not in short
         whole = linked(short, task.source)
         defined = {node.name for node in ast.parse(whole).body if isinstance(node, ast.ClassDef)}
         assert {"Model", "ModelNew"} <= defined
-        assert shortened(whole, task.source) == short, "what was linked is shown as it was written"
-        assert shortened(short, task.source) == short
+        assert stripped(whole, task.source) == short, "what was linked is shown as it was written"
+        assert stripped(short, task.source) == short
 
 
 @pytest.mark.parametrize("name", ["batch_norm_inference", "rms_norm_rows", "helped"])
@@ -95,7 +95,7 @@ def test_the_completed_kernel_computes_the_same(name: str) -> None:
     task, sources = course(name, CPP)
     given = run(task.source)
     arguments, inputs = given.get_init_inputs(), given.get_inputs()
-    kernels = [run(source) for source in (sources[-1], linked(shortened(sources[-1], task.source), task.source))]
+    kernels = [run(source) for source in (sources[-1], linked(stripped(sources[-1], task.source), task.source))]
     outputs = []
     for kernel in kernels:
         torch.manual_seed(5)
@@ -136,7 +136,7 @@ class ModelNew(nn.Module):
 
 
 def test_more_at_the_end_of_the_constructor_is_all_that_is_left_of_it() -> None:
-    short = shortened(MINE.replace("16", "WIDTH"), HELPED)
+    short = stripped(MINE.replace("16", "WIDTH"), HELPED)
     assert short == (
         "import torch\n\n\nclass ModelNew(Model):\n    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n"
         "        # ready for replays\n        self.graph = None\n\n    def forward(self, x):\n"
@@ -162,12 +162,12 @@ def test_more_at_the_end_of_the_constructor_is_all_that_is_left_of_it() -> None:
 )
 def test_another_constructor_leaves_the_file_alone(change: tuple[str, str]) -> None:
     source = MINE.replace("16", "WIDTH").replace(*change)
-    assert source != MINE.replace("16", "WIDTH") and shortened(source, HELPED) == source
+    assert source != MINE.replace("16", "WIDTH") and stripped(source, HELPED) == source
 
 
 def test_definitions_of_the_files_own_stay() -> None:
     source = MINE.replace("16", "WIDTH").replace("torch.rand(width) + 0.5", "torch.ones(width)")
-    short = shortened(source, HELPED)
+    short = stripped(source, HELPED)
     assert "torch.ones(width)" in short and "class ModelNew(Model)" in short
     assert run(linked(short, HELPED)).ModelNew().gate.gain.sum() == 16
 
@@ -177,7 +177,7 @@ def test_definitions_of_the_files_own_stay() -> None:
 )
 @pytest.mark.parametrize("task", [HELPED, "", "x = (", "Model = 3\n"])
 def test_odd_files_never_raise(source: str, task: str) -> None:
-    short = shortened(source, task)
+    short = stripped(source, task)
     assert short == source or "class ModelNew(Model)" in short
 
 

@@ -1,4 +1,4 @@
-"""What the Triton writer writes computes what the module does, at every step of a course."""
+"""What the Triton writer writes computes what the module does, at every step of a build."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_no_kernel_writes_over_its_arguments(name: str) -> None:
                 assert not written & {argument.arg for argument in kernel.args.args}
 
 
-def test_every_step_of_a_course_names_what_it_adds() -> None:
+def test_every_step_of_a_build_names_what_it_adds() -> None:
     given = next(one for one in WIDE if one.name == "turned_even")
     names = [step.technique for step in Compiler().build(given, "triton").steps]
     assert names[0] == "naive"

@@ -87,7 +87,7 @@ def distance(got: Any, wanted: Any) -> float:
 
 
 def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
-    """Each step of the course with its error."""
+    """Each step of the build with its error."""
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(given.source, given.name, "exec"), namespace)
     inputs = namespace["get_inputs"]()

@@ -19,7 +19,7 @@ from bottega.agents import selector, writer
 from bottega.agents.module_text import without_prose
 from bottega.agents.prompts import Prompts
 from bottega.compiler.link import linked
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import BackboneError, BottegaError, UsageError
@@ -77,7 +77,7 @@ def test_every_kind_is_made_and_read_back(tmp_path: Path, style: str) -> None:
     }
     if style == "terse":
         sources = {
-            name: {shortened(without_prose(source), task(name).source) for source in of_task}
+            name: {stripped(without_prose(source), task(name).source) for source in of_task}
             for name, of_task in sources.items()
         }
     for row in rows:
@@ -112,7 +112,7 @@ def test_a_shorter_kernel_that_is_nearly_as_fast_is_the_one_to_learn(tmp_path: P
     assert learned(0.45) == {min(range(3), key=lambda step: len(sources[step]))}
 
 
-def test_courses_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
+def test_builds_that_nobody_judged_give_first_attempts_when_asked_and_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(tmp_path, ("silu_norm", "silu_chain"))
@@ -303,7 +303,7 @@ def test_a_torn_file_is_said_and_made_again(tmp_path: Path) -> None:
 
 
 def test_nothing_judged_makes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no judged material"):
+    with pytest.raises(UsageError, match="no judged records"):
         examples_stage(tmp_path, OPEN)
     JudgedStore(tmp_path).close()
     with pytest.raises(Exception, match="no skill library"):

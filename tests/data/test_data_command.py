@@ -16,7 +16,7 @@ from bottega.agents import writer
 from bottega.agents.module_text import without_prose
 from bottega.app.data_command import app, languages_of
 from bottega.app.settings.data_build import DataBuildSettings
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.settings import checked
 from bottega.data.settings import JudgeStage
@@ -73,11 +73,11 @@ def test_what_was_only_taught_gives_examples_when_asked(tmp_path: Path) -> None:
     with JudgedStore(out, create=False, write=False) as store:
         (judged_task,) = store.judged_tasks_of(rows[0]["task_id"], JudgeSetup("none", "none"))
         kept = [step.candidate.source for record in judged_task.teacher_records if record.build for step in record.build.steps]
-    assert source in {shortened(without_prose(whole), task("silu_chain").source) for whole in kept}
+    assert source in {stripped(without_prose(whole), task("silu_chain").source) for whole in kept}
 
 
 @pytest.mark.slow
-def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
+def test_the_plain_teacher_is_the_compiler_in_its_plain_style() -> None:
     stage = JudgeStage(teachers=1)
     for name, teacher in (("builder", "builder 2"), ("parts", "builder 2 parts")):
         with closing(compiler_pool_for(name, stage)) as pool:
@@ -96,7 +96,7 @@ def test_the_plain_teacher_is_the_builder_in_its_plain_style() -> None:
         (["build", "builtin:star_relu", "--languages", "fortran"], "unknown language 'fortran'"),
         (["build", "builtin:star_relu", "--seeds", "many"], "seeds = "),
         (["build", "builtin:star_relu", "held_out=1.5"], "held_out"),
-        (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged material"),
+        (["build", "--stage", "examples", "--out", "nowhere-at-all"], "no judged records"),
         (["show", "nowhere-at-all"], "no examples there"),
         (["card", "nowhere-at-all"], "has no card.json"),
     ],

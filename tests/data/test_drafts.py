@@ -1,4 +1,4 @@
-"""Drafts from the builder: in a process of its own, which a module may refuse, crash or hang without hurting anyone."""
+"""Drafts from the compiler: in a process of its own, which a module may refuse, crash or hang without hurting anyone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of examples whose prompt shows a sketch alone: names change in sketch, attempts and answer alike, and nothing else does."""
+"""Copies of examples whose prompt shows a call graph alone: names change in call graph, attempts and answer alike, and nothing else does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bottega.agents.module_text import without_prose
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.compiler import Compiler
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.data.build import examples_stage
 from bottega.data.example import Example
 from bottega.data.fresh_names import ARGUMENTS, ATTRIBUTES, invented, usable
@@ -87,10 +87,10 @@ def example(sketch: str = SKETCH, answer: str = ANSWER, more: str = "") -> Examp
 
 @cache
 def taught(name: str, language: str) -> tuple[str, str]:
-    """The sketch of a built-in task and the builder's last kernel for it, as a terse answer has it."""
+    """The call graph of a built-in task and the compiler's last kernel for it, as a terse answer has it."""
     (task,) = load_tasks([f"builtin:{name}"], size="cpu").tasks
     source = Compiler().build(task, language).steps[-1].candidate.source
-    return record(task.source).text, shortened(without_prose(source), task.source)
+    return record(task.source).text, stripped(without_prose(source), task.source)
 
 
 def parts(copy: Example) -> tuple[str, str]:
@@ -167,7 +167,7 @@ def test_beside_general_layers_inputs_stay_and_so_do_attributes_of_those() -> No
     assert changed == {"fc", "linear"}
 
 
-def test_attempts_change_with_the_sketch_and_cards_and_diagnoses_do_not() -> None:
+def test_attempts_change_with_the_call_graph_and_cards_and_diagnoses_do_not() -> None:
     card = "Skills:\nfused_gain: Load gain once.\n\n" + fenced("y = gain * x", "")
     attempt = "## Attempt 1: incorrect\nThe rate is not used: see `rate`.\n" + fenced(ANSWER.replace(" * rate", ""), "python")
     changed = set()
@@ -181,7 +181,7 @@ def test_attempts_change_with_the_sketch_and_cards_and_diagnoses_do_not() -> Non
     assert len(changed) > 2
 
 
-def test_a_sketch_of_before_gives_copies_too_and_other_blocks_give_none() -> None:
+def test_a_call_graph_of_before_gives_copies_too_and_other_blocks_give_none() -> None:
     """Without its first line it does not say what forward is called with."""
     older = SKETCH.partition("\n")[2]
     copies = [copy for copy in renamings(example(older), 6) if copy]

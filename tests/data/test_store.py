@@ -88,10 +88,10 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
         other.execute("CREATE TABLE cake (slices)")
     with pytest.raises(UsageError, match="something else"):
         JudgedStore(tmp_path / "other")
-    with pytest.raises(UsageError, match="no judged material"):
+    with pytest.raises(UsageError, match="no judged records"):
         JudgedStore(tmp_path / "none", create=False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="no material can be kept"):
+    with pytest.raises(UsageError, match="nothing can be written"):
         JudgedStore(tmp_path / "file")
 
 
@@ -103,7 +103,7 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         JudgedStore(tmp_path)
 
 
-def test_lessons_come_back_as_they_were_taught(tmp_path: Path) -> None:
+def test_judged_tasks_come_back_as_they_were_taught(tmp_path: Path) -> None:
     mutants = tell(tmp_path, ("silu_chain",))
     with JudgedStore(tmp_path, write=False) as store:
         (judged_task,) = store.judged_tasks(SETUP)

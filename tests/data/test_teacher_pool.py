@@ -1,4 +1,4 @@
-"""Teaching in processes: a teacher that dies, hangs, raises or refuses costs one course, and the next is taught all the same."""
+"""Teaching in processes: a teacher that dies, hangs, raises or refuses costs one build, and the next is taught all the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bottega.core.errors import UsageError
 from bottega.data.teacher_pool import InProcessTeacherPool, ProcessTeacherPool, TeacherSpec
 
 
-def test_one_bad_course_costs_no_other() -> None:
+def test_one_bad_build_costs_no_other() -> None:
     good = task("silu_chain")
     bad = {name: replace(good, name=name) for name in ("kills_itself", "hangs", "raises", "unknown")}
 

@@ -43,7 +43,7 @@ USERS = ("judge/trusted/", "data/build.py", "data/trust.py", "data/stored_verdic
 
 
 class ShortBuilder(Compiler):
-    """The builder, with the first and the last kernel of its courses: a test need not judge them all."""
+    """The compiler, with the first and the last kernel of its builds: a test need not judge them all."""
 
     def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> BuildSteps:
         build = super().build(task, language, without, seed)
@@ -110,7 +110,7 @@ def test_the_judge_audits_what_is_drawn_and_the_card_says_so(tmp_path: Path) -> 
     assert card["audit"]["audited"] == len(chosen) and "by the trusted judge" in (tmp_path / "card.md").read_text()
 
 
-def test_only_the_builder_is_trusted(tmp_path: Path) -> None:
+def test_only_the_compiler_is_trusted(tmp_path: Path) -> None:
     for words in (["--teacher", "llm", "backbone=embedded"], ["--teacher", "hand_teacher:Hand"]):
         result = ran("build", "builtin:star_relu", "trust_teacher=true", *words, "--out", tmp_path / "out")
         assert isinstance(result.exception, UsageError) and "foreign code" in str(result.exception)
@@ -145,7 +145,7 @@ def test_nothing_but_the_cold_start_can_reach_it() -> None:
             assert not any("judge.trusted" in module for module in modules), name
 
 
-def test_the_steps_of_a_course_that_are_judged() -> None:
+def test_the_steps_of_a_build_that_are_judged() -> None:
     def step(name: str, parent: BuildStep | None) -> BuildStep:
         return BuildStep(
             Candidate(f"# {name}", "cpp", name, parent.candidate.id if parent else None), name if parent else FIRST_ATTEMPT

@@ -1,4 +1,4 @@
-"""Which kernel of a course that nobody judged is shown: by what endings were worth where they were judged, in the same language and level."""
+"""Which kernel of a build that nobody judged is shown: by what endings were worth where they were judged, in the same language and level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLACE = ("triton", 2, False)
 def judged_task(
     points: dict[tuple[str, ...], float | None], judged: bool = True, level: int | None = 2, sizes: dict | None = None
 ) -> JudgedTask:
-    """A course of one kernel for each ending; None is a wrong one."""
+    """A build of one kernel for each ending; None is a wrong one."""
     task_record = task_record_of(replace(task("silu_chain"), level=level))
     steps: list[BuildStep] = []
     verdicts: dict[str, Verdict] = {}
@@ -44,7 +44,7 @@ def judged_task(
 
 
 def shown(endings: Endings, level: int | None = 2, **more: object) -> tuple[str, ...]:
-    """The ending that is chosen of a course that has all three and no verdict."""
+    """The ending that is chosen of a build that has all three and no verdict."""
     attempt = endings.chosen(judged_task({LIBRARY: 1.0, OWN: 1.0, CAPTURED: 1.0}, judged=False, level=level, **more))
     assert attempt is not None
     return ending_of(attempt)
@@ -100,5 +100,5 @@ def test_a_kernel_that_does_not_parse_is_never_shown() -> None:
     assert Endings().chosen(replace(broken, teacher_records=())) is None
 
 
-def test_a_lesson_is_unjudged_without_a_verdict_on_any_course() -> None:
+def test_a_judged_task_is_unjudged_without_a_verdict_on_any_build() -> None:
     assert unjudged(judged_task({LIBRARY: 1.0}, judged=False)) and not unjudged(judged_task({LIBRARY: None}))

@@ -21,9 +21,9 @@ from bottega.agents.wording import device_text, goal, precision_rule, skill_valu
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import kernel_library
-from bottega.compiler.networks import is_read_as_text
+from bottega.compiler.networks import has_replaceable_layers
 from bottega.compiler.source.text import parsed
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.task import Task
@@ -80,7 +80,7 @@ def messages(given: WriterInput, prompts: Prompts, budget: PromptBudget | None =
     diagnoses shrink, then the best and the latest turn leave. The task stays as it is."""
     if prompts.style == "terse":
         given = _as_written(given)
-        if language_named(given.language).kernel_library and is_read_as_text(given.callgraph):
+        if language_named(given.language).kernel_library and has_replaceable_layers(given.callgraph):
             given = replace(given, callgraph=None)
     return fitting(list(_plans(given)), lambda plan: _build(given, prompts, plan), budget, "write", given.task.source)
 
@@ -89,7 +89,7 @@ def _as_written(given: WriterInput) -> WriterInput:
     """Earlier kernels without what the task says already, as a trained model writes them."""
 
     def short(past: EarlierTurn) -> EarlierTurn:
-        return replace(past, source=shortened(past.source, given.task.source))
+        return replace(past, source=stripped(past.source, given.task.source))
 
     return replace(given, past=tuple(map(short, given.past)), best=short(given.best) if given.best else None)
 

@@ -247,7 +247,7 @@ def languages_of(names: Sequence[str], device: str) -> tuple[str, ...]:
 
 @app.command("techniques")
 def techniques_command(
-    language: Annotated[str, typer.Argument(help="One that the builder writes; all of them if left out.")] = "",
+    language: Annotated[str, typer.Argument(help="One that the compiler writes; all of them if left out.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array on standard output.")] = False,
 ) -> None:
     """List what the rule-based compiler can do to a kernel, in the order of its passes, and when each is sound.
@@ -258,7 +258,7 @@ def techniques_command(
 
     chosen = [language] if language else list(target_languages())
     if any(name not in target_languages() for name in chosen):
-        raise UsageError(f"the builder writes {', '.join(target_languages())}, not {language}")
+        raise UsageError(f"the compiler writes {', '.join(target_languages())}, not {language}")
     rows = [(name, technique) for name in chosen for technique in passes_of(name)]
     if as_json:
         found = [

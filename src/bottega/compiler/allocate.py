@@ -1,4 +1,4 @@
-"""How `forward` makes room for a result, and where the sizes of its loops can be read off."""
+"""How `forward` allocates a result, and where the sizes of its loops can be read."""
 
 from __future__ import annotations
 

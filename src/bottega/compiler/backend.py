@@ -1,4 +1,4 @@
-"""A backend: how the compiler writes a plan down in one language, and which techniques are that language's own."""
+"""A backend: writes a plan as source text in one language, and has passes of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The builder as a teacher: techniques are switched on one after the other, and each that changes the source is a step."""
+"""The compiler: enables its passes one after the other for a task, and makes a build step of each that changes the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from bottega.compiler.backend import Backend
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
 from bottega.compiler.compiler_pass import CompilerPass
-from bottega.compiler.cuda_graph import REPLAY, replayed
+from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
@@ -22,7 +22,7 @@ from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
 from bottega.compiler.product_rule import products_pay
-from bottega.compiler.sharing import shared
+from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.compiler.trace import Graph, Ref, trace
@@ -33,12 +33,12 @@ from bottega.languages import Language, every_language, language_named
 
 VERSION = "2"
 LONGEST_UNROLLED = 9_000
-"""Characters from which on a network is taught by its layers alone."""
+"""A network whose unrolled source has more characters than this is written with replaced layers only."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A language and its backend."""
+    """A target language and its backend."""
 
     language: Language
     backend: Backend
@@ -49,7 +49,7 @@ class Target:
 
 
 def target_languages() -> tuple[str, ...]:
-    """Those that have a backend here."""
+    """Returns the names of the languages that have a backend."""
     return tuple(language.name for language in every_language() if language.compiler)
 
 
@@ -57,12 +57,12 @@ def target_of(language: str) -> Target:
     """Raises `Refusal` where the language has no backend."""
     known = language_named(language)
     if not known.compiler:
-        raise Refusal(f"the builder writes {', '.join(target_languages())}, not {language}")
+        raise Refusal(f"the compiler writes {', '.join(target_languages())}, not {language}")
     return Target(known, resolve(known.compiler))
 
 
 def passes_of(language: str) -> tuple[CompilerPass, ...]:
-    """Every technique of a course in this language, in the order in which it takes them up."""
+    """Returns all passes for this language, in the order in which they are applied."""
     target = target_of(language)
     own = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES]
     light = [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
@@ -73,7 +73,7 @@ def passes_of(language: str) -> tuple[CompilerPass, ...]:
 
 @dataclass(frozen=True)
 class LoweredTask:
-    """A task that was traced and lowered: what every language starts from."""
+    """A task that was traced and lowered: the input of every backend."""
 
     task: Task
     frame: Frame
@@ -85,7 +85,7 @@ class LoweredTask:
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
-    """With the sketch's calls too, for a language of the kernel library."""
+    """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
     frame, graph = frame_of(task), trace(task, KNOWN)
     callgraph = recorded(task.source)
     named = _named(graph, frame, result_names(graph, callgraph))
@@ -134,11 +134,11 @@ WORDS = {
     "view": "flat",
     "copy": "copied",
 }
-"""By a piece of an operator's name, what its result is called where the sketch has no name for it."""
+"""Names of results that the call graph does not name, by a substring of the operator's name."""
 
 
 def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
-    """Results under the sketch's names (`words`), and the rest under what people call them, instead of the tracer's."""
+    """Renames the results of the graph: to the call graph's names (`words`) where it has one, to a usual word otherwise."""
     taken = set(frame.argument_names) | set(words.values()) | {*RESERVED, *target_languages()}
     names: dict[str, str] = {}
     last = graph.returned.name if isinstance(graph.returned, Ref) else ""
@@ -167,9 +167,9 @@ def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
 
 
 class Compiler:
-    """`build` for one task as a whole; `teach` is the same for whoever awaits a teacher.
+    """Compiles a task into build steps. `teach` is `build` in a thread, as the `Teacher` protocol wants it.
 
-    `every_product` writes also those products in Triton that lose to the library's: for whoever checks or measures them.
+    `every_product` also writes the Triton products that are slower than the vendor library's, to test or measure them.
     """
 
     def __init__(self, every_product: bool = False) -> None:
@@ -180,7 +180,7 @@ class Compiler:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
-        """The course for a task, never using the techniques in `without`, the same for every seed. Raises `Refusal`."""
+        """Returns the steps for a task, without the passes named in `without`; the seed changes nothing. Raises `Refusal`."""
         target, excluded = target_of(language), frozenset(without)
         layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
@@ -193,12 +193,12 @@ class Compiler:
         return BuildSteps(task.id, language, self.name, (*steps, *layered))
 
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
-        """The steps that write every operator out; none where that makes files longer than somebody can be asked to write."""
+        """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
         fused = builder.take(None, [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES])
         if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
             return ()
-        # Two ways on from here: keep the library's products and tune what is ours, or write the products too.
+        # Two branches from here: keep the vendor library's products and tune the rest, or write the products too.
         tuned = builder.take(fused, target.passes)
         builder.take(tuned, builder.whole)
         if target.language.kernel_library:
@@ -208,7 +208,9 @@ class Compiler:
             builder.take(builder.take(own, target.passes), builder.whole)
         if not builder.steps:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {target.language.name}")
-        own_text = [step for step in builder.steps if step.technique != LIBRARY_FUNCTIONS.name]  # of that most is the shelf's
+        own_text = [
+            step for step in builder.steps if step.technique != LIBRARY_FUNCTIONS.name
+        ]  # most of that source is inlined library functions
         if longest and max((len(step.candidate.source) for step in own_text), default=0) > longest:
             return ()
         return tuple(builder.steps)
@@ -216,7 +218,7 @@ class Compiler:
 
 @dataclass(frozen=True)
 class _Place:
-    """A point of a course: the techniques that are on, and the last step that they gave."""
+    """A point in the sequence of passes: the enabled passes, and the last step that they gave."""
 
     on: frozenset[str] = frozenset()
     step: BuildStep | None = None
@@ -224,7 +226,7 @@ class _Place:
 
 @dataclass
 class StepBuilder:
-    """A course as it is written: one task, one language, and the steps so far."""
+    """Collects the steps of one task in one language."""
 
     lowered: LoweredTask
     target: Target
@@ -233,11 +235,11 @@ class StepBuilder:
 
     @property
     def whole(self) -> tuple[CompilerPass, ...]:
-        """What is done to the module as a whole, last."""
+        """The passes over the whole module, which come last."""
         return (REPLAY,) if self.target.language.on_gpu else ()
 
     def own(self, place: _Place, every_product: bool) -> list[CompilerPass]:
-        """What writes the library's work ourselves; without products that would lose to it, where something else of ours is written."""
+        """The passes that replace vendor-library calls; without products that would be slower, where another kernel is left to write."""
         found = [pass_ for pass_ in PASSES if pass_.name in OWN_PASSES and pass_.name not in self.excluded]
         if every_product or not self.target.language.kernel_library or not self.steps:
             return found
@@ -245,7 +247,7 @@ class StepBuilder:
         return [pass_ for pass_ in found if pays or pass_.name != OWN_PRODUCT]
 
     def take(self, place: _Place | None, passes: Iterable[CompilerPass]) -> _Place:
-        """Switch techniques on one after the other; each that changes the source becomes a step. Where that leads to."""
+        """Enables passes one after the other; each that changes the source becomes a step. Returns the last point."""
         if place is None:
             place = self._try(_Place(), None) or _Place()
         for pass_ in passes:
@@ -254,7 +256,7 @@ class StepBuilder:
         return place
 
     def at_once(self, passes: Iterable[CompilerPass]) -> BuildStep | None:
-        """All of them switched on together, as one step under the last one's name."""
+        """Enables all passes together: one step, named after the last pass."""
         chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
         on = frozenset(pass_.name for pass_ in chosen)
         plan = self.lowered.plan(on)
@@ -285,25 +287,29 @@ class StepBuilder:
         return _Place(on, step)
 
     def _write(self, plan: KernelPlan, on: frozenset[str]) -> str | None:
-        """None where this set of techniques gives something that the language's writer does not take."""
+        """Returns the source, or None where the backend cannot write what these passes give."""
         if all(isinstance(kernel, FunctionCall) and not kernel.library_call for kernel in plan.kernels):
             return None
         frame: Frame | None = self.lowered.frame
         if REPLAY.name in on:
-            frame = replayed(self.lowered.frame, plan)
+            frame = with_graph_replay(self.lowered.frame, plan)
         try:
-            source = None if frame is None else shared(self.target.backend.write(plan, frame, on), self.target.language.name)
+            source = (
+                None
+                if frame is None
+                else with_shared_kernels(self.target.backend.write(plan, frame, on), self.target.language.name)
+            )
         except Refusal:
             return None
         if source is None or LIBRARY_FUNCTIONS.name not in on:
             return source
         whole = linked(source, self.lowered.task.source)
-        # A call in the sketch's words reads the sketch's names, which a decomposed operator's results need not have.
+        # A library call uses the call graph's names, which the results of a decomposed operator need not have.
         return None if check(whole, self.lowered.task.source, self.target.language.name) else whole
 
 
 def cards_of(pass_: CompilerPass, language: str) -> tuple[str, ...]:
-    """Cards for this language: those of another carry its name in front."""
+    """Returns the pass's cards for this language: the names of cards for another one start with that one's prefix."""
     others = tuple(other.card_prefix for other in every_language() if other.card_prefix and other.name != language)
     return tuple(card for card in pass_.cards if not card.startswith(others))
 

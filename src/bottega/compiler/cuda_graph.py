@@ -39,7 +39,7 @@ class ReplayedFrame(Frame):
         return super().render(imports, prelude, lines, [*extra, "self.graph = None"], f"{body}\n\n{capture}\n\n{after}")
 
 
-def replayed(frame: Frame, plan: KernelPlan) -> Frame | None:
+def with_graph_replay(frame: Frame, plan: KernelPlan) -> Frame | None:
     """The frame with a graph around it, where that can pay and is understood."""
     launches = sum(
         3 if isinstance(kernel, FunctionCall) and kernel.function.startswith("self.") else 1 for kernel in plan.kernels

@@ -1,4 +1,4 @@
-"""The kernels that a plan is made of. Each says what is computed over which loops; how is for the language's writer to choose."""
+"""The kernels that a plan is made of. Each says what is computed over which loops; the backend chooses how."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """Left to torch: `results = function(arguments)`."""
+    """A call of torch or of the kernel library: `results = function(arguments)`."""
 
     function: str
     """As it is written: `F.conv2d`, `torch.matmul`."""
@@ -188,11 +188,11 @@ class FunctionCall:
     paired: bool = False
     """Whether all results but the first come as one tuple, as an LSTM's two states do."""
     library_call: bool = False
-    """Whether the function is a part of the shelf: a kernel of ours."""
+    """Whether the function is one of the kernel library."""
     text: str = ""
     """The call as it is written, where that is settled; the arguments then say only what is read."""
     looks: tuple[tuple[str, str], ...] = ()
-    """Looks at tensors that the text names, each with the Python that gives it."""
+    """Views of tensors that the text names, each with the Python that gives it."""
 
     @property
     def targets(self) -> str:
@@ -205,7 +205,7 @@ class FunctionCall:
 
 @dataclass(frozen=True)
 class PythonText:
-    """Python text to be put as it stands."""
+    """Python text that is written verbatim."""
 
     text: str
 

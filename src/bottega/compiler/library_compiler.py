@@ -1,8 +1,7 @@
-"""The last step of a course alone: one kernel a task, quickly, to train a small model in breadth.
+"""The compiler's last step alone: one candidate for each task, quickly, to train a small model on many tasks.
 
-A chain of calls gets the shelf's parts, with what lies between them fused. A network, which is a call graph of some length with several layers or one
-that there is none of, keeps its own forward, gets its layers exchanged and is captured: what a reader of the call graph can tell decides, not the
-level that somebody gave the task.
+A chain of calls becomes calls of the kernel library, with what lies between them fused. A network (see `networks.is_network`) keeps its own
+`forward`, gets its layers replaced and is captured in a CUDA graph. The call graph decides which of the two a task is, not its level.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from bottega.languages import language_named
 
 
 class LibraryCompiler:
-    """In a language of the kernel library; another one has no such step, and is taught as the builder does."""
+    """For languages that have a kernel library; for others it is the same as `Compiler`."""
 
     def __init__(self) -> None:
         self.name = f"builder {VERSION} parts"

@@ -30,7 +30,7 @@ def is_network(calls: Collection[str]) -> bool:
     return any(layers >= fewest and len(calls) > longest for fewest, longest in LONGEST_CHAINS.items())
 
 
-def is_read_as_text(graph: CallGraph | None) -> bool:
+def has_replaceable_layers(graph: CallGraph | None) -> bool:
     """Whether this is the graph of a network whose layers can be exchanged."""
     calls = [call.text for call in graph.calls] if graph else []
     return bool(calls) and is_network(calls) and sum(bool(_OWN_WEIGHTS.match(call)) for call in calls) >= FEWEST_LAYERS

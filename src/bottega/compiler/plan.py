@@ -21,14 +21,14 @@ class KernelPlan:
     inputs: tuple[str, ...] = ()
     """Tensor inputs in the order of `forward`'s arguments."""
     prepared: tuple[tuple[str, str], ...] = ()
-    """Buffers that depend on parameters alone, with the Python that makes them: folded weights. They are made in each call unless
-    a technique keeps them."""
+    """Buffers that depend on parameters alone, with the Python that makes them: folded weights. They are computed in each call unless
+    a pass caches them."""
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    """Of every result that the sketch names, where kernels may look operands up by shapes."""
+    """Of every result in the call graph, where kernels may address operands by shapes."""
 
     cuts: Cuts = ()
-    """Calls of the sketch that take parts of a tensor: names of the results, the call, and the shape of one."""
+    """Calls in the call graph that slice a tensor: names of the results, the call, and the shape of one."""
 
     def results(self) -> list[Buffer]:
         return [buffer for buffer in self.buffers.values() if buffer.kind == "result"]

@@ -1,7 +1,7 @@
-"""From statements to a plan: which operators stay torch's, and which kernels are made one, as far as techniques allow.
+"""From statements to a plan: which operators stay calls of torch, and which kernels are fused, as the enabled passes allow.
 
-Without any technique every operator is a kernel of its own, and products and convolutions stay with the library wherever something
-else is left to write. Each technique is a switch; what it cannot be applied to stays as it is.
+Without any pass every operator is a kernel of its own, and products and convolutions stay calls of torch wherever something else is left
+to write. What a pass cannot be applied to stays as it is.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ OWN_PASSES = frozenset(name for _, name in OWN)
 
 LIBRARY_FUNCTIONS = CompilerPass(
     "shelved_parts",
-    "Operators that the shelf has a part for.",
-    "Call the shelf's parts for the heavy operators and fuse the rest ({origin}).",
+    "Operators that the kernel library has a function for.",
+    "Call the kernel library for the heavy operators and fuse the rest ({origin}).",
     ("library_product_one_tail_kernel", "triton_matmul_epilogue", "triton_implicit_gemm_conv"),
 )
 
@@ -137,7 +137,8 @@ def _needed(lowered: Lowered) -> list[Statement]:
 
 
 def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]:
-    """Ours or the library's. A plan without a kernel of ours is no answer, so then the heavy ones are ours from the start."""
+    """Chooses our kernel, torch's call or the library's function for each statement. A plan without a kernel of ours is no candidate: then the heavy
+    operators are ours from the start."""
     heavy = tuple(kind for kind, _ in OWN)
     light = any(statement.kernel is not None and not isinstance(statement.kernel, heavy) for statement in statements)
     chosen: list[Kernel] = []
@@ -155,7 +156,7 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
-    """Without what nobody reads: a part takes its operands as they are, not as our kernel would have wanted them."""
+    """Without kernels whose results are not read: a library function takes its operands as they are, without the copies that our kernel needs."""
     kept: list[Kernel] = []
     for kernel in reversed(kernels):
         if wanted & set(made(kernel)):
@@ -165,7 +166,7 @@ def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
 
 
 def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
-    """A program for few long rows as statistics, one number for each row and reduction, and a map that uses them."""
+    """Splits a row program over few long rows into one that stores a number for each row and reduction, and a map that uses them."""
     if not isinstance(kernel, RowProgram) or not kernel.element_stores or len(kernel.reductions) != 2 or not kernel.kept:
         return [kernel]
     if math.prod(kernel.kept) >= FEW_ROWS or math.prod(kernel.reduced) < LONG_ROW:
@@ -192,7 +193,7 @@ def _apart(kernel: Kernel, buffers: dict[str, Buffer]) -> list[Kernel]:
 
 
 def _fused(kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
-    """Pairs are made one until none is left that may be; from the end, so that what has several users first gets one."""
+    """Fuses pairs until no pair is left; from the end, so that a result with several users first gets one."""
     changed = True
     while changed:
         changed = False

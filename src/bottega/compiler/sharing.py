@@ -52,7 +52,7 @@ _FIXED = frozenset(
 _CONSTEXPR = re.compile(r"(\w+): tl\.constexpr")
 
 
-def shared(source: str, language: str) -> str:
+def with_shared_kernels(source: str, language: str) -> str:
     """The source with every kernel that repeats an earlier one left out, and its calls turned to that one."""
     pattern = _C if language_named(language).embedded else _TRITON
     known: dict[tuple[str, ...], str] = {}

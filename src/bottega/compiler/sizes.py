@@ -56,7 +56,7 @@ def _text(text: str, buffers: dict[str, Buffer], existing: set[str]) -> str:
 
 
 def _resolve(item: PlanItem, buffers: dict[str, Buffer], existing: set[str]) -> PlanItem:
-    """Any noun of a plan with the marks in its texts resolved."""
+    """Any object of a plan with the marks in its texts resolved."""
     made: Any = item
     if isinstance(item, str):
         made = _text(item, buffers, existing) if "⟦" in item else item

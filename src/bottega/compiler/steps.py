@@ -1,6 +1,6 @@
-"""What a teacher is: a task in, a course of kernels out, where every step adds one named technique to the step it grew from.
+"""What a teacher returns: the steps of one task, where each step adds one named technique to the step it was made from.
 
-A teacher proves nothing: its kernels are judged like everybody's. What nobody judged becomes data only where `unjudged` asks for it.
+A teacher proves nothing: its kernels are judged like any other candidate. Unjudged kernels become data only where `unjudged` asks for it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bottega.core.errors import BottegaError
 from bottega.core.task import Task
 
 FIRST_ATTEMPT = "naive"
-"""The technique of a step that grew from none."""
+"""The technique of a step that has no parent."""
 
 
 class Refusal(BottegaError):
-    """The teacher does not teach this task in this language; the message says what it does not understand."""
+    """The teacher has no answer for this task in this language; the message says what it does not support."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class BuildStep:
     cards: tuple[str, ...] = ()
     """Cards of the library that teach this technique."""
     summary: str = ""
-    """One line, as a writer says it before its kernel."""
+    """One line that describes the step."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BuildSteps:
     task_id: str
     language: str
     teacher: str
-    """Name and version: material from another version is other material."""
+    """Name and version: results of another version are stored apart."""
     steps: tuple[BuildStep, ...]
 
 
@@ -48,5 +48,5 @@ class Teacher(Protocol):
         ...
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
-        """Raises `Refusal` for what it cannot do. The same task, language and seed give the same course where that is possible."""
+        """Raises `Refusal` for what it cannot do. The same task, language and seed give the same steps where that is possible."""
         ...

@@ -1,4 +1,4 @@
-"""A kernel's file without what the task's file or the shelf has: the inverse of completion, for prompts and for examples to train on.
+"""A candidate without what the task's file or the kernel library has: the inverse of `link`, for prompts and for training examples.
 
 `ModelNew` inherits `Model` where it has the same constructor, or the same with more at its end. All else stays as it was written.
 """
@@ -37,8 +37,8 @@ _PRIVATE = re.compile(r"\.__(?!\w*__\b)\w")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
-def shortened(source: str, task_source: str) -> str:
-    """What `linked` makes whole again. Where `ModelNew` is built in another way than `Model`, only parts of the shelf go."""
+def stripped(source: str, task_source: str) -> str:
+    """Returns what `linked` makes whole again. Where `ModelNew` is constructed in another way than `Model`, only library functions are removed."""
     for steps in (_STEPS, *((step,) for step in _STEPS)):
         short = source
         for step in steps:
@@ -49,19 +49,19 @@ def shortened(source: str, task_source: str) -> str:
     return source
 
 
-def _without_the_shelf(source: str, task_source: str) -> str:
+def _without_library(source: str, task_source: str) -> str:
     kept = names_kept(task_source)
     source = source if kept is None else without_library_functions(source, kept)
     return source if _task(task_source) is None else without_functions(source)
 
 
-def _without_the_task(source: str, task_source: str) -> str:
+def _without_task(source: str, task_source: str) -> str:
     tree, task = parsed(source), _task(task_source)
-    short = _File(source, tree.body, task).shortened() if tree and task else None
+    short = _File(source, tree.body, task).stripped() if tree and task else None
     return source if short is None else short
 
 
-_STEPS = (_without_the_shelf, _without_the_task)
+_STEPS = (_without_library, _without_task)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _File:
         self.body, self.task = body, task
         self.lines = list(io.StringIO(source, newline=""))  # line ends as the parser counts them
 
-    def shortened(self) -> str | None:
+    def stripped(self) -> str | None:
         models = [node for node in self.body if NEW in top_level_names(ast.Module([node], []))]
         if len(models) != 1 or not isinstance(models[0], ast.ClassDef) or not _lines_apart(self.body):
             return None

@@ -14,7 +14,7 @@ from bottega.agents.answers.answer import AnswerError, one_line
 from bottega.agents.answers.fences import fenced
 from bottega.agents.module_text import without_prose
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill
 from bottega.data.call_order import with_call_comments
@@ -23,7 +23,7 @@ LONGEST_SUMMARY = 400
 
 
 class UnreadableAnswer(BottegaError):
-    """An answer of ours is not read as it was meant: a bug here, told and not written."""
+    """An answer of ours does not parse back to what it was made of: a bug here. The example is reported and not written."""
 
 
 def written(
@@ -33,7 +33,7 @@ def written(
     task does not have, in the order of its call graph where one is given."""
     said = "" if style == "terse" else one_line(summary, LONGEST_SUMMARY) or "One kernel for the whole task."
     if style == "terse":
-        source = without_prose(shortened(source, task_source))
+        source = without_prose(stripped(source, task_source))
         source = with_call_comments(source, callgraph) if callgraph else source
     block = fenced(source, "python")
     if style == "terse":

@@ -46,7 +46,7 @@ AUDITING = 8
 """Workers of the judge that audit the trusted judge: more would wait for each other."""
 
 MakeTeacherPool = Callable[[StoringJudge], TeacherPool]
-"""A classroom for a run; a teacher that is judged while it works gets the judge that remembers."""
+"""Makes the teacher pool of a run; a teacher that judges while it works gets the judge that stores verdicts."""
 
 NO_SETUP = JudgeSetup("none", "none")
 """Where nothing was judged."""

@@ -50,9 +50,9 @@ _REDUCING = _WHOLE | frozenset(
     )
 )  # fmt: skip
 _DENSE = frozenset(("flip", "pad", "pixel_shuffle", "cat", "stack"))
-"""Of the shelf, those that make a dense tensor."""
+"""Library functions that return a dense tensor."""
 _VIEWS = frozenset(("unsqueeze", "squeeze", "transpose", "permute", "flatten"))
-"""Of the shelf, those that need not."""
+"""Library functions that need not."""
 
 
 def with_call_comments(answer: str, callgraph: CallGraph) -> str:
@@ -161,7 +161,7 @@ def _forward(
 
 
 def _as_the_graph_says(forward: ast.FunctionDef, calls: dict[str, Call]) -> dict[int, str]:
-    """Lines that call torch, by number, in the call graph's own words where the shelf has them and every operand is there."""
+    """Lines that call torch, by number, in the call graph's own words where the kernel library has them and every operand is there."""
     there = {argument.arg for argument in forward.args.args}
     found: dict[int, str] = {}
     for node in forward.body:
@@ -269,6 +269,6 @@ def _words(text: str, swap: dict[str, str]) -> str:
 
 
 def _waits(step: Call, left: list[Call]) -> bool:
-    """Whether it needs the result of another call that is still to be told, views and the like apart."""
+    """Whether it needs the result of another call that has no comment yet, views and the like apart."""
     before = [other for other in left if other != step and set(step.reads) & set(other.names)]
     return any(other.operator not in SAME_VALUES or _waits(other, left) for other in before)

@@ -1,4 +1,4 @@
-"""The names that a sketch tells and an answer copies: inputs of forward and attributes of the module, and what may stand for them.
+"""The names that a call graph shows and an answer copies (inputs of `forward`, attributes of the module), and their replacements.
 
 They change in the sketch, in earlier attempts and in the answer; cards and diagnoses stay to the letter, so a name of which a diagnosis
 speaks stays too. So does one that is anything else in the code as well.
@@ -80,7 +80,7 @@ class Sketched:
 
 
 def sketched(messages: Sequence[Message]) -> Sketched | None:
-    """None where the prompt does not begin with a sketch."""
+    """None where the prompt does not begin with a call graph."""
     if len(messages) < 3:
         return None
     first = next(iter(blocks(messages[1].content)), None)

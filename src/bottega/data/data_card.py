@@ -88,7 +88,7 @@ def _how_judged(card: Mapping[str, Any]) -> str:
     every = f"{alone} first attempts were taught and not judged by anyone; every other kernel" if alone else "Every kernel"
     if "; trusted " not in str(card.get("device", "")):
         return f"{every} was judged correct and honest"
-    told = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own builder"
+    told = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own compiler"
     audit = card.get("audit")
     if not audit:
         return f"{told}; the judge audited none of them"

@@ -1,4 +1,4 @@
-"""Drafts from the builder: the last kernels of its course for a task, drawn in a process of its own with a limit of time."""
+"""Drafts from the compiler: the last kernels that it builds for a task, made in a process of their own with a time limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHELVED = "shelved_parts"
 
 
 class CompilerDrafts:
-    """For one module: the builder's process is there while it draws, and not while the judge measures."""
+    """For one module: the compiler's process lives while it builds, and not while the judge measures."""
 
     def __init__(self, timeout: float = 60.0) -> None:
         self.teacher_spec, self.timeout = TeacherSpec(BUILDER), timeout
@@ -37,19 +37,19 @@ class CompilerDrafts:
 
 
 def drafts_of(record: TeacherRecord, count: int) -> Drafts:
-    """The most promising kernels of a course, or why there is none."""
+    """Returns the most promising kernels of a build, or why there are none."""
     if record.build is None:
         return Drafts(record.teacher, refused=record.refused or record.failed)
     steps = promising_steps(record.build.steps, record.language)[:count]
     drawn = tuple(Draft(step.candidate.source, step.technique, step.summary) for step in steps)
-    return Drafts(record.teacher, drawn, "" if drawn else "its course has no kernel")
+    return Drafts(record.teacher, drawn, "" if drawn else "it built no kernel")
 
 
 def promising_steps(steps: Sequence[BuildStep], language: str) -> list[BuildStep]:
-    """Where each branch of a course ends, then the steps before: what a technique adds is not always a gain.
+    """Returns the ends of the build's branches, then the steps before them: a pass is not always a gain.
 
-    The shelf's parts come first where a course has them: measured over many shapes, they choose for themselves when to leave the work to
-    the library. A course's last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
+    The kernel library comes first where a build uses it: its functions were measured over many shapes, and choose when to call the vendor
+    library. The last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
     so there the branch that keeps them comes first.
     """
     by_id = {step.candidate.id: step for step in steps}

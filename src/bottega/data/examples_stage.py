@@ -1,4 +1,4 @@
-"""The second stage: from judged material to examples on both sides of the split, filtered, with a report of what was left out and why.
+"""The second stage: from judged records to examples on both sides of the split, filtered, with a report of what was left out and why.
 
 It reads the store, the library and the call graphs and nothing else, runs no task and no kernel, and can be run again with other options.
 """

@@ -23,7 +23,7 @@ from bottega.data.settings import ExampleStage
 from bottega.languages import language_named
 
 NEARLY_BEST = 0.9
-"""A course whose best is at least this share of the best of all courses is worth showing too: styles differ."""
+"""The best kernel of another build is an example too, where it has at least this share of the best of all."""
 ONE_IN = 12
 """Of so many unjudged kernels one is shown with cards too."""
 

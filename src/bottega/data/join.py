@@ -38,7 +38,7 @@ def joined(folders: Sequence[Path], without: Iterable[Task] = (), times: Mapping
     """`without`: no row to train on has the calls of one of these tasks. `times`: how often rows of a role or kind are there."""
     whole, seen = Joined(), set[str]()
     for folder in folders:
-        read_card(folder)  # what has none is no data of ours, and is told before anything is read
+        read_card(folder)  # a folder without a card is an error before anything is read
     with CallGraphTracer() as tracer:  # it runs the task's code, in a sandbox
         unseen = {_compared(call.operator for call in graph.calls) for task in without if (graph := tracer.trace(task))} - {()}
     held_out = {tuple(row["ops"]) for folder in folders for row in read_rows(folder) if row["split"] == "test"}

@@ -27,7 +27,7 @@ from bottega.data.store import JudgedStore
 from bottega.data.teacher_pool import TeacherPool
 
 AHEAD = 4
-"""Tasks that wait for the judge with their courses ready, for each of its workers."""
+"""Tasks that wait for the judge with their builds ready, for each of its workers."""
 
 
 class KernelJudge(Protocol):
@@ -114,7 +114,7 @@ async def judge_all(
         await ready.put((task_record, list(teacher_records)))
 
     async def teach_all() -> None:
-        # As many tasks as there are teachers, in order, so that the courses of a task are ready at about the same time.
+        # As many tasks as there are teachers, in order, so that the builds of a task are ready at about the same time.
         waiting = iter(task_records)
 
         async def work() -> None:
@@ -170,9 +170,7 @@ async def _teacher_record(
     if record.refused:
         progress.refusals[record.refused] += 1
     if record.failed:
-        progress.trouble(
-            f"{task_record.task.label} in {language}: the teacher failed and the course is skipped: {record.failed}"
-        )
+        progress.trouble(f"{task_record.task.label} in {language}: the teacher failed and is skipped: {record.failed}")
     progress.changed()
     return record
 

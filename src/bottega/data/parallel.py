@@ -1,4 +1,4 @@
-"""Work on many lessons side by side: the same functions on the same pieces in the same order, in as many processes as there are cores.
+"""Work on many judged tasks in as many processes as there are cores: the same functions on the same pieces in the same order.
 
 A small piece of work stays in this process, because a process takes seconds to begin.
 """
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class ExampleJob:
-    """What the work on a lesson needs. In another process store and library are opened anew: connections cannot be shared."""
+    """What the work on a judged task needs. Another process opens store and library anew: connections cannot be shared."""
 
     store: JudgedStore
     judge_setup: JudgeSetup
@@ -145,7 +145,7 @@ def _told() -> Iterator[None]:
 
 
 _jobs: list[ExampleJob] = []
-"""The room of a process that was started for this; the pool's way of starting leaves no other place for it."""
+"""The job of a worker process: a process pool's initializer can only leave it in a global."""
 
 
 def _enter(key: _JobKey) -> None:

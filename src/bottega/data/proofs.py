@@ -157,7 +157,7 @@ class CardGate:
         return decision
 
     def _kernel(self, task: Task, language: str, seed: int, without: frozenset[str]) -> Candidate:
-        """The last kernel of a course: what the teacher thinks best."""
+        """The last kernel of a build: the best one that the teacher knows."""
         key = (task.id, language, self.teacher_pool.teacher, seed, ",".join(sorted(without)))
         record = self.store.teacher_record(key)
         if record is None or record.failed:
@@ -165,7 +165,7 @@ class CardGate:
             record = asyncio.run_coroutine_threadsafe(asked, self.loop).result()
             self.store.add_teacher_record(record, again=True)
         if record.build is None or not record.build.steps:
-            raise ProofError(f"{task.label}: no kernel to compare with: {record.refused or record.failed or 'an empty course'}")
+            raise ProofError(f"{task.label}: no kernel to compare with: {record.refused or record.failed or 'no step'}")
         return record.build.steps[-1].candidate
 
 

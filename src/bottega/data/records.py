@@ -1,6 +1,6 @@
-"""Judged material: what a task is made of, the kernels that a teacher wrote for it, those that went wrong, and a verdict for each.
+"""The records of the first stage: a task, the kernels that teachers wrote for it, mutants of them, and a verdict for each.
 
-It is all that examples are made of. Nothing in it depends on prompts or filters, so that examples can be made again with other ones.
+Examples are made of these alone. Nothing in them depends on prompts or filters, so examples can be made again with other ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bottega.data.operators import operators_of
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """A task with what the filter, the splits and a reader of the data ask about it."""
+    """A task with its operators, families and structure, for filter, split and data card."""
 
     task: Task
     ops: tuple[str, ...]
@@ -65,19 +65,19 @@ def _words(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TeacherRecord:
-    """One answer of a teacher: a course, or why there is none."""
+    """One answer of a teacher: build steps, or why there are none."""
 
     task_id: str
     language: str
     teacher: str
     seed: int = 0
     without: tuple[str, ...] = ()
-    """Techniques that it was told to leave out."""
+    """Techniques that it had to leave out."""
     build: BuildSteps | None = None
     refused: str = ""
-    """What the teacher does not understand."""
+    """What the teacher does not support."""
     failed: str = ""
-    """How the teacher itself came to grief: it died, hung, or raised."""
+    """How the teacher itself failed: it died, timed out, or raised."""
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -86,19 +86,19 @@ class TeacherRecord:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A correct kernel that was made wrong in a way in which models err, before anyone knows whether it really is wrong."""
+    """A correct kernel with one mistake put in, as models make them. Only the judge says whether it is really wrong."""
 
     task_id: str
     candidate: Candidate
     """Its `parent` is the correct kernel."""
     mistake: str
     cure: str
-    """What puts it right, in one sentence."""
+    """How to fix it, in one sentence."""
 
 
 UNJUDGED = "unjudged"
 NO_VERDICT = Verdict(Outcome.AMBIGUOUS, notes=(UNJUDGED,))
-"""Stands where a verdict would: it is nobody's word that the kernel is right."""
+"""The verdict of a kernel that was not judged."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class JudgedStep:
     verdict: Verdict
     record: TeacherRecord
     techniques: tuple[str, ...] = ()
-    """Everything that the course added up to here, in order."""
+    """The techniques of all steps up to this one, in order."""
     cards: tuple[str, ...] = ()
     ancestors: tuple[str, ...] = ()
     """Kernels that led to it, oldest first, judged or not."""
@@ -160,18 +160,18 @@ class JudgedTask:
 
     @cached_property
     def builds(self) -> tuple[tuple[JudgedStep, ...], ...]:
-        """The judged kernels of every whole course, first to last; steps without a verdict are left out."""
+        """The judged steps of every complete build, first to last; steps without a verdict are left out."""
         return tuple(self.attempts(record) for record in self.teacher_records if record.build and not record.without)
 
     def attempts(self, record: TeacherRecord) -> tuple[JudgedStep, ...]:
-        """The kernels of a course that have a verdict."""
+        """The steps of a build that have a verdict."""
         taught = self.taught(record)
         return tuple(
             replace(one, verdict=verdict) for one in taught if (verdict := self.verdicts.get(one.step.candidate.id)) is not None
         )
 
     def taught(self, record: TeacherRecord) -> tuple[JudgedStep, ...]:
-        """All kernels of a course, as if nobody had judged them."""
+        """All steps of a build, without verdicts."""
         steps = record.build.steps if record.build else ()
         by_id = {step.candidate.id: step for step in steps}
         found = []

@@ -36,7 +36,7 @@ _FOREIGN = re.compile(r"(?:(?<!\bself)\.|::)([^\W\d]\w*)")
 _GIVEN = re.compile(r"\b([^\W\d]\w*)=(?!=)")
 """A keyword of a call."""
 _CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
-"""A function of torch in a sketch, where it stands without its module."""
+"""A function of torch in a call graph, where it stands without its module."""
 
 
 def renamed(example: Example, seed: int) -> Example | None:

@@ -85,7 +85,7 @@ class DiversityCaps:
 
 @dataclass(frozen=True)
 class ExampleStage:
-    """What examples are made of the judged material."""
+    """How examples are made of the judged records."""
 
     style: str = "compact"
     baseline: str = "eager"
@@ -99,7 +99,7 @@ class ExampleStage:
     max_tokens: int = 0
     """Of a whole example; 0 for any number."""
     concise: float = 1.0
-    """The shortest kernel with this share of the best one's speed is the one to learn: a small model slips less often on it."""
+    """The shortest kernel with this share of the best one's speed is the one to learn: a small model makes fewer mistakes in it."""
     renamed: int = 0
     """Copies of every training example for the writer under other names."""
     unjudged: bool = False

@@ -1,4 +1,4 @@
-"""Which kernels of a course are judged: all of them, its ends, or a number, so that more tasks fit the time there is."""
+"""Which steps of a build are judged: all, the ends of its branches, or a number, so that more tasks fit the time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ALL, ENDS = "all", "ends"
 def checked_steps(text: str) -> str:
     if text in (ALL, ENDS) or (text.isdecimal() and int(text) > 0):
         return text
-    raise UsageError(f"steps {text!r}: use all, ends, or a number of kernels for each course")
+    raise UsageError(f"steps {text!r}: use all, ends, or a number of kernels for each task")
 
 
 def chosen_steps(steps: Sequence[BuildStep], which: str) -> tuple[BuildStep, ...]:
-    """In the course's own order. `ends`: first attempts, the last kernel of each branch, and the one before it."""
+    """In the build's own order. `ends`: first attempts, the last kernel of each branch, and the one before it."""
     if which == ALL:
         return tuple(steps)
     ranked = _by_importance(steps)
@@ -26,7 +26,7 @@ def chosen_steps(steps: Sequence[BuildStep], which: str) -> tuple[BuildStep, ...
 
 
 def _by_importance(steps: Sequence[BuildStep]) -> list[BuildStep]:
-    """The ends of a course, those that are missed most first."""
+    """The ends of a build, the most important first."""
     by_id = {step.candidate.id: step for step in steps}
     parents = {step.candidate.parent for step in steps}
     first = [step for step in steps if step.candidate.parent not in by_id]

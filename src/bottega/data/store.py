@@ -1,4 +1,4 @@
-"""The store of judged material: one SQLite file to which things are only added, each under the key that says what it is.
+"""The store of judged records: one append-only SQLite file. Tables keep their first names (`lectures`: teacher records, `slips`: mutants).
 
 A verdict's key is the task, the candidate, the judge's version and the device with its terms: what is there is never judged again. A
 verdict is on the disk before anyone is told of it, so a kill loses only what was under way, and the same command goes on from there.
@@ -66,13 +66,13 @@ class JudgedStore:
         self._lock = threading.RLock()
         self._guard: Any = None
         if not create and not self.path.exists():
-            raise UsageError(f"{folder}: no judged material there (it has no {FILE}); `bottega data build` makes it")
+            raise UsageError(f"{folder}: no judged records there (it has no {FILE}); `bottega data build` makes it")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if write:
                 self._guard = open(folder / f".{FILE}.lock", "ab")  # noqa: SIM115
         except OSError as error:
-            raise UsageError(f"{folder}: no material can be kept there: {error.strerror}") from None
+            raise UsageError(f"{folder}: nothing can be written there: {error.strerror}") from None
         if write:
             try:
                 fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +145,7 @@ class JudgedStore:
             change.execute("INSERT INTO runs (at, body) VALUES (?, ?)", (time.time(), json.dumps(body)))
 
     def note(self, name: str, body: Any) -> None:
-        """A fact about the whole: the last word counts."""
+        """Sets a fact about the whole store; a later one replaces it."""
         with self._change() as change:
             change.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(body)))
 
@@ -155,7 +155,7 @@ class JudgedStore:
             change.executemany("INSERT OR IGNORE INTO tasks VALUES (?, ?)", rows)
 
     def add_teacher_record(self, record: TeacherRecord, *, again: bool = False) -> None:
-        """A course with all its kernels. One that failed may be given `again`."""
+        """Adds a teacher's answer with all its kernels. `again` replaces one that failed."""
         steps = record.build.steps if record.build else ()
         body = {
             "refused": record.refused,
@@ -231,7 +231,7 @@ class JudgedStore:
         return {name: int(self._rows(f"SELECT count(*) FROM {name}")[0][0]) for name in tables}
 
     def judged_tasks(self, judge_setup: JudgeSetup) -> Iterator[JudgedTask]:
-        """Task by task, so that material of any size passes through little memory. Tasks by id, languages by name."""
+        """Task by task, so that a store of any size needs little memory. Tasks by id, languages by name."""
         for task_id in self.task_ids():
             yield from self.judged_tasks_of(task_id, judge_setup)
 
@@ -265,7 +265,7 @@ class JudgedStore:
             yield TaskRecord.from_json(json.loads(body))
 
     def taught(self) -> Iterator[TaskRecord]:
-        """Tasks that have a lecture, by id: of these examples are made."""
+        """Tasks that have a teacher record, by id: examples are made of these."""
         for (body,) in self._rows("SELECT body FROM tasks WHERE id IN (SELECT task FROM lectures) ORDER BY id"):
             yield TaskRecord.from_json(json.loads(body))
 

@@ -56,7 +56,7 @@ class StoringJudge:
     async def judge_many(
         self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
     ) -> list[Verdict | None]:
-        """A verdict for each, in order; None where the judge failed, which is told, and after a word that the task cannot be judged."""
+        """A verdict for each, in order; None where the judge failed (reported to `trouble`), and after a verdict that the task cannot be judged."""
         found: list[Verdict | None] = []
         for candidate in candidates:
             try:

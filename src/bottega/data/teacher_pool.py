@@ -1,7 +1,7 @@
-"""Where teachers work: processes of their own, because a task's code is run to be understood, and may crash, hang or eat the memory.
+"""Teacher pools: teachers run in worker processes, because they run a task's code, which may crash, hang or use up the memory.
 
-A process that dies or runs out of time costs its one course; another takes its place. Teachers that only talk, as a model behind a
-server does, need no process and answer in the event loop.
+A process that dies or times out costs one answer; another replaces it. A teacher that only calls a model server needs no process and
+answers in the event loop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TeacherPool(Protocol):
 
     @property
     def varies(self) -> bool:
-        """Whether the teacher can be told to leave a technique out."""
+        """Whether the teacher can leave a technique out."""
         ...
 
     async def teach(self, task: Task, language: str, seed: int = 0, without: frozenset[str] = frozenset()) -> TeacherRecord: ...
@@ -103,7 +103,7 @@ class ProcessTeacherPool:
         """All processes, so that closing ends also those that are at work in a thread."""
         self._lock = threading.Lock()
         self._closed = False
-        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="classroom")
+        self._threads = ThreadPoolExecutor(processes, thread_name_prefix="teachers")
         first = self._new_worker()
         try:
             self.teacher, self.varies = first.introduced(timeout)
@@ -139,7 +139,7 @@ class ProcessTeacherPool:
     def _asked(self, question: Any) -> Any:
         with self._lock:
             if self._closed:
-                return _Trouble("the classroom was closed")
+                return _Trouble("the teacher pool was closed")
             worker = self._idle.pop() if self._idle else None
         if worker is None:
             worker = self._new_worker()
@@ -191,7 +191,7 @@ class _TeacherProcess:
             self._pipe.send(question)
         except (OSError, ValueError):
             self.fit = False
-            return _Trouble("its process died before the course began")
+            return _Trouble("its process died before it began")
         answer = self._received(timeout)
         self._taught += 1
         self.fit = self.fit and self._taught < TASKS_PER_PROCESS
@@ -205,7 +205,7 @@ class _TeacherProcess:
                 self._busy = False
                 return answer
             self.fit = False
-            return _Trouble(f"gave no course within {timeout:g} seconds")
+            return _Trouble(f"gave no answer within {timeout:g} seconds")
         except (EOFError, OSError):
             self.fit = False
             code = ended(self._process, 5)
@@ -277,7 +277,7 @@ async def _taught(
     except Refusal as refusal:
         return refusal
     except BudgetError:
-        raise  # no course more can be had: that ends the run, and is no fault of this task
+        raise  # the budget is spent: that ends the run, and is no fault of this task
     except Exception as error:  # a task's code raises what it likes, and a teacher has bugs
         return _Trouble(f"{type(error).__name__}: {error}"[:LONGEST_COMPLAINT])
 

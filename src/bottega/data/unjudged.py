@@ -24,9 +24,9 @@ TURNS = {
 LEAST, MOST = 0.5, 2.0
 """A kernel that is wrong is worth as much as one of half the baseline's speed; more than twice its speed is worth no more."""
 TRUSTED, DOUBTED, MEASURED = 1.0, 0.9, 1.5
-"""What is believed of an ending before any was judged: the library's products are hard to beat, and the shelf's parts have been measured."""
+"""The prior speed of an ending before any was judged: vendor products are hard to beat, and the kernel library has been measured."""
 BELIEF = 2.0
-"""How many judged courses that belief is worth."""
+"""The weight of that prior, in judged builds."""
 
 Ending = tuple[str, ...]
 Place = tuple[str, int | None, bool]
@@ -53,7 +53,7 @@ class Endings:
         return math.exp(logs / (len(speeds) + BELIEF))
 
     def chosen(self, judged_task: JudgedTask) -> JudgedStep | None:
-        """The kernel to show of a lesson without verdicts: always the same one, and the shorter of two that are worth the same."""
+        """The kernel to show of a task without verdicts: always the same one, and the shorter of two that are worth the same."""
         last: dict[Ending, JudgedStep] = {}
         for record in judged_task.teacher_records:
             if not record.without:

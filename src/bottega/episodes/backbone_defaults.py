@@ -16,7 +16,7 @@ SEVERAL = 0.8
 LONG_ANSWER = 3072
 """Tokens: what the longest kernels have that our own models were trained on."""
 DRAFTS = 2
-"""A draft costs no tokens, only its judging. Two, because a course ends in two ways, and which is faster only the judge can say."""
+"""A draft costs no tokens, only its judging. Two, because a build ends in two branches, and only the judge can say which is faster."""
 RESAMPLES = 3
 """A small model's slips are by chance: another answer is often without, and costs less than judging one that cannot be right."""
 DRAFTING = 60.0

@@ -176,7 +176,7 @@ def attentions() -> Found:
 
 
 def drafts() -> Found:
-    """The last step that the builder writes for a task, and what it computes at the end."""
+    """The last step that the compiler writes for a task, and what it computes at the end."""
     from large_tasks import LARGE
     from triton_interpreted import stand_in
 

@@ -1,4 +1,4 @@
-"""Runs the shelf's sweeps by Triton's interpreter, against torch in fp64. Started as a process of its own:
+"""Runs the kernel library's sweeps by Triton's interpreter, against torch in fp64. Started as a process of its own:
 
 TRITON_INTERPRET=1 python sweeps_interpreted.py
 """

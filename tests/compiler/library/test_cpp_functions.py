@@ -10,7 +10,7 @@ import torch
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.library.cpp.source import cpp_parts, with_functions, without_functions
 from bottega.compiler.link import linked
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 from bottega.runtime import cpp
 from bottega.tasks.builtin import builtin_files, load_builtin
 
@@ -44,7 +44,7 @@ def test_a_kernel_gets_its_functions_and_computes() -> None:
     x = torch.randn(500)
     torch.testing.assert_close(run(whole).ModelNew()(x), torch.softmax(x, 0))
     assert linked(whole, TASK) == whole
-    assert shortened(whole, TASK) == ANSWER and shortened(ANSWER, TASK) == ANSWER
+    assert stripped(whole, TASK) == ANSWER and stripped(ANSWER, TASK) == ANSWER
 
 
 def test_a_source_that_has_a_name_or_is_several_strings() -> None:
@@ -109,12 +109,12 @@ def test_the_builders_kernels_come_back_with_the_same_functions(name: str) -> No
     shorter = 0
     for step in Compiler().build(task, "cpp").steps:
         source = step.candidate.source
-        short = shortened(source, task.source)
+        short = stripped(source, task.source)
         whole = linked(short, task.source)
         marks = ("static inline", "#include", "#pragma")
         found = [[line for line in text.splitlines() if any(mark in line for mark in marks)] for text in (source, whole)]
         assert sorted(found[0]) == sorted(found[1])
-        assert shortened(whole, task.source) == short
+        assert stripped(whole, task.source) == short
         shorter += short.count("static inline") < whole.count("static inline")
     assert shorter
 

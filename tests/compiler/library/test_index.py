@@ -1,4 +1,4 @@
-"""Parts of the shelf are put into answers that call them, under names that are free, and taken out again."""
+"""Parts of the kernel library are put into answers that call them, under names that are free, and taken out again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bottega.compiler.library.index import KernelLibraryError, kernel_library
 from bottega.compiler.library.insert import with_library_functions, without_library_functions
 from bottega.compiler.library.renaming import renamed
 from bottega.compiler.link import linked
-from bottega.compiler.strip import shortened
+from bottega.compiler.strip import stripped
 
 SMALL = kernel_library(Path(__file__).parent / "small_library")
 TASK = """\
@@ -187,18 +187,18 @@ def test_the_shipped_parts_are_whole() -> None:
         )
 
 
-def test_an_answer_in_the_sketchs_words_becomes_whole_and_short_again() -> None:
+def test_an_answer_in_the_call_graphs_words_becomes_whole_and_short_again() -> None:
     whole = linked(CALLS, TASK)
     body = ast.parse(whole).body
     names = [getattr(node, "name", "") for node in body]
     assert names.index("conv2d") < names.index("ModelNew") and "import triton" in whole and "bottega" not in whole
     assert linked(whole, TASK) == whole
-    assert shortened(whole, TASK) == CALLS and shortened(CALLS, TASK) == CALLS
+    assert stripped(whole, TASK) == CALLS and stripped(CALLS, TASK) == CALLS
 
 
 def test_long_and_broken_answers_are_left_alone() -> None:
     for answer in (CALLS + "x = 1\n" * 200_000, CALLS + "(", CALLS + "\x00", CALLS.replace("x, ", "(" * 400)):
-        assert linked(answer, TASK) == answer and shortened(answer, TASK) == answer
+        assert linked(answer, TASK) == answer and stripped(answer, TASK) == answer
 
 
 def test_a_name_that_only_a_kernel_reads_is_no_call_of_a_part() -> None:

@@ -1,4 +1,4 @@
-"""The shelf's parts over more than 2^31 elements: which index width they take, and that it is right.
+"""The kernel library's parts over more than 2^31 elements: which index width they take, and that it is right.
 
 The interpreter runs the last programs of real sizes on any machine; a GPU runs them whole and is compared at random places and the end.
 """
@@ -220,7 +220,7 @@ def test_attention_under_a_large_mask(functions: SimpleNamespace) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["column_sum", "column_place", "half", "large_result", "lookup"])
-def test_drafts_of_the_builder(name: str, tmp_path: Path) -> None:
+def test_drafts_of_the_compiler(name: str, tmp_path: Path) -> None:
     sys.path.insert(0, str(HERE.parents[1] / "learn" / "builder"))
     from large_tasks import LARGE
     from triton_interpreted import loaded

@@ -1,4 +1,4 @@
-"""Every line of a sketch runs as it stands: functions of one element by our kernel, the rest by torch."""
+"""Every line of a call graph runs as it stands: functions of one element by our kernel, the rest by torch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ print(json.dumps(errors))
 
 
 @pytest.mark.slow
-def test_lines_of_a_sketch_compute_what_torch_does() -> None:
+def test_lines_of_a_call_graph_compute_what_torch_does() -> None:
     pytest.importorskip("triton")
     folder = os.path.join(os.path.dirname(__file__), "..", "..", "learn", "builder")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""Products, convolutions and attention of the shelf compute what torch does, at sizes that divide by nothing, by Triton's interpreter.
+"""Products, convolutions and attention of the kernel library compute what torch does, at sizes that divide by nothing, by Triton's interpreter.
 
 The interpreter is chosen when Triton is imported, so the checks run in a process of their own: this file, started as a program.
 """

@@ -1,4 +1,4 @@
-"""The shelf's sweeps (normalisations, poolings, scans, softmax, extremes) by Triton's interpreter, and what they leave to torch."""
+"""The kernel library's sweeps (normalisations, poolings, scans, softmax, extremes) by Triton's interpreter, and what they leave to torch."""
 
 from __future__ import annotations
 

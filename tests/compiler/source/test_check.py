@@ -1,4 +1,4 @@
-"""Proofreading: slips as a small model makes them are seen, and nothing that works is called a fault."""
+"""Proofreading: mistakes as a small model makes them are seen, and nothing that works is called a fault."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_the_right_answer_has_no_fault() -> None:
         ("return t3 + self.shift", "return t3 + (", "the file is no Python: '(' was never closed in line"),
     ],
 )  # fmt: skip
-def test_slips_are_seen(then: str, now: str, told: str) -> None:
+def test_mistakes_are_seen(then: str, now: str, told: str) -> None:
     assert then in RIGHT
     assert any(fault.startswith(told) for fault in found(RIGHT.replace(then, now)))
 
 
-def test_a_call_that_does_not_fit_a_part_of_the_shelf_is_seen() -> None:
+def test_a_call_that_does_not_fit_a_library_function_is_seen() -> None:
     calls = RIGHT.replace("self.proj(x)", "linear(x, self.proj.weight, self.proj.bias, self.shift)")
     assert found(calls) == ("a call of linear gives 4 arguments in a row, and it takes 3",)
     assert found(calls.replace("self.shift)", "axis=1)")) == ("a call of linear gives axis, which it does not take",)
@@ -277,7 +277,7 @@ def test_examples_and_hand_written_kernels_have_no_fault() -> None:
 
 
 @pytest.mark.parametrize("language", ["cpp", "triton"])
-def test_no_kernel_of_the_builder_has_a_fault(language: str) -> None:
+def test_no_kernel_of_the_compiler_has_a_fault(language: str) -> None:
     tasks = [Task(GATED, "gated"), *load_tasks(["builtin:rms_norm_rows", "builtin:dilated_max_pool"], size="cpu").tasks]
     steps = [(task, step) for task in tasks for step in Compiler().build(task, language).steps]
     assert len(steps) > len(tasks)
@@ -285,7 +285,7 @@ def test_no_kernel_of_the_builder_has_a_fault(language: str) -> None:
     assert set(seen) == {()}
 
 
-def test_a_part_of_the_shelf_that_an_answer_changed_is_looked_at() -> None:
+def test_a_library_function_that_an_answer_changed_is_looked_at() -> None:
     answer = "import torch\n\n\nclass ModelNew(Model):\n    def forward(self, x, gate):\n        return cumsum(x, 1)\n"
     whole = linked(answer, GATED)
     assert "def cumsum(" in whole and check(whole, GATED, "triton") == ()

@@ -1,4 +1,4 @@
-"""The llm teacher: a backbone's episode as a course, with what went wrong on the way as mistakes that were really made."""
+"""The llm teacher: a backbone's episode as a build, with what went wrong on the way as mistakes that were really made."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def teacher(
 
 
 @pytest.mark.slow
-def test_a_course_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
+def test_a_build_out_of_an_episode(judge: Judge, tmp_path: Path) -> None:
     right = kernel("silu_chain", False, False, 0)
     broken = right.replace("+ shift[i]", "- shift[i]")
     threads = kernel("silu_chain", False, True, 0)
@@ -75,7 +75,7 @@ def test_an_episode_without_a_right_kernel_is_a_refusal(judge: Judge, tmp_path: 
         asyncio.run(made.teach(WANTED, "cpp"))
 
 
-def test_a_spent_budget_ends_the_run_and_not_the_course(judge: Judge, tmp_path: Path) -> None:
+def test_a_spent_budget_ends_the_run_and_not_the_build(judge: Judge, tmp_path: Path) -> None:
     with teacher(["no kernel here"] * 9, judge, tmp_path, [], BudgetCaps(kernels=1)) as made:
         pool = InProcessTeacherPool(made)
         for seed in (0, 1):

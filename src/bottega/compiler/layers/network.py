@@ -1,4 +1,4 @@
-"""A network's file, read: what its names stand for, and which statements its model needs."""
+"""Reads a network's file: what its names stand for, and which statements its model needs."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def observe(network: NetworkSource) -> Observed:
     return Observed(tuple(calls), launches, form, tuple(arguments[: len(inputs)]) if tensors else (), obstacle)
 
 
-def applies(call: LayerCall) -> bool:
+def has_kernel(call: LayerCall) -> bool:
     """Whether a kernel of ours computes this call; others the layer leaves to the library."""
     if call.dtype != "float32" or call.largest > LARGEST:
         return False

@@ -1,4 +1,4 @@
-"""What is done to a network as a network, in the order in which a course takes it up."""
+"""The passes that leave a network's text as it is, in the order in which they are applied."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ RUN = "run"
 
 
 def render_network(network: NetworkSource, kinds: Sequence[str], observed: Observed, graph: bool) -> str:
-    """The candidate's source, with layers of these kinds ours. Completion adds their classes."""
+    """The candidate's source, with layers of these kinds ours. `link` inlines their classes."""
     body = _swapped(network, kinds, observed, graph)
     imports = {ast.unparse(statement) for statement in network.imports} | {"import torch"}
     if "nn." in body:

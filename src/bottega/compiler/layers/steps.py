@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.layers.network import NetworkSource, read_network
-from bottega.compiler.layers.observe import LayerCall, Observed, applies, observe
+from bottega.compiler.layers.observe import LayerCall, Observed, has_kernel, observe
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
@@ -38,7 +38,7 @@ def layer_steps(task: Task, excluded: Collection[str] = ()) -> list[BuildStep]:
 class _Steps:
     def __init__(self, task: Task, network: NetworkSource, observed: Observed, excluded: frozenset[str]) -> None:
         self.task, self.network, self.observed, self.excluded = task, network, observed, excluded
-        self.own = [call for call in observed.calls if applies(call)]
+        self.own = [call for call in observed.calls if has_kernel(call)]
 
     @property
     def capturable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Parts that an answer may call by their bare name without defining them; completion puts their text into its file.
+"""The kernel library: hand-written functions that an answer may call by name without defining them; `link` inlines their text.
 
-A part is read as text and never imported: what it needs (Triton, a compiler) need not be there where answers are read.
+A library function is read as text and never imported: what it needs (Triton, a compiler) need not be installed where answers are read.
 """

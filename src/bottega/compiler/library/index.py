@@ -1,4 +1,4 @@
-"""The parts in a folder of Python files: of every definition its text, the others that it needs, and its imports."""
+"""The index of the kernel library in a folder of Python files: of every definition its text, the others that it needs, and its imports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bottega.compiler.source.statements import binds, reads
 from bottega.core.errors import BottegaError
 
 FOR_KERNELS = ("index_in", "index_in_part")
-"""Parts that kernels of an answer may call; others are for `forward`."""
+"""Functions that kernels of an answer may call; all others are for `forward`."""
 TRITON = Path(__file__).parent / "triton"
 PACKAGE = "bottega.compiler.library."
-"""Imports from here are how a file of the shelf takes names of another; they reach no answer."""
+"""Imports from this package are how one file of the library uses names of another; they are not inlined."""
 _DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
 class KernelLibraryError(BottegaError):
-    """A file of the shelf is not written as a part must be."""
+    """A file of the kernel library cannot be inlined as it is written."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LibraryFunction:
     """Its syntax without docstrings, to tell whether another text is the same."""
     imports: tuple[Import, ...]
     needs: frozenset[str]
-    """Other parts."""
+    """Other definitions of the library."""
     at_once: frozenset[str]
     """Those of them that must be defined before it is."""
     is_offered: bool
@@ -56,7 +56,7 @@ class KernelLibrary:
     functions: dict[str, LibraryFunction]
 
     def closure(self, names: Iterable[str]) -> tuple[LibraryFunction, ...]:
-        """These parts and all that they need, each behind what it needs."""
+        """Returns these functions and all that they need, each after what it needs."""
         near: dict[str, LibraryFunction] = {}
         pending = [(name, False) for name in sorted(names, reverse=True)]
         entered: set[str] = set()
@@ -78,13 +78,13 @@ class KernelLibrary:
         ordered.setdefault(name, self.functions[name])
 
     def source_of(self, names: Iterable[str]) -> str:
-        """A file of these parts and what they need."""
+        """Returns a file of these functions and what they need."""
         functions = self.closure(names)
         imports = dict.fromkeys(one.text for function in functions for one in function.imports)
         return "\n\n\n".join(["\n".join(imports), *(function.text for function in functions)]).lstrip("\n") + "\n"
 
     def own(self) -> list[str]:
-        """Of the offered ones those that kernels of ours compute; the others are torch's under a sketch's names."""
+        """Those of the offered functions that our kernels compute; the others are torch's under the call graph's names."""
         return [name for name in self.offered() if self.is_own(name)]
 
     def is_own(self, name: str) -> bool:
@@ -102,17 +102,15 @@ def kernel_library(folder: Path = TRITON) -> KernelLibrary:
     for path in sorted(folder.glob("*.py")):
         for function in _functions_of(path, borrowed):
             if function.name in functions:
-                raise KernelLibraryError(
-                    f"{path.name}: {function.name} is there twice on the shelf; every name must be its own"
-                )
+                raise KernelLibraryError(f"{path.name}: {function.name} is defined twice in the kernel library; rename one")
             functions[function.name] = function
     for name, place in borrowed.items():
         if name not in functions:
-            raise KernelLibraryError(f"{place}: takes {name} from the shelf, which has no such part")
+            raise KernelLibraryError(f"{place}: imports {name}, which the kernel library does not define")
     for function in functions.values():
         clash = {one.name for one in function.imports} & functions.keys()
         if clash:
-            raise KernelLibraryError(f"{function.name}: imports {min(clash)}, which is a part's name")
+            raise KernelLibraryError(f"{function.name}: imports {min(clash)}, which is also a function of the library")
     return KernelLibrary(functions)
 
 
@@ -194,5 +192,5 @@ def _imports_of(node: ast.Import | ast.ImportFrom, path: Path) -> Iterable[Impor
 
 def _plain(alias: ast.alias, path: Path) -> str:
     if alias.asname or alias.name == "*":
-        raise KernelLibraryError(f"{path.name}: takes {alias.name} from the shelf under another name")
+        raise KernelLibraryError(f"{path.name}: imports {alias.name} from the library under another name; import it by its own")
     return alias.name

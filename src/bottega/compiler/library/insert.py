@@ -1,4 +1,4 @@
-"""Puts parts of the shelf into an answer's file, and takes them out again. What an answer or its task defines is never touched."""
+"""Inlines library functions into an answer's file, and removes them again. What an answer or its task defines is never touched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RUNTIME = "bottega.runtime.cpp"
 
 
 def with_library_functions(source: str, task_names: Set[str], library: KernelLibrary | None = None) -> str:
-    """The file with every part that it reads and nobody binds. Raises as the parser does."""
+    """Returns the file with every library function that it reads and nobody binds. Raises as the parser does."""
     tree, library = parsed(source), library or kernel_library()
     if tree is None or not tree.body:
         return source
@@ -97,7 +97,7 @@ def without_library_functions(source: str, task_names: Set[str], library: Kernel
 
 def _wanted(names: NameUse, body: Sequence[ast.stmt], task_names: Set[str], library: KernelLibrary) -> list[str]:
     """A name that may come from an import of everything is nobody's to give, and C++ files are for machines without Triton. A kernel
-    cannot call most parts: a name that only kernels read is a slip, and stays one."""
+    cannot call most library functions: a name that only kernels read is a mistake, and stays one."""
     if names.stars or any(_RUNTIME in stands for stands in names.imports.values()):
         return []
     outside = {name for statement in body if not _is_kernel(statement) for name in reads(statement)}
@@ -108,7 +108,7 @@ def _wanted(names: NameUse, body: Sequence[ast.stmt], task_names: Set[str], libr
 
 
 def _is_alone(body: Sequence[ast.stmt], wanted: Sequence[str], library: KernelLibrary) -> bool:
-    """Whether one call of a part is all that may run a kernel of ours."""
+    """Whether one call of a library function is all that may run a kernel of ours."""
     if any(_is_kernel(node) for statement in body for node in ast.walk(statement)):
         return False
     own = {name for name in wanted if library.is_own(name)}

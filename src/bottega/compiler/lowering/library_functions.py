@@ -1,4 +1,4 @@
-"""Operators that the shelf has a part for, called as the task's sketch calls them."""
+"""Operators that the kernel library has a function for, called with the text of the call graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAME = re.compile(r"(?<![\w.])t\d+(?:_\d+)?(?!\w)")
 
 
 def with_library_function(scope: LoweringScope, statements: list[Statement], calls: Mapping[str, str]) -> list[Statement]:
-    """What the current node became, in the sketch's words where it is a call, and with the part that does the same beside it."""
+    """The statements of the current node: calls with the text of the call graph, and the library call that does the same beside each."""
     place = next((n for n, statement in enumerate(statements) if scope.node.name in _made(statement)), None)
     if place is None:
         return statements
@@ -51,7 +51,7 @@ def with_library_function(scope: LoweringScope, statements: list[Statement], cal
 
 
 def lower(scope: LoweringScope, calls: Mapping[str, str]) -> Tensor | None:
-    """The current node by its part alone, where nothing else here understands it."""
+    """The current node as a library call alone, where nothing else lowers it."""
     text = calls.get(scope.node.name, "")
     if text.split("(")[0] not in ALWAYS or not scope.node.outputs:
         return None
@@ -90,7 +90,7 @@ def _library_call(scope: LoweringScope, statement: Statement, calls: Mapping[str
 
 
 def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
-    """The sketch's call, to the letter. None where it names something that has no name here."""
+    """The call graph's call, verbatim. None where it names something that has no name here."""
     looks: list[tuple[str, str]] = []
     for name in dict.fromkeys(_NAME.findall(text)):
         value = scope.values.get(name)

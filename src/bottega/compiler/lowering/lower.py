@@ -38,7 +38,7 @@ class Lowered:
 
 
 def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None) -> Lowered:
-    """`call_texts` are a sketch's calls, by their results: then what the shelf has a part for is also lowered to that."""
+    """`call_texts` are the calls of the call graph, by their results: with them, operators of the kernel library are also lowered to calls of it."""
     scope = LoweringScope(graph, label)
     for name, spec in graph.inputs:
         _bind(scope, name, name, spec, "input")

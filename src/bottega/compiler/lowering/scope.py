@@ -1,4 +1,4 @@
-"""Where lowering stands: the buffers so far, what each node of the graph has become, and the statements that compute it."""
+"""The state of lowering: the buffers so far, what each node of the graph has become, and the statements that compute it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Statement:
     kernel: Kernel | None
     call: FunctionCall | None = None
     library_call: FunctionCall | None = None
-    """A part of the shelf that does the same."""
+    """A call of the kernel library that does the same."""
 
 
 @dataclass

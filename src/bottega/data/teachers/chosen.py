@@ -1,4 +1,4 @@
-"""The teacher that a command line names, in its classroom: the builder in processes of its own, a model in ours."""
+"""The teacher pool for a teacher that the command line names: the compiler in worker processes, a model in this one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compiler_pool_for(teacher: str, stage: JudgeStage) -> TeacherPool:
 
 
 def family_of(teacher: str) -> str:
-    """The program behind a teacher's name on the command line: the builder is one, whether it writes all steps or the last."""
+    """Returns the program behind a teacher's name: the compiler is one, whether it writes all steps or the last."""
     return "builder" if teacher in COMPILERS else teacher
 
 

@@ -1,4 +1,4 @@
-"""The `llm` teacher: any backbone through an episode. Its right kernels, from the slowest to the fastest, are the course.
+"""The `llm` teacher: any backbone through an episode. Its right kernels, from the slowest to the fastest, are the build steps.
 
 The episode is judged while it runs, by whatever judge it is given; one that remembers spares the second verdict. Kernels that went wrong
 and were put right later are handed on as well: no mistake is more real.

@@ -1,4 +1,4 @@
-"""What the C++ writer can switch on, in the order in which a course does."""
+"""The passes of the C++ backend, in the order in which they are applied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that a file needs so far. Their texts are those of the shelf, which gives them to answers that forget one."""
+"""The helper functions that a C++ or CUDA source needs. Their texts are those of the kernel library, from which `link` also takes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops over one row that sum or compare. Their texts are those of the shelf."""
+"""Loops over one row that sum or compare. Their texts are those of the kernel library."""
 
 from __future__ import annotations
 

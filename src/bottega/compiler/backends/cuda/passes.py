@@ -1,4 +1,4 @@
-"""What the CUDA writer can switch on, in the order in which a course does."""
+"""The passes of the CUDA backend, in the order in which they are applied."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class TritonEmitter:
         return [self.text(root, self.uses, room)[0] for root in roots]
 
     def step(self, node: Apply | Cast) -> int:
-        """Which of the sketch's results it is, since they are written in the sketch's order; -1 where it is none."""
+        """The place of a result in the call graph, since lines are written in that order; -1 where it is none."""
         found = SKETCHED.match(node.title)
         return int(found[1]) if found else -1
 
@@ -339,7 +339,7 @@ def wrap(text: str, level: int, wanted: int) -> str:
 
 
 def as_told(value: float | int | bool) -> float | int | bool:
-    """With the digits that a sketch shows, of which a reader copies it."""
+    """With the digits that the call graph prints, from which a model copies it."""
     short = float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
     return value if value in OF_MATHEMATICS else short
 

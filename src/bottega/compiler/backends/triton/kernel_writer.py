@@ -1,4 +1,4 @@
-"""A kernel being written down: its parameters as they turn out to be needed, its lines, and its launch."""
+"""Writes one Triton kernel: its parameters as they are needed, its lines, and its launch in `forward`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bottega.compiler.view import View
 
 RESERVED = frozenset(("tl", "triton", "torch", "nn", "libdevice", "range", "float", "int", "max", "min", "F", "math", "self"))
 SKETCHED = re.compile(r"t(\d+)(?:_\d+)?$")
-"""The name of a result in a sketch."""
+"""The name of a result in the call graph."""
 ROLES = ("pointer", "result", "size", "scalar", "constant", "constexpr")
 CONSTANT = ("constant", "constexpr")
 TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
@@ -31,7 +31,7 @@ NAN_HELPERS = {
 
 @dataclass
 class FileWriter:
-    """What the kernels of one file share: the plan, and what must stand above them."""
+    """What the kernels of one file share: the plan, the helpers above them, and the lines of `forward`."""
 
     plan: KernelPlan
     passes: frozenset[str]
@@ -63,7 +63,7 @@ class FileWriter:
         return KernelWriter(self, name)
 
     def allocate(self, name: str) -> None:
-        """A line of `forward` that makes room for a buffer."""
+        """Adds a line to `forward` that allocates a buffer."""
         self.forward.append(f"{name} = {allocation(self.plan.buffers[name], self.plan, self.known)}")
         self.known.append(name)
 
@@ -174,7 +174,7 @@ class KernelWriter:
         return f"@triton.jit\n{head}\n" + "\n".join(self.lines)
 
     def finish(self, grid: str, options: str = "") -> None:
-        """Adds the kernel to the page and its launch to `forward`."""
+        """Adds the kernel to the file and its launch to `forward`."""
         self.file.functions.append(self.render())
         ordered = sorted(self.parameters.values(), key=lambda p: ROLES.index(p.role))
         arguments = [f"{p.name}={p.text}" if p.role in CONSTANT else p.text for p in ordered]

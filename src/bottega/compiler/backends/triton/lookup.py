@@ -1,4 +1,4 @@
-"""Operands of another shape than a kernel's space, addressed by the shelf's functions for it: by shapes that a reader of the sketch copies, and
+"""Operands of another shape than a kernel's space, addressed by functions of the kernel library: by shapes that the call graph shows, and
 not by divisions that must be worked out for every combination of shapes.
 
     bias = tl.load(bias_ptr + index_in((20, 1, 1, 1), (8, 20, 13, 35, 35), offsets), mask=mask)
@@ -16,7 +16,7 @@ from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 @dataclass(frozen=True)
 class Whole:
-    """A tensor whose elements a kernel runs over, as the sketch shows it."""
+    """A tensor whose elements a kernel runs over, as the call graph shows it."""
 
     shape: Shape
     axes: Shape
@@ -104,7 +104,7 @@ def _tuple(shape: Shape) -> str:
 
 
 def wanted_by(bodies: Sequence[Expression], shapes: Mapping[str, Shape]) -> dict[View, list[Shape]]:
-    """By loaded view, the shapes of the results that are made of it: of the sketch's calls that have it as an operand, and where such a call
+    """By loaded view, the shapes of the results that are made of it: of the call graph's calls that have it as an operand, and where such a call
     has nothing but it (`lt(mask, 0)`), of the call that has the result of that."""
     found: dict[View, list[Shape]] = {}
     seen: set[tuple[int, tuple[Shape, ...]]] = set()
@@ -134,7 +134,7 @@ def _elements(view: View) -> int:
 
 
 def part_name(hit: Lookup, source: str, lines: Iterable[tuple[tuple[str, ...], str, Shape]]) -> str:
-    """What the sketch calls a part of `source`; empty where none of its calls makes just this one."""
+    """The call graph's name for a slice of `source`; empty where none of its calls makes just this one."""
     if hit.start is None:
         return ""
     dim, start = hit.start

@@ -1,4 +1,4 @@
-"""What this language can do to a kernel, one switch each, in the order in which a course takes them up."""
+"""The passes of the Triton backend, in the order in which they are applied."""
 
 from __future__ import annotations
 

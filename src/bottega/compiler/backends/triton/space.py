@@ -49,7 +49,7 @@ class IndexSpace:
     texts: dict[int, str] = field(default_factory=dict)
     """Sizes of single axes as Python, where the plan says them itself."""
     lookups: dict[View, Lookup] = field(default_factory=dict)
-    """Operands that the shelf's functions find, by shapes."""
+    """Operands that functions of the kernel library address by shapes."""
 
     # Sizes
 
@@ -127,7 +127,7 @@ class IndexSpace:
         return f"{pointer} + {offset}" if offset else pointer
 
     def called(self, view: View) -> str:
-        """The sketch's name for a part of a tensor that is looked up."""
+        """The call graph's name for a slice of a tensor that is looked up."""
         return part_name(self.lookups[view], view.buffer, self.writer.file.plan.cuts) if view in self.lookups else ""
 
     def offset(self, view: View, skip: frozenset[int] = frozenset()) -> str:

@@ -1,4 +1,4 @@
-"""A plan written down in Triton: one function for each kernel, and a `forward` that makes room, launches and returns."""
+"""The Triton backend: one function for each kernel, and a `forward` that allocates, launches and returns."""
 
 from __future__ import annotations
 
