@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEVICE_HERE = $(shell $(BIN)/python -c "import torch; print('cuda' if torch.cuda.is_available() else 'cpu')")
 
-.PHONY: demo test test-all install lint docs reproduce clean
+.PHONY: demo test test-all test-gpu install lint docs reproduce clean
 
 # Where nothing is surely faster (a busy machine times badly), the second half says so and the demo goes on.
 demo: install
@@ -16,6 +16,12 @@ test: install lint
 
 test-all: install lint .venv/installed-docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The GPU tests alone; the last lines are a summary to paste. Where attacks take each other's memory: WORKERS=0.
+test-gpu: install
+	@nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+	@$(BIN)/python -c "import torch, triton; print('torch', torch.__version__, 'triton', triton.__version__)"
+	$(BIN)/python -m pytest -m gpu -n $(or $(WORKERS),4) --dist worksteal -rfE --durations=5
 
 install: .venv/installed
 

@@ -1,7 +1,7 @@
-"""Card data out of an answer: the keyed lines that a small model can learn, or JSON, brought into the shape the door asks for.
+"""Card data out of an answer: the keyed lines that a small model can learn, or JSON, brought into the shape that validation asks for.
 
 Only what is harmless is filled in: the language and device of the task, and its families as scope and tags. What makes a card worth
-having (conditions, technique, example, failures) must come from the model, or the door refuses it.
+having (conditions, technique, example, failures) must come from the model, or validation refuses it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def listed_cards(values: list[Any]) -> list[dict[str, Any]] | None:
 
 
 def card_data(data: dict[str, Any], task: Task, language: str, device: str, gain: float) -> dict[str, Any]:
-    """The fields of a card and no others, in the types the door asks for; state and provenance are ours."""
+    """The fields of a card and no others, in the types that validation asks for; state and provenance are ours."""
     lowered = {str(key).strip().lower(): value for key, value in data.items()}
     card: dict[str, Any] = {key: _text(lowered[key]) for key in TEXTS if key in lowered}
     card |= {key: _items(lowered[key], key) for key in LISTS if key in lowered}

@@ -1,4 +1,4 @@
-"""The summariser: the first and the best kernel of a task in, skill cards out. Every card goes through the library's door.
+"""The summariser: the first and the best kernel of a task in, skill cards out. Every card goes through the library's validation.
 
 A card from here is a proposal, whatever the model calls it; what it gained is what was measured, not what the model says.
 """
@@ -100,7 +100,7 @@ def _build(given: SummariserInput, prompts: Prompts, plan: _Plan) -> list[Messag
 
 
 def parse(text: str, given: SummariserInput) -> Proposals:
-    """Cards that the door lets in, and why the others were refused. Raises `AnswerError` where no card can be seen at all."""
+    """Cards that pass validation, and why the others were refused. Raises `AnswerError` where no card can be seen at all."""
     answer = answer_text(text)
     if not answer:
         raise AnswerError("empty", f"The answer is empty. {FORM}")

@@ -18,7 +18,7 @@ from bottega.runtime.export import export_source
 app = typer.Typer(
     name="bottega",
     cls=LazyCommands,
-    help="A workshop for GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
+    help="Judge, search and learn GPU and CPU kernels: is a kernel right, is it faster, is it honest?",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",

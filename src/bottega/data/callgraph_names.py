@@ -1,6 +1,6 @@
 """The names that a call graph shows and an answer copies (inputs of `forward`, attributes of the module), and their replacements.
 
-They change in the sketch, in earlier attempts and in the answer; cards and diagnoses stay to the letter, so a name of which a diagnosis
+They change in the printed call graph, in earlier attempts and in the answer; cards and diagnoses stay to the letter, so a name of which a diagnosis
 speaks stays too. So does one that is anything else in the code as well.
 """
 
@@ -109,10 +109,10 @@ def _cut(text: str) -> Iterator[MessagePart]:
     yield MessagePart(text[at:], False)
 
 
-def _fixed(sketch: str, code: Sequence[str]) -> set[str]:
+def _fixed(printed: str, code: Sequence[str]) -> set[str]:
     """What belongs to torch, to a call or to the answer itself."""
-    everything = "\n".join((sketch, *code))
-    found = set(_OTHERS).union(*(pattern.findall(everything) for pattern in (_FOREIGN, _GIVEN)), _QUOTED.findall(sketch))
+    everything = "\n".join((printed, *code))
+    found = set(_OTHERS).union(*(pattern.findall(everything) for pattern in (_FOREIGN, _GIVEN)), _QUOTED.findall(printed))
     nothing = ast.Module([], [])
     for text in code:
         if (tree := parsed(text)) is not None:
@@ -126,11 +126,11 @@ def _of_other_classes(tree: ast.Module) -> set[str]:
     return {node.attr for each in classes for node in ast.walk(each) if isinstance(node, ast.Attribute)}
 
 
-def _names(sketch: str, code: str, fixed: frozenset[str]) -> Iterator[_Name]:
-    called = set(_CALLED.findall(sketch))
-    head = _CALLED_WITH.match(sketch)
+def _names(printed: str, code: str, fixed: frozenset[str]) -> Iterator[_Name]:
+    called = set(_CALLED.findall(printed))
+    head = _CALLED_WITH.match(printed)
     inputs = [] if head is None or GENERAL in code else [name.strip(" *") for name in head[1].split(",") if name.strip()]
-    attributes = [name for name in dict.fromkeys(_ATTRIBUTE.findall(sketch)) if name not in inputs]
+    attributes = [name for name in dict.fromkeys(_ATTRIBUTE.findall(printed)) if name not in inputs]
     for name, pool in [*((name, ARGUMENTS) for name in inputs), *((name, ATTRIBUTES) for name in attributes)]:
         if name in fixed or not usable(name) or re.search(rf"\b{re.escape(name)}\d+\b", code):
             continue

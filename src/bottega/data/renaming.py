@@ -3,7 +3,7 @@
 Names of the task's own choosing (arguments, attributes, constants) are exchanged in all of the conversation at once, so that task,
 kernels and diagnoses still speak of the same things. A name that also means something else anywhere stays as it is: a function of
 torch, a keyword of a call, or what the teacher calls something of its own, which a small model is to learn by heart. Where a prompt
-shows a sketch in place of the task, the sketch says which names there are.
+shows a call graph in place of the task, that says which names there are.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def lines_of(nodes: Sequence[SearchNode]) -> list[list[SearchNode]]:
 async def summarise(
     context: EpisodeContext, episode: str, task: Task, nodes: Sequence[SearchNode], settings: EpisodeSettings
 ) -> tuple[list[Skill], list[Trace]]:
-    """Proposals, each through the library's door already, and the summariser's traces."""
+    """Proposals, each validated already, and the summariser's traces."""
     advance = advance_of(lines_of(nodes), settings) if settings.summaries else None
     if advance is None:
         return [], []

@@ -1,4 +1,4 @@
-"""Puts functions of the shelf into a C++ source that calls and does not define them, and takes them out again.
+"""Puts functions of the kernel library into a C++ source that calls and does not define them, and takes them out again.
 
 The source is read word by word. Where a word may be a definition it counts as one: then nothing is added.
 """

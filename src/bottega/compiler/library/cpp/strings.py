@@ -14,7 +14,7 @@ _LITERAL = re.compile(r"([rR]?)(\"\"\"|''')(\\\n)?(.*?)\2", re.S)
 
 
 def with_functions(source: str) -> str:
-    """The file with the functions of the shelf that its C++ calls and does not define."""
+    """The file with the functions of the kernel library that its C++ calls and does not define."""
     return _changed(source, cpp_source.with_functions)
 
 

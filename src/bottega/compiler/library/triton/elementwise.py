@@ -1,4 +1,4 @@
-"""Functions of one element, each a pass over memory: a line of a sketch that was not fused still runs as it stands."""
+"""Functions of one element, each a pass over memory: a line of a call graph that was not fused still runs as it stands."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 import torch

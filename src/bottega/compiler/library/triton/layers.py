@@ -1,4 +1,4 @@
-"""Layers of torch.nn whose forward calls a part of the shelf: same parameters, same results."""
+"""Layers of torch.nn whose forward calls a function of the kernel library: same parameters, same results."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 from torch import nn

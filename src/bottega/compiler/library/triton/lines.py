@@ -1,4 +1,4 @@
-"""Lines of a sketch that nobody fused: what torch does under these names, for tensors and numbers in either place."""
+"""Lines of a call graph that were not fused: what torch does under these names, for tensors and numbers in either place."""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 import torch
