@@ -12,8 +12,7 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.data.coverage import turning
-from bottega.data.data_files import hash_of, write_whole
-from bottega.data.example import Example
+from bottega.data.data_files import SPLITS, hash_of, write_whole
 from bottega.data.examples_stage import ExampleSet
 from bottega.data.records import UNJUDGED
 
@@ -25,34 +24,42 @@ def card_of(
     outcome: ExampleSet, files: Iterable[Path], material: Mapping[str, Any], making: Mapping[str, Any], counted_by: str
 ) -> dict[str, Any]:
     """`material`: what the store holds; `making`: the command, its settings, and what they ran on and with."""
-    examples = outcome.examples
-    tokens = [example.tokens for example in examples]
+    rows = [example.row() for example in outcome.examples]
+    outcomes = [turning(example) for example in outcome.examples]
     return {
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "examples": len(examples),
-        "splits": dict(Counter(example.split for example in examples)),
-        "counts": {axis: _counts(examples, axis) for axis in COUNTED},
-        "tasks": {split: len({e.task_id for e in examples if e.split == split}) for split in ("train", "test")},
-        "operator_combinations": {split: len({e.ops for e in examples if e.split == split}) for split in ("train", "test")},
-        "tokens": {
-            "counted_by": counted_by,
-            "total": sum(tokens),
-            "median": statistics.median(tokens) if tokens else 0,
-            "longest": max(tokens, default=0),
-        },
+        **counts_of_rows(rows, outcomes, counted_by),
         "made": outcome.made,
         "left_out": dict(outcome.lost.most_common()),
         "unreadable": outcome.faults,
         "coverage": outcome.coverage,
         "material": dict(material),
         **making,
-        "files": {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files},
+        "files": facts_of_files(files),
     }
 
 
-def _counts(examples: Sequence[Example], axis: str) -> dict[str, int]:
-    values = Counter(turning(example) if axis == "outcome" else str(getattr(example, axis)) for example in examples)
-    return dict(values.most_common())
+def counts_of_rows(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str], counted_by: str) -> dict[str, Any]:
+    """What a card says of the rows themselves. `outcomes` has the outcome to count each row under."""
+    tokens = [int(row["tokens"]) for row in rows]
+    values = {axis: outcomes if axis == "outcome" else [str(row[axis]) for row in rows] for axis in COUNTED}
+    return {
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "examples": len(rows),
+        "splits": dict(Counter(row["split"] for row in rows)),
+        "counts": {axis: dict(Counter(found).most_common()) for axis, found in values.items()},
+        "tasks": {split: len({row["task_id"] for row in rows if row["split"] == split}) for split in SPLITS},
+        "operator_combinations": {split: len({tuple(row["ops"]) for row in rows if row["split"] == split}) for split in SPLITS},
+        "tokens": {
+            "counted_by": counted_by,
+            "total": sum(tokens),
+            "median": statistics.median(tokens) if tokens else 0,
+            "longest": max(tokens, default=0),
+        },
+    }
+
+
+def facts_of_files(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    return {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files}
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
