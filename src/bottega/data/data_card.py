@@ -85,8 +85,8 @@ def changed_files(folder: Path, card: Mapping[str, Any]) -> list[str]:
     """Files that are gone or no longer what the card says."""
     return [
         name
-        for name, told in card["files"].items()
-        if not (folder / name).is_file() or hash_of(folder / name) != told["sha256"]
+        for name, facts in card["files"].items()
+        if not (folder / name).is_file() or hash_of(folder / name) != facts["sha256"]
     ]
 
 
@@ -95,12 +95,12 @@ def _how_judged(card: Mapping[str, Any]) -> str:
     every = f"{alone} first attempts were taught and not judged by anyone; every other kernel" if alone else "Every kernel"
     if "; trusted " not in str(card.get("device", "")):
         return f"{every} was judged correct and honest"
-    told = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own compiler"
+    text = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own compiler"
     audit = card.get("audit")
     if not audit:
-        return f"{told}; the judge audited none of them"
+        return f"{text}; the judge audited none of them"
     return (
-        f"{told}. The judge audited {audit['audited']} of its verdicts ({audit['share']:.1%} were drawn): it agrees on "
+        f"{text}. The judge audited {audit['audited']} of its verdicts ({audit['share']:.1%} were drawn): it agrees on "
         f"{audit['same_class']}, and on the speed of {audit['overlapping']} of {audit['both_timed']}"
     )
 
@@ -151,7 +151,7 @@ def text_of(card: Mapping[str, Any]) -> str:
         "",
         "## Files",
         "",
-        *(f"- `{name}`: {told['bytes']} bytes, sha256 `{told['sha256']}`" for name, told in card["files"].items()),
+        *(f"- `{name}`: {facts['bytes']} bytes, sha256 `{facts['sha256']}`" for name, facts in card["files"].items()),
         "",
     ]
     return "\n".join(lines)
