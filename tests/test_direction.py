@@ -21,6 +21,7 @@ BELOW = {package: set().union(*TIERS[:tier]) for tier, packages in enumerate(TIE
 
 SOURCE = Path(bottega.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
+MODULES = frozenset(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__") for path in FILES)
 
 
 def imported_packages(path: Path) -> set[str]:
@@ -47,7 +48,7 @@ def module_name(path: Path) -> str:
 
 def imported_modules(path: Path) -> set[str]:
     """Files that a file imports, anywhere in it; a package stands for itself, not for what lies in it."""
-    own, modules = module_name(path), {module_name(file) for file in FILES}
+    own = module_name(path)
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -59,8 +60,8 @@ def imported_modules(path: Path) -> set[str]:
                 else own.split(".")[: 1 - node.level or None]
             )
             base = ".".join([*above, *filter(None, [node.module])]) if node.level else node.module or ""
-            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base for alias in node.names}
-    return (found & modules) - {own, "bottega"}
+            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base for alias in node.names}
+    return (found & MODULES) - {own, "bottega"}
 
 
 def test_an_arrow_never_runs_back() -> None:

@@ -46,7 +46,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def command_named(words: list[str]) -> tuple[Any, list[str]]:
     command: Any = typer.main.get_command(app)
-    while hasattr(command, "get_command"):
+    while hasattr(command, "get_command") and words:  # without a further word it is the group that is named
         command = command.get_command(typer.Context(command), words.pop(0))
         assert command is not None
     return command, words
@@ -151,7 +151,7 @@ def _parsed(line: str, whole: bool) -> None:
     """A whole line without placeholders is parsed; of another the flags and keys must exist."""
     if whole and not PLACEHOLDER.search(line):
         command, words = command_named(shlex.split(line)[1:])
-        if "--help" not in words:
+        if "--help" not in words and not hasattr(command, "get_command"):
             context = command.make_context("command", words)
             if command.name in ("sft", "train") and context.params["overrides"]:
                 read_config("sft" if command.name == "sft" else "rl", None, None, context.params["overrides"])

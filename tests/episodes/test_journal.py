@@ -102,7 +102,7 @@ def test_a_damaged_line_in_the_middle_is_named_and_nothing_is_touched(tmp_path: 
 
 
 def test_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None:
-    code = f"from pathlib import Path\nfrom bottega.episodes.journal import Journal\nJournal(Path({str(tmp_path)!r}))"
+    code = f"from pathlib import Path\nfrom bottega.episodes.journal import EpisodeJournal\nEpisodeJournal(Path({str(tmp_path)!r}))"
     with EpisodeJournal(tmp_path) as journal:
         journal.write(judged("a"))
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -133,9 +133,9 @@ import resource, signal
 from pathlib import Path
 from bottega.core.errors import BottegaError
 from bottega.core.event import RunStarted
-from bottega.episodes.journal import Journal
+from bottega.episodes.journal import EpisodeJournal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-journal = Journal(Path({str(tmp_path)!r}))
+journal = EpisodeJournal(Path({str(tmp_path)!r}))
 journal.write(RunStarted("a", {{}}, {{}}))
 resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,8 @@ import typer
 
 from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
 from bottega.app.configured import Given, configured
-from bottega.app.display import Display, display_for
+from bottega.app.display import display_for
+from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
 from bottega.app.settings.bench import BenchCommandSettings
 from bottega.app.terminal import json_line, say
 from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
@@ -35,7 +35,7 @@ from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
 
-WHOLE, REFUTED, UNFINISHED, INTERRUPTED = 0, 1, 4, 130
+WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "workers", "quiet", "json"}
 OF_WRITING = {
@@ -122,7 +122,8 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     def client(spent: Sequence[BenchAttempt]) -> Client:
         return _client(settings, prices, spent)
 
-    finished = asyncio.run(_interruptible(run_session(request, client, display.say, display.hear), display))
+    with display:
+        finished = asyncio.run(cancelled_by_signal(run_session(request, client, display.say, display.hear)))
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
@@ -169,24 +170,6 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
     )
 
 
-async def _interruptible(work: Any, display: Display) -> Any:
-    """The work's result, or None after a signal. What is under way is left; a second signal ends the process at once."""
-    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-
-    def ring() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ring)
-    with display:
-        try:
-            return await task
-        except asyncio.CancelledError:
-            return None
-
-
 def _tell(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished, summaries_of(finished.run))
@@ -205,7 +188,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
     work = verify(
         record, devices, share=settings.share, count=settings.count, seed=settings.seed, workers=workers, on_event=watch
     )
-    found = asyncio.run(_interruptible(work, Display()))
+    found = asyncio.run(cancelled_by_signal(work))
     if found is None:
         say("bottega: interrupted; nothing was concluded", err=True)
         return INTERRUPTED

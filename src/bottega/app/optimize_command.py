@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import shlex
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import typer
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.configured import Given, configured
 from bottega.app.display import Display, display_for
+from bottega.app.interrupts import INTERRUPTED, on_signals
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.app.settings.kinds import MODES
 from bottega.app.settings.optimize import OptimizeSettings
@@ -49,7 +49,7 @@ from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
 from bottega.tasks.module import Wanted, open_module
 
-FOUND, NONE_FOUND, INTERRUPTED = 0, 3, 130
+FOUND, NONE_FOUND = 0, 3
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -150,9 +150,8 @@ async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSetting
 
     def ring() -> None:
         stop.ring()
-        if stop.rings > 1:  # a third one ends the process at once
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.remove_signal_handler(number)
+        if stop.rings > 1:
+            on_signals(loop, None)  # a third one ends the process
         display.say(
             "stopping with the best so far, which is judged again; once more to stop at once" if stop.rings == 1 else "stopping"
         )
@@ -161,8 +160,7 @@ async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSetting
         cards = stack.enter_context(open_library(settings.library)) if request.library else None
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, ring)
+        on_signals(loop, ring)
         display.say(f"run in {folder}")
         finished = await optimise(
             request,

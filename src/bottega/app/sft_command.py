@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-
-STOPPED = 130
-ONE_SIGNAL_S = 1.0
-"""Signals within so many seconds are one."""
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -61,36 +54,10 @@ def sft_command(
         raise UsageError("say what to learn from: --data DIR_OR_FILE")
     else:
         settings, source = read_config("sft", preset, config, changes), data
-    with display_for(SftProgress(), f"learning from {source}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(SftProgress(), f"learning from {source}", quiet) as display, stop_after_step(display.say) as stop:
         finished = sft(settings, source.resolve(), out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(f"stopped after step {finished.step} of {finished.steps}; go on with: bottega sft --out {out} --resume", err=True)
-        raise typer.Exit(STOPPED)
+        raise typer.Exit(INTERRUPTED)
     told = f", held-out loss {finished.held_out['nll']:.4f}" if "nll" in finished.held_out else ""
     say(f"{finished.steps} steps{told}; the model is in {finished.model}")
-
-
-@contextlib.contextmanager
-def asked_to_stop(say: object) -> Iterator[list[int]]:
-    """A list that is filled by the first signal; a second one ends the process. One that comes at once is the same again: `timeout`
-    sends its signal to the process and to its group, and what was learned would be lost."""
-    asked: list[int] = []
-    first = 0.0
-
-    def ring(number: int, frame: object) -> None:
-        nonlocal first
-        if asked:
-            if time.monotonic() - first < ONE_SIGNAL_S:
-                return
-            raise KeyboardInterrupt
-        first = time.monotonic()
-        asked.append(number)
-        if callable(say):
-            say("stopping after this step; once more to stop at once")
-
-    before = {number: signal.signal(number, ring) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bottega.app.interrupts import INTERRUPTED, stop_after_step
 from bottega.app.terminal import say
 from bottega.core.errors import UsageError
-
-STOPPED = 130
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -44,7 +43,6 @@ def train_command(
     or training cannot go on.
     """
     from bottega.app.display import display_for
-    from bottega.app.sft_command import asked_to_stop
     from bottega.app.train_display import TrainProgress
     from bottega.train.config import read_config
     from bottega.train.rl import train
@@ -56,13 +54,13 @@ def train_command(
         settings = resumed_config(out, overrides or ())
     else:
         settings = read_config("rl", preset, config, overrides or ())
-    with display_for(TrainProgress(), f"training in {out}", quiet) as display, asked_to_stop(display.say) as stop:
+    with display_for(TrainProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:
         finished = train(settings, out, resume=resume, on_event=display.hear, stop=lambda: bool(stop))
     if finished.stopped:
         say(
             f"stopped after step {finished.step} of {finished.steps}: {finished.stopped}; go on with: bottega train --out {out} --resume",
             err=True,
         )
-        raise typer.Exit(STOPPED)
+        raise typer.Exit(INTERRUPTED)
     told = f", reward {finished.values['reward']:.3f} in the last" if "reward" in finished.values else ""
     say(f"{finished.steps} steps{told}; the model is in {out / 'model'}; see it with: bottega report {out}")

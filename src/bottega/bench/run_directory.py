@@ -194,14 +194,17 @@ def begin(folder: Path, head: dict[str, Any]) -> None:
     """The head of a new run, in a folder that is new or empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        filled = any(
-            not path.name.startswith(f".{BENCH}.") for path in folder.iterdir()
-        )  # what a kill left of a head is nothing
+        filled = any(not _is_rest_of_head(path.name) for path in folder.iterdir())
     except OSError as error:
         raise UsageError(f"{folder}: no run can be kept there: {error.strerror}") from None
     if filled:
         raise UsageError(f"{folder}: is not empty, and holds no benchmark run to go on with; give another --out")
     _create(folder / BENCH, encoded(json_text({"schema": SCHEMA, "kind": "bench", **head})))
+
+
+def _is_rest_of_head(name: str) -> bool:
+    """Whether a killed process left this of a head that it was writing: hidden, and named after it."""
+    return name.startswith(".") and name.lstrip(".").startswith(f"{BENCH}.")
 
 
 def _create(path: Path, content: bytes) -> None:

@@ -78,7 +78,7 @@ def test_small_tensors_keep_32_bits(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["rows", "columns", "planes", "products", "convolutions", "attentions", "drafts"])
+@pytest.mark.parametrize("function", ["rows", "columns", "planes", "products", "convolutions", "attentions", "drafts"])
 def test_the_last_programs_reach_the_end(function: str) -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE / "large_interpreted.py"), function]

@@ -29,7 +29,7 @@ def found() -> dict[str, list[tuple[str, float]]]:
     return errors
 
 
-@pytest.mark.parametrize("part", ["normalisations", "poolings", "scans", "softmaxes", "losses", "places"])
+@pytest.mark.parametrize("function", ["normalisations", "poolings", "scans", "softmaxes", "losses", "places"])
 def test_parts_compute_what_torch_does(found: dict[str, list[tuple[str, float]]], function: str) -> None:
     assert found[function]
     assert [(name, error) for name, error in found[function] if not error < LIMIT] == []

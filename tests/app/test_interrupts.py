@@ -7,13 +7,13 @@ import signal
 
 import pytest
 
-from bottega.app import sft_command
-from bottega.app.sft_command import asked_to_stop
+from bottega.app import interrupts
+from bottega.app.interrupts import stop_after_step
 
 
 def test_a_signal_that_comes_twice_at_once_is_one() -> None:
     said: list[str] = []
-    with asked_to_stop(said.append) as asked:
+    with stop_after_step(said.append) as asked:
         assert not asked
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
@@ -21,9 +21,9 @@ def test_a_signal_that_comes_twice_at_once_is_one() -> None:
 
 
 def test_a_second_signal_later_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sft_command, "ONE_SIGNAL_S", 0.0)
+    monkeypatch.setattr(interrupts, "ONE_SIGNAL_S", 0.0)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), asked_to_stop(None):
+    with pytest.raises(KeyboardInterrupt), stop_after_step(print):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
