@@ -52,16 +52,22 @@ class Frame:
         return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
-def frame_of(task: Task) -> Frame:
+def read_model(task: Task) -> tuple[ast.Module, dict[str, ast.stmt], ast.ClassDef]:
+    """Returns the file's tree, its statements by the names that they bind, and `Model`, which has a `forward`. Raises `Refusal`."""
     tree = parsed(task.source, task.label)
     bound = {name: statement for statement in tree.body for name in binds(statement)}
     model = bound.get(MODEL)
     if not isinstance(model, ast.ClassDef):
         raise Refusal(f"{task.label}: {MODEL} is not a class")
-    methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
-    forward = methods.get("forward")
-    if forward is None:
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in model.body):
         raise Refusal(f"{task.label}: {MODEL} has no forward of its own")
+    return tree, bound, model
+
+
+def frame_of(task: Task) -> Frame:
+    tree, bound, model = read_model(task)
+    methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
+    forward = methods["forward"]
     if forward.args.vararg or forward.args.kwarg:
         raise Refusal(f"{task.label}: forward takes any number of arguments")
     constructor = methods.get("__init__")

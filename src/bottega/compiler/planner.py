@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 from bottega.compiler import fusion
@@ -250,13 +249,13 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
-        wanted = _technique_into(consumer)
+        wanted = _pass_for(consumer)
         if wanted not in passes or not _worth_inlining(producer, consumer, buffer):
             return None
         return fusion.inline(producer, consumer, buffer)
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
-    if not isinstance(consumer, Map) or _technique_after(producer) not in passes:
+    if not isinstance(consumer, Map) or _pass_for(producer) not in passes:
         return None
     if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
         enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
@@ -266,17 +265,14 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     return fusion.absorb(producer, consumer, buffer)
 
 
-def _technique_into(consumer: Kernel) -> str:
+def _pass_for(kernel: Kernel) -> str:
     kinds: tuple[tuple[Any, str], ...] = (
         (Map, "fuse_elementwise"),
         (RowProgram, "fuse_rows"),
         ((Pool, Scan), "fuse_windows"),
         *OWN,
     )
-    return next(name for kind, name in kinds if isinstance(consumer, kind))
-
-
-_technique_after: Callable[[Kernel], str] = _technique_into
+    return next(name for kind, name in kinds if isinstance(kernel, kind))
 
 
 def _worth_inlining(producer: Map, consumer: Kernel, buffer: str) -> bool:

@@ -34,7 +34,7 @@ _ASSIGNED = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = (?!tl\.load)")
 _TAKEN = re.compile(r"^(\s+)(t\d+(?:_\d+)?) = tl\.load\((\w+)_ptr")
 """A part of a tensor, under the name that the call graph has for it."""
 _REDUCED = re.compile(r"^(\s+)(\w+) (?:= .*tl\.(?:sum|max|min|reduce)\(|\+= )")
-_TOLD = re.compile(r"^\s*# (?=t\d)")
+_COMMENT = re.compile(r"^\s*# (?=t\d)")
 _HELPING = re.compile(r"^\s+v\d+(?:_\d+)? = ")
 """A value on the way to a call's."""
 _STORED = re.compile(r"^(\s+)tl\.store\(")
@@ -130,9 +130,9 @@ def _region(made: Iterable[str], read: set[str], calls: dict[str, Call]) -> list
 def _forward(
     lines: list[str], owner: ast.ClassDef, forward: ast.FunctionDef, steps: dict[str, list[Call]], calls: dict[str, Call]
 ) -> str:
-    """The class with the calls that a launch computes told before what is made ready for it."""
+    """The class with a comment for each call that a launch computes, before the lines that prepare the launch."""
     before: dict[int, list[Call]] = {}
-    told: set[Call] = set()
+    noted: set[Call] = set()
     ready: int | None = None
     for statement in forward.body:
         call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
@@ -142,9 +142,9 @@ def _forward(
             else ""
         )
         if launched in steps:
-            fresh = [step for step in steps[launched] if step not in told]
+            fresh = [step for step in steps[launched] if step not in noted]
             before.setdefault(ready or statement.lineno, []).extend(fresh)
-            told.update(fresh)
+            noted.update(fresh)
             ready = None
         elif isinstance(statement, ast.Assign) and ast.unparse(statement.value).startswith("torch.empty("):
             ready = ready or statement.lineno
@@ -184,9 +184,9 @@ def _kernel(text: str, steps: list[Call], calls: dict[str, Call]) -> str:
     names: dict[str, str] = {}
     underway = ""
 
-    def tell(indent: str, told: list[Call]) -> None:
-        shown.extend(f"{indent}# {step.line}" for step in told)
-        left[:] = [step for step in left if step not in told]
+    def note(indent: str, noted: list[Call]) -> None:
+        shown.extend(f"{indent}# {step.line}" for step in noted)
+        left[:] = [step for step in left if step not in noted]
 
     for line in text.split("\n"):
         if _HELPING.match(line):
@@ -196,19 +196,19 @@ def _kernel(text: str, steps: list[Call], calls: dict[str, Call]) -> str:
         cut = taken if taken and taken[2] != taken[3] and not taken[2].startswith(f"{taken[3]}_") else None
         if (match := _ASSIGNED.match(line) or cut) and calls.get(match[2]) in left:
             own = left.index(calls[match[2]])
-            tell(match[1], [step for step in left[: own + 1] if step == left[own] or step.operator not in _REDUCING])
+            note(match[1], [step for step in left[: own + 1] if step == left[own] or step.operator not in _REDUCING])
         elif underway and line.lstrip().startswith(f"{underway} = "):
             underway = ""
         elif (match := _REDUCED.match(line)) and not underway:
             step = next((step for step in left if step.operator in _REDUCING and not _waits(step, left)), None)
             if step is not None:
-                tell(match[1], [one for one in left[: left.index(step)] if one.operator in SAME_VALUES] + [step])
+                note(match[1], [one for one in left[: left.index(step)] if one.operator in SAME_VALUES] + [step])
                 result = step.names[0]
                 underway = result if re.search(rf"^\s+{result} = ", text, re.MULTILINE) else ""
                 if step.operator in _WHOLE and not underway and "_parts_ptr" not in text and f"{match[2]} += " not in text:
                     names.setdefault(match[2], result)
         elif match := _STORED.match(line):
-            tell(match[1], list(left))
+            note(match[1], list(left))
         shown += [*held, line]
         held = []
     whole = "\n".join(shown)
@@ -232,7 +232,7 @@ def _renamed(kernel: str) -> str:
             there = {name: deep for name, deep in there.items() if deep <= depth}
             same = {name: root for name, root in same.items() if name in there}
             swap = {root: name for root, name in swap.items() if name in there}
-        if not (told := _TOLD.match(line)):
+        if not (noted := _COMMENT.match(line)):
             shown.append(_swapped(line, swap))
             if match := re.match(r"\s+(\w+) = ", line):
                 there[match[1]] = depth
@@ -240,12 +240,12 @@ def _renamed(kernel: str) -> str:
                 same = {name: root for name, root in same.items() if root != match[1]}
             continue
         shown.append(line)
-        result, _, call = line[told.end() :].partition(" = ")
+        result, _, call = line[noted.end() :].partition(" = ")
         swap = {same[name]: name for name in results_in(call) if name in same and same[name] not in results_in(call)}
         operator, _, given = call.partition("(")
         first = given.split(",")[0].rstrip(")")
         after = lines[number + 1] if number + 1 < len(lines) else ""
-        bare = bool(after) and (_TOLD.match(after) or not after.lstrip().startswith(f"{result} = "))
+        bare = bool(after) and (_COMMENT.match(after) or not after.lstrip().startswith(f"{result} = "))
         if operator in SAME_VALUES and bare and first in there and result not in assigned:
             shown.append(f"{' ' * depth}{result} = {first}")
             same[result], there[result] = same.get(first, first), depth

@@ -48,7 +48,7 @@ class CardIndex:
         return [hit.skill for hit in self.library.search(query_for(judged_task.task), self.k, only, at=at)]
 
     def known(self, judged_task: JudgedTask, without: str, most: int = 5) -> list[Skill]:
-        """Similar cards, as the summariser is told of them, without the one that it is to write."""
+        """Similar cards, as the summariser is shown them, without the one that it is to write."""
         only = Filter(tuple(SkillState), judged_task.language)
         at = None if self.version == self.library.version else self.version
         hits = self.library.search(query_for(judged_task.task), most + 1, only, at=at)

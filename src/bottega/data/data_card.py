@@ -12,8 +12,7 @@ from typing import Any
 
 from bottega.core.errors import UsageError
 from bottega.data.coverage import turning
-from bottega.data.data_files import hash_of, write_whole
-from bottega.data.example import Example
+from bottega.data.data_files import SPLITS, hash_of, write_whole
 from bottega.data.examples_stage import ExampleSet
 from bottega.data.records import UNJUDGED
 
@@ -25,34 +24,42 @@ def card_of(
     outcome: ExampleSet, files: Iterable[Path], material: Mapping[str, Any], making: Mapping[str, Any], counted_by: str
 ) -> dict[str, Any]:
     """`material`: what the store holds; `making`: the command, its settings, and what they ran on and with."""
-    examples = outcome.examples
-    tokens = [example.tokens for example in examples]
+    rows = [example.row() for example in outcome.examples]
+    outcomes = [turning(example) for example in outcome.examples]
     return {
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "examples": len(examples),
-        "splits": dict(Counter(example.split for example in examples)),
-        "counts": {axis: _counts(examples, axis) for axis in COUNTED},
-        "tasks": {split: len({e.task_id for e in examples if e.split == split}) for split in ("train", "test")},
-        "operator_combinations": {split: len({e.ops for e in examples if e.split == split}) for split in ("train", "test")},
-        "tokens": {
-            "counted_by": counted_by,
-            "total": sum(tokens),
-            "median": statistics.median(tokens) if tokens else 0,
-            "longest": max(tokens, default=0),
-        },
+        **counts_of_rows(rows, outcomes, counted_by),
         "made": outcome.made,
         "left_out": dict(outcome.lost.most_common()),
         "unreadable": outcome.faults,
         "coverage": outcome.coverage,
         "material": dict(material),
         **making,
-        "files": {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files},
+        "files": facts_of_files(files),
     }
 
 
-def _counts(examples: Sequence[Example], axis: str) -> dict[str, int]:
-    values = Counter(turning(example) if axis == "outcome" else str(getattr(example, axis)) for example in examples)
-    return dict(values.most_common())
+def counts_of_rows(rows: Sequence[Mapping[str, Any]], outcomes: Sequence[str], counted_by: str) -> dict[str, Any]:
+    """What a card says of the rows themselves. `outcomes` has the outcome to count each row under."""
+    tokens = [int(row["tokens"]) for row in rows]
+    values = {axis: outcomes if axis == "outcome" else [str(row[axis]) for row in rows] for axis in COUNTED}
+    return {
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "examples": len(rows),
+        "splits": dict(Counter(row["split"] for row in rows)),
+        "counts": {axis: dict(Counter(found).most_common()) for axis, found in values.items()},
+        "tasks": {split: len({row["task_id"] for row in rows if row["split"] == split}) for split in SPLITS},
+        "operator_combinations": {split: len({tuple(row["ops"]) for row in rows if row["split"] == split}) for split in SPLITS},
+        "tokens": {
+            "counted_by": counted_by,
+            "total": sum(tokens),
+            "median": statistics.median(tokens) if tokens else 0,
+            "longest": max(tokens, default=0),
+        },
+    }
+
+
+def facts_of_files(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    return {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files}
 
 
 def write_card(folder: Path, card: Mapping[str, Any]) -> None:
@@ -78,8 +85,8 @@ def changed_files(folder: Path, card: Mapping[str, Any]) -> list[str]:
     """Files that are gone or no longer what the card says."""
     return [
         name
-        for name, told in card["files"].items()
-        if not (folder / name).is_file() or hash_of(folder / name) != told["sha256"]
+        for name, facts in card["files"].items()
+        if not (folder / name).is_file() or hash_of(folder / name) != facts["sha256"]
     ]
 
 
@@ -88,12 +95,12 @@ def _how_judged(card: Mapping[str, Any]) -> str:
     every = f"{alone} first attempts were taught and not judged by anyone; every other kernel" if alone else "Every kernel"
     if "; trusted " not in str(card.get("device", "")):
         return f"{every} was judged correct and honest"
-    told = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own compiler"
+    text = f"{every} was judged correct by the trusted judge, which does not isolate kernels and takes only those of our own compiler"
     audit = card.get("audit")
     if not audit:
-        return f"{told}; the judge audited none of them"
+        return f"{text}; the judge audited none of them"
     return (
-        f"{told}. The judge audited {audit['audited']} of its verdicts ({audit['share']:.1%} were drawn): it agrees on "
+        f"{text}. The judge audited {audit['audited']} of its verdicts ({audit['share']:.1%} were drawn): it agrees on "
         f"{audit['same_class']}, and on the speed of {audit['overlapping']} of {audit['both_timed']}"
     )
 
@@ -144,7 +151,7 @@ def text_of(card: Mapping[str, Any]) -> str:
         "",
         "## Files",
         "",
-        *(f"- `{name}`: {told['bytes']} bytes, sha256 `{told['sha256']}`" for name, told in card["files"].items()),
+        *(f"- `{name}`: {facts['bytes']} bytes, sha256 `{facts['sha256']}`" for name, facts in card["files"].items()),
         "",
     ]
     return "\n".join(lines)

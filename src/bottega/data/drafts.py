@@ -41,8 +41,8 @@ def drafts_of(record: TeacherRecord, count: int) -> Drafts:
     if record.build is None:
         return Drafts(record.teacher, refused=record.refused or record.failed)
     steps = promising_steps(record.build.steps, record.language)[:count]
-    drawn = tuple(Draft(step.candidate.source, step.technique, step.summary) for step in steps)
-    return Drafts(record.teacher, drawn, "" if drawn else "it built no kernel")
+    sampled = tuple(Draft(step.candidate.source, step.technique, step.summary) for step in steps)
+    return Drafts(record.teacher, sampled, "" if sampled else "it built no kernel")
 
 
 def promising_steps(steps: Sequence[BuildStep], language: str) -> list[BuildStep]:

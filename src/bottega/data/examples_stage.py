@@ -57,7 +57,7 @@ class _Made:
 def examples_of(
     store: JudgedStore, judge_setup: JudgeSetup, context: ExampleContext, count: Count, processes: int | None = None
 ) -> ExampleSet:
-    """Of a large store in as many processes as there are cores, unless told otherwise; the outcome is the same."""
+    """Of a large store in as many processes as there are cores, unless `processes` says otherwise; the outcome is the same."""
     outcome = ExampleSet()
     tasks = store.task_ids()
     job = ExampleJob(store, judge_setup, context, count, _endings(store, judge_setup, context, tasks), _proofs(store))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bottega.compiler.callgraph_tracer import CallGraphTracer
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
-from bottega.data.data_card import COUNTED, changed_files, read_card, write_card
-from bottega.data.data_files import SPLITS, hash_of, read_rows, write_rows
+from bottega.data.data_card import changed_files, counts_of_rows, facts_of_files, read_card, write_card
+from bottega.data.data_files import SPLITS, read_rows, write_rows
 from bottega.data.records import UNJUDGED
 
 _CALLED = re.compile(r"^t\d\w*(?:, t\w+)* = ([^\W\d]\w*)\(", re.M)
@@ -74,22 +72,9 @@ def write_joined(whole: Joined, folders: Sequence[Path], out: Path, command: str
         raise UsageError(f"the folders have prompts of several styles: {', '.join(styles)}; a model learns one")
     out.mkdir(parents=True, exist_ok=True)
     files = [path for split in SPLITS if (path := write_rows(out, split, [row for row in whole.rows if row["split"] == split]))]
-    tokens = [int(row["tokens"]) for row in whole.rows]
+    outcomes = [str(row["outcome"] or UNJUDGED) for row in whole.rows]
     card = {
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "examples": len(whole.rows),
-        "splits": dict(Counter(row["split"] for row in whole.rows)),
-        "counts": {axis: dict(Counter(_value(row, axis) for row in whole.rows).most_common()) for axis in COUNTED},
-        "tasks": {split: len({row["task_id"] for row in whole.rows if row["split"] == split}) for split in SPLITS},
-        "operator_combinations": {
-            split: len({tuple(row["ops"]) for row in whole.rows if row["split"] == split}) for split in SPLITS
-        },
-        "tokens": {
-            "counted_by": cards[0]["tokens"]["counted_by"],
-            "total": sum(tokens),
-            "median": statistics.median(tokens),
-            "longest": max(tokens),
-        },
+        **counts_of_rows(whole.rows, outcomes, cards[0]["tokens"]["counted_by"]),
         "made": sum(int(card["examples"]) for card in cards),
         "left_out": dict(whole.left_out.most_common()),
         "unreadable": [],
@@ -103,7 +88,7 @@ def write_joined(whole: Joined, folders: Sequence[Path], out: Path, command: str
         "tasks_from": sorted({place for card in cards for place in card["tasks_from"]}),
         "seeds": sorted({seed for card in cards for seed in card["seeds"]}),
         "style": styles[0],
-        "files": {path.name: {"sha256": hash_of(path), "bytes": path.stat().st_size} for path in files},
+        "files": facts_of_files(files),
     }
     write_card(out, card)
     return card
@@ -113,10 +98,6 @@ def _compared(operators: Iterable[str]) -> tuple[str, ...]:
     """The operators of a call graph in order; none of one that is too short to tell tasks apart."""
     found = tuple(operators)
     return found if len(found) >= FEWEST_CALLS else ()
-
-
-def _value(row: Row, axis: str) -> str:
-    return str(row["outcome"] or UNJUDGED) if axis == "outcome" else str(row[axis])
 
 
 def _one_or_all(values: Iterable[str]) -> str:

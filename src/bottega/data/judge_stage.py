@@ -1,7 +1,7 @@
 """The first stage: tasks in, judged kernels out. Teaching, compiling and judging overlap, and all of it can stop at any moment.
 
 Teachers run ahead of the judge by a few tasks. Whoever judges takes one task and judges all its kernels, because a task that is up can
-be used again. What fails is told, skipped and left to a later run; what was judged is in the store.
+be used again. What fails is reported, skipped and left to a later run; what was judged is in the store.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ async def _judge_task(
     if mutants:
         store.add_mutants(mutants)
         progress.mutants += len(mutants)
-        drawn = {mutant.candidate.id: mutant.candidate for mutant in mutants}
-        await judge.judge_many(task_record.task, list(drawn.values()), trouble)
+        sampled = {mutant.candidate.id: mutant.candidate for mutant in mutants}
+        await judge.judge_many(task_record.task, list(sampled.values()), trouble)
 
 
 def _chosen(correct: Sequence[BuildStep], stage: JudgeStage) -> list[BuildStep]:
@@ -221,8 +221,8 @@ def _chosen(correct: Sequence[BuildStep], stage: JudgeStage) -> list[BuildStep]:
     for language in stage.languages:
         own = [step for step in correct if step.candidate.language == language]
         if own:
-            drawn = min(own, key=lambda step: hashlib.sha256(step.candidate.id.encode()).digest())
-            chosen |= {step.candidate.id: step for step in (own[-1], drawn)}
+            sampled = min(own, key=lambda step: hashlib.sha256(step.candidate.id.encode()).digest())
+            chosen |= {step.candidate.id: step for step in (own[-1], sampled)}
     return list(chosen.values())
 
 

@@ -99,7 +99,7 @@ class ProcessMap:
         self._pool: ProcessPoolExecutor | None = None
         if number > 1 and (tasks >= FEW or processes):
             context = multiprocessing.get_context("forkserver")
-            self._pool = ProcessPoolExecutor(number, context, _enter, (_key(job),))
+            self._pool = ProcessPoolExecutor(number, context, _open_job, (_key(job),))
 
     def __enter__(self) -> ProcessMap:
         return self
@@ -113,10 +113,10 @@ class ProcessMap:
         if self._pool is None:
             found = work(self.job, item)
             return lambda: found
-        future = self._pool.submit(_worked, work, item)
+        future = self._pool.submit(_run, work, item)
 
         def waited() -> Result:
-            with _told():
+            with _explained_failure():
                 return future.result()
 
         return waited
@@ -127,15 +127,15 @@ class ProcessMap:
         if self._pool is None:
             yield from (work(self.job, part) for part in parts)
             return
-        with _told():
-            futures = [self._pool.submit(_worked, work, part) for part in parts]
+        with _explained_failure():
+            futures = [self._pool.submit(_run, work, part) for part in parts]
             for place, future in enumerate(futures):
                 yield future.result()
                 futures[place] = None  # type: ignore[call-overload]  # what was taken need not be kept
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explained_failure() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool:
@@ -148,10 +148,10 @@ _jobs: list[ExampleJob] = []
 """The job of a worker process: a process pool's initializer can only leave it in a global."""
 
 
-def _enter(key: _JobKey) -> None:
+def _open_job(key: _JobKey) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # every core has a process already
     _jobs.append(key.open())
 
 
-def _worked(work: Callable[[ExampleJob, Any], Result], item: Any) -> Result:
+def _run(work: Callable[[ExampleJob, Any], Result], item: Any) -> Result:
     return work(_jobs[0], item)

@@ -152,8 +152,8 @@ class CardGate:
             return _fair(task, self.judge.judge(task, self.store.kernel(verdict.candidate_id), quick=False))
 
         decision = prove(self.library, proof, attempt, confirm, run=pool.map)
-        told = {"step": decision.step, "reason": decision.reason, "sibling": sibling.task_id, **claim.__dict__}
-        self.store.note(f"{FACT}{card.name}", told)
+        fact = {"step": decision.step, "reason": decision.reason, "sibling": sibling.task_id, **claim.__dict__}
+        self.store.note(f"{FACT}{card.name}", fact)
         return decision
 
     def _kernel(self, task: Task, language: str, seed: int, without: frozenset[str]) -> Candidate:

@@ -1,7 +1,7 @@
 """The store of judged records: one append-only SQLite file. Tables keep their first names (`lectures`: teacher records, `slips`: mutants).
 
 A verdict's key is the task, the candidate, the judge's version and the device with its terms: what is there is never judged again. A
-verdict is on the disk before anyone is told of it, so a kill loses only what was under way, and the same command goes on from there.
+verdict is on the disk before it is reported, so a kill loses only what was under way, and the same command goes on from there.
 """
 
 from __future__ import annotations

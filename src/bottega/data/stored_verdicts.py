@@ -21,9 +21,13 @@ class StoringJudge:
     """Speaks as a judge does, also to an episode."""
 
     def __init__(
-        self, judge: Judge, store: JudgedStore, judge_setup: JudgeSetup, told: Callable[[Verdict, bool], None] | None = None
+        self,
+        judge: Judge,
+        store: JudgedStore,
+        judge_setup: JudgeSetup,
+        on_verdict: Callable[[Verdict, bool], None] | None = None,
     ) -> None:
-        self.judge, self.store, self.judge_setup, self._told = judge, store, judge_setup, told
+        self.judge, self.store, self.judge_setup, self._on_verdict = judge, store, judge_setup, on_verdict
         self._under_way: dict[tuple[str, str], asyncio.Future[Verdict]] = {}
 
     async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
@@ -31,7 +35,7 @@ class StoringJudge:
         key = (task.id, candidate.id)
         known = self.store.verdict(self.judge_setup, *key)
         if known is not None:
-            self._say(known, True)
+            self._report(known, True)
             return known
         if key in self._under_way:
             return await asyncio.shield(self._under_way[key])
@@ -50,7 +54,7 @@ class StoringJudge:
             raise
         finally:
             del self._under_way[key]
-        self._say(verdict, False)
+        self._report(verdict, False)
         return verdict
 
     async def judge_many(
@@ -71,16 +75,16 @@ class StoringJudge:
                 break
         return [*found, *[None] * (len(candidates) - len(found))]
 
-    def _say(self, verdict: Verdict, known: bool) -> None:
-        if self._told is not None:
-            self._told(verdict, known)
+    def _report(self, verdict: Verdict, known: bool) -> None:
+        if self._on_verdict is not None:
+            self._on_verdict(verdict, known)
 
 
 class StoringTrustedJudge:
     def __init__(
-        self, judge: TrustedJudge, store: JudgedStore, judge_setup: JudgeSetup, told: Callable[[Verdict, bool], None]
+        self, judge: TrustedJudge, store: JudgedStore, judge_setup: JudgeSetup, on_verdict: Callable[[Verdict, bool], None]
     ) -> None:
-        self.judge, self.store, self.judge_setup, self._told = judge, store, judge_setup, told
+        self.judge, self.store, self.judge_setup, self._on_verdict = judge, store, judge_setup, on_verdict
 
     async def judge_many(
         self, task: Task, candidates: Sequence[Candidate], trouble: Callable[[str], None]
@@ -92,14 +96,14 @@ class StoringTrustedJudge:
             known = self.store.verdict(self.judge_setup, task.id, candidate.id)
             if known is not None:
                 found[candidate.id] = known
-                self._told(known, True)
+                self._on_verdict(known, True)
 
         def store(candidate: Candidate, verdict: Verdict) -> None:
             """Called in a thread of the judge."""
             if verdict.outcome is not Outcome.INVALID_TASK:  # says nothing of the kernel
                 self.store.add_verdict(self.judge_setup, task.id, candidate, verdict)
             found[candidate.id] = verdict
-            loop.call_soon_threadsafe(self._told, verdict, False)
+            loop.call_soon_threadsafe(self._on_verdict, verdict, False)
 
         def complain(text: str) -> None:
             loop.call_soon_threadsafe(trouble, text)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from symtable import SymbolTable, symtable
 
-from bottega.compiler.module_frame import MODEL
+from bottega.compiler.module_frame import MODEL, read_model
 from bottega.compiler.source.statements import binds
 from bottega.compiler.steps import Refusal
-from bottega.core.task import Task, parsed
+from bottega.core.task import Task
 
 CONTRACT = ("get_inputs", "get_init_inputs")
 
@@ -56,13 +56,7 @@ class NetworkSource:
 
 
 def read_network(task: Task) -> NetworkSource:
-    tree = parsed(task.source, task.label)
-    bound = {name: statement for statement in tree.body for name in binds(statement)}
-    model = bound.get(MODEL)
-    if not isinstance(model, ast.ClassDef):
-        raise Refusal(f"{task.label}: {MODEL} is not a class")
-    if not any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in model.body):
-        raise Refusal(f"{task.label}: {MODEL} has no forward of its own")
+    tree, bound, model = read_model(task)
     if any(not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign)
            for node in tree.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))):  # fmt: skip
         raise Refusal(f"{task.label}: the file does more than define things")

@@ -24,7 +24,7 @@ from bottega.compiler.module_frame import MODEL
 from bottega.compiler.steps import Refusal
 
 FROM_HOST = frozenset(("zeros", "ones", "full", "arange", "eye", "empty", "linspace", "randn", "rand"))
-"""Functions that make a tensor on the host unless they are told a device."""
+"""Functions that make a tensor on the host unless they are given a device."""
 HOST_ONLY = frozenset(("tensor", "as_tensor", "from_numpy", "cpu", "numpy", "tolist", "item", "cuda", "synchronize"))
 HOLDS_UP = frozenset(("_linalg_check_errors", "nonzero", "masked_select", "_unique2", "bincount", "histc", "lift_fresh"))
 """Operators during which the host waits for the device, or sends it something."""

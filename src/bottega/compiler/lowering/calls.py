@@ -9,7 +9,7 @@ import torch.nn.functional
 
 from bottega.compiler.call_names import path_text
 from bottega.compiler.kernel import FunctionCall, PythonText
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
 from bottega.compiler.trace import Ref
 from bottega.compiler.view import View
@@ -50,16 +50,16 @@ RECURRENT = frozenset(("gru", "lstm", "rnn_tanh", "rnn_relu"))
 OPERATORS = TORCH | FUNCTIONAL | set(METHODS) | RECURRENT | {"constant_pad_nd", "upsample_nearest2d", "upsample_bilinear2d"}
 
 
-def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     """The current node as a call, with a buffer for each of its outputs."""
     names: list[str] = []
-    results: list[Tensor | None] = []
+    results: list[LoweredTensor | None] = []
     for number, spec in enumerate(scope.node.outputs):
         if spec is None:
             raise scope.refuse("returns something that is no tensor")
         buffer = scope.fresh(spec.shape, spec.dtype, f"_{number}" if number else "")
         names.append(buffer.name)
-        results.append(Tensor(marked(buffer), spec.dtype))
+        results.append(LoweredTensor(marked(buffer), spec.dtype))
     scope.state(None, _special(scope, tuple(names)) or call_of(scope, tuple(names), dense=True))
     return tuple(results) if len(results) > 1 else results[0]  # type: ignore[return-value]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Index, Load, apply
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.trace import Ref
 
 Unary = Callable[[Expression], Expression]
@@ -93,7 +93,7 @@ CASTS = frozenset(("to", "_to_copy", "type_as"))
 OPERATORS = SIMPLE | set(PAIRS) | set(UNARY) | ARGUED | MADE | SAME | CASTS
 
 
-def lower(scope: LoweringScope) -> Tensor:
+def lower(scope: LoweringScope) -> LoweredTensor:
     """The current node, as a new tensor or, where nothing is computed, as the old one."""
     operator, shape, dtype = scope.node.operator, *scope.spec()
     if operator in SAME:

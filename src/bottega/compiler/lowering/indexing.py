@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bottega.compiler.expression import Gather, Load
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
 OPERATORS = frozenset(("embedding", "gather", "index_select", "take_along_dim", "index"))
 
 
-def lower(scope: LoweringScope) -> Tensor:
+def lower(scope: LoweringScope) -> LoweredTensor:
     operator = scope.node.operator
     shape, dtype = scope.spec()
     if operator == "embedding":
@@ -35,7 +35,7 @@ def lower(scope: LoweringScope) -> Tensor:
     return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
 
 
-def _indexed(scope: LoweringScope) -> Tensor:
+def _indexed(scope: LoweringScope) -> LoweredTensor:
     """`x[index]` with one index tensor."""
     x, given = scope.operand("self"), scope.argument("indices")
     used = [(axis, ref) for axis, ref in enumerate(given) if ref is not None]
@@ -54,7 +54,7 @@ def _indexed(scope: LoweringScope) -> Tensor:
     return scope.map(Gather(row, x.view.strides[dim], x.shape[dim], index, x.dtype), shape, dtype)
 
 
-def _at(where: Tensor, shape: Shape, axes: tuple[int, ...]) -> Load:
+def _at(where: LoweredTensor, shape: Shape, axes: tuple[int, ...]) -> Load:
     """An index tensor whose dimensions are some of the loops."""
     strides = [0] * len(shape)
     for axis, stride in zip(axes, where.view.strides):

@@ -12,7 +12,7 @@ import torch.nn.functional
 
 from bottega.compiler.bodies import made
 from bottega.compiler.kernel import FunctionCall, Kernel, RowProgram
-from bottega.compiler.lowering.scope import LoweringScope, Statement, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.sizes import marked
 from bottega.compiler.trace import Ref
 
@@ -50,7 +50,7 @@ def with_library_function(scope: LoweringScope, statements: list[Statement], cal
     return [*statements[:place], Statement(found.kernel, call, _library_call(scope, found, calls)), *statements[place + 1 :]]
 
 
-def lower(scope: LoweringScope, calls: Mapping[str, str]) -> Tensor | None:
+def lower(scope: LoweringScope, calls: Mapping[str, str]) -> LoweredTensor | None:
     """The current node as a library call alone, where nothing else lowers it."""
     text = calls.get(scope.node.name, "")
     if text.split("(")[0] not in ALWAYS or not scope.node.outputs:
@@ -63,7 +63,7 @@ def lower(scope: LoweringScope, calls: Mapping[str, str]) -> Tensor | None:
     library = "F" if hasattr(torch.nn.functional, library_call.function) else "torch"
     call = replace(library_call, function=f"{library}.{library_call.function}", text=f"{library}.{text}", library_call=False)
     scope.state(None, call, library_call)
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)
 
 
 def _made(statement: Statement) -> list[str]:
@@ -94,12 +94,14 @@ def _called(scope: LoweringScope, text: str) -> FunctionCall | None:
     looks: list[tuple[str, str]] = []
     for name in dict.fromkeys(_NAME.findall(text)):
         value = scope.values.get(name)
-        if not isinstance(value, Tensor) or not value.view.text:
+        if not isinstance(value, LoweredTensor) or not value.view.text:
             return None
         if value.view.text != name:
             looks.append((name, value.view.text))
     read = tuple(
-        scope.tensor(ref).view for ref in _references(scope.node.arguments) if isinstance(scope.values.get(ref.name), Tensor)
+        scope.tensor(ref).view
+        for ref in _references(scope.node.arguments)
+        if isinstance(scope.values.get(ref.name), LoweredTensor)
     )
     return FunctionCall(
         text.split("(", maxsplit=1)[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bottega.compiler.expression import Expression, Gather, Load, Name, apply
 from bottega.compiler.lowering.elementwise import softplus
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import View
 
 NONE, MEAN = 0, 1
@@ -17,7 +17,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: LoweringScope) -> Tensor:
+def lower(scope: LoweringScope) -> LoweredTensor:
     operator = scope.node.operator
     if operator in ("cross_entropy_loss", "nll_loss", "nll_loss_nd"):
         return _classes(scope, operator == "cross_entropy_loss")
@@ -34,7 +34,7 @@ def lower(scope: LoweringScope) -> Tensor:
     return scope.rows(first.shape, dims, [("total", "sum", body)], total, None, scope.spec()[1])
 
 
-def _element(scope: LoweringScope, operator: str, first: Tensor) -> Expression:
+def _element(scope: LoweringScope, operator: str, first: LoweredTensor) -> Expression:
     shape = first.shape
     x: Expression = Load(first.view, first.dtype)
 
@@ -83,7 +83,7 @@ def _element(scope: LoweringScope, operator: str, first: Tensor) -> Expression:
     return loss if scope.argument("weight") is None else apply("mul", loss, get("weight"))
 
 
-def _classes(scope: LoweringScope, logits: bool) -> Tensor:
+def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     """Cross entropy with class indices: the logit of the target is gathered, the rest of the row only enters the sum."""
     x, target = scope.operand("self"), scope.operand("target")
     smoothing = scope.argument("label_smoothing") or 0.0

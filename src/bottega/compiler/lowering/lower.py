@@ -18,7 +18,7 @@ from bottega.compiler.lowering import (
     views,
     windows,
 )
-from bottega.compiler.lowering.scope import LoweringScope, Statement, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.steps import Refusal
 from bottega.compiler.trace import Graph, Ref, Spec
 from bottega.compiler.view import Buffer, View, contiguous_strides
@@ -63,7 +63,7 @@ def lower(graph: Graph, label: str, call_texts: Mapping[str, str] | None = None)
     return Lowered(scope.buffers, tuple(scope.statements), returned, tuple(name for name, _ in graph.inputs))
 
 
-def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Tensor | tuple[Tensor | None, ...]:
+def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     """By the family that understands it; where that family refuses, left to torch if it can be."""
     operator = scope.node.operator
     before, buffers = len(scope.statements), dict(scope.buffers)
@@ -72,7 +72,7 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Tens
         if operator not in family.OPERATORS:
             continue
         try:
-            made: Tensor | tuple[Tensor | None, ...] = family.lower(scope)
+            made: LoweredTensor | tuple[LoweredTensor | None, ...] = family.lower(scope)
             return made
         except Refusal as refusal:
             first = first or refusal
@@ -92,7 +92,7 @@ def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> 
     if spec.strides != contiguous_strides(spec.shape) and not buffer.whole().contiguous:
         raise scope.refuse("an argument or parameter that is not contiguous")
     scope.buffers[text] = buffer
-    scope.values[name] = Tensor(View(text, spec.shape, contiguous_strides(spec.shape), 0, text, axes), spec.dtype)
+    scope.values[name] = LoweredTensor(View(text, spec.shape, contiguous_strides(spec.shape), 0, text, axes), spec.dtype)
 
 
 def _returned(scope: LoweringScope, value: Any) -> Any:

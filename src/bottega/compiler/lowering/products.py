@@ -9,7 +9,7 @@ from bottega.compiler.compose import permuted, reshaped
 from bottega.compiler.expression import Expression, Load, Name, apply
 from bottega.compiler.kernel import ACCUMULATOR, Attention, Product, StoreOp
 from bottega.compiler.lowering.calls import call_of
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked, wrapped
 from bottega.compiler.view import Shape, View
 
@@ -31,7 +31,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: LoweringScope) -> Tensor:
+def lower(scope: LoweringScope) -> LoweredTensor:
     operator = scope.node.operator
     match operator:
         case "linear":
@@ -58,7 +58,7 @@ def lower(scope: LoweringScope) -> Tensor:
             return _attention(scope)
 
 
-def _linear(scope: LoweringScope) -> Tensor:
+def _linear(scope: LoweringScope) -> LoweredTensor:
     x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
     shape, dtype = scope.spec()
     depth, columns = x.shape[-1], weight.shape[0]
@@ -83,10 +83,10 @@ def _linear(scope: LoweringScope) -> Tensor:
     stored = View(buffer.name, space, (columns, 1), 0, buffer.name, (row_text, f"{owner}.shape[0]"))
     product = Product((), rows, columns, depth, left, right, x.dtype, (StoreOp(stored, body, dtype),), ("linear",))
     scope.state(product, call_of(scope, (buffer.name,)))
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)
 
 
-def _matmul(scope: LoweringScope, left: Tensor, right: Tensor, added: bool = False) -> Tensor:
+def _matmul(scope: LoweringScope, left: LoweredTensor, right: LoweredTensor, added: bool = False) -> LoweredTensor:
     shape, dtype = scope.spec()
     first, second = left.view, right.view
     if len(first.shape) == 1:
@@ -138,7 +138,7 @@ def _matmul(scope: LoweringScope, left: Tensor, right: Tensor, added: bool = Fal
         scope.origin,
     )
     scope.state(product, call_of(scope, (buffer.name,)))
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)
 
 
 def _added(scope: LoweringScope, body: Expression, space: Shape, shape: Shape) -> Expression:
@@ -182,20 +182,20 @@ def _broadcast(first: Shape, second: Shape) -> Shape:
     return tuple(max(a, b) for a, b in zip(*padded))
 
 
-def _dot(scope: LoweringScope) -> Tensor:
+def _dot(scope: LoweringScope) -> LoweredTensor:
     first, second = scope.operand("self"), scope.operand("tensor")
     body = apply("mul", Load(first.view, first.dtype), Load(second.view, second.dtype))
     return scope.rows(first.shape, (0,), [("total", "sum", body)], Name("total"), None, scope.spec()[1])
 
 
-def _outer(scope: LoweringScope) -> Tensor:
+def _outer(scope: LoweringScope) -> LoweredTensor:
     shape, dtype = scope.spec()
     first, second = scope.operand("self"), scope.operand("vec2")
     body = apply("mul", scope.along(first, 0, shape), scope.along(second, 1, shape))
     return scope.map(body, shape, dtype)
 
 
-def _einsum(scope: LoweringScope) -> Tensor:
+def _einsum(scope: LoweringScope) -> LoweredTensor:
     """Two operands whose letters are batch, rows, columns or depth, each a run in one order: a product of permuted views."""
     equation, operands = str(scope.argument("equation")).replace(" ", ""), scope.argument("tensors")
     if len(operands) != 2 or "->" not in equation or "." in equation:
@@ -211,7 +211,7 @@ def _einsum(scope: LoweringScope) -> Tensor:
     left, right = scope.tensor(operands[0]), scope.tensor(operands[1])
     sizes = {**dict(zip(one, left.shape)), **dict(zip(two, right.shape))}
 
-    def arranged(tensor: Tensor, word: str, *groups: list[str]) -> View | None:
+    def arranged(tensor: LoweredTensor, word: str, *groups: list[str]) -> View | None:
         view = permuted(tensor.view, tuple(word.index(c) for group in groups for c in group))
         shape = tuple(math.prod(sizes[c] for c in group) for group in groups[-2:])
         return reshaped(view, (*(sizes[c] for c in groups[0]), *shape))
@@ -249,10 +249,10 @@ def _einsum(scope: LoweringScope) -> Tensor:
     )
     call = call_of(scope, (buffer.name,), "torch.einsum", (equation, left.view, right.view))
     scope.state(product, call)
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)
 
 
-def _attention(scope: LoweringScope) -> Tensor:
+def _attention(scope: LoweringScope) -> LoweredTensor:
     query, key, value = (scope.operand(name) for name in ("query", "key", "value"))
     mask = scope.optional("attn_mask")
     shape, dtype = scope.spec()
@@ -291,4 +291,4 @@ def _attention(scope: LoweringScope) -> Tensor:
     name = "F.scaled_dot_product_attention"
     call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
     scope.state(kernel, call)
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)

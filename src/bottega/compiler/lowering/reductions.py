@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import Cast, Expression, Load, Name, apply
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import wrapped
 from bottega.compiler.view import Shape, View
 
@@ -37,7 +37,7 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator = scope.node.operator
     if operator in ("max", "min") and scope.argument("other") is not None:
         shape, dtype = scope.spec()
@@ -89,20 +89,20 @@ def _dims(scope: LoweringScope, shape: Shape) -> tuple[int, ...]:
 
 def _row_result(
     scope: LoweringScope,
-    x: Tensor,
+    x: LoweredTensor,
     dims: tuple[int, ...],
     keep: bool,
     reductions: Sequence[tuple[str, str, Expression]],
     body: Expression,
     number: int = 0,
-) -> Tensor:
+) -> LoweredTensor:
     dtype = scope.spec(number)[1]
     return scope.rows(x.shape, dims, reductions, body, None, dtype, keep, f"_{number}" if number else "")
 
 
 def _reduced(
-    scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, word: str, body: Expression, number: int = 0
-) -> Tensor:
+    scope: LoweringScope, x: LoweredTensor, dims: tuple[int, ...], keep: bool, word: str, body: Expression, number: int = 0
+) -> LoweredTensor:
     name = {"sum": "total", "prod": "product", "max": "top", "min": "bottom"}.get(word, "found")
     if word.startswith("arg") and len(dims) > 1 and len(dims) != len(x.shape):
         raise scope.refuse("finds a place over several dimensions")
@@ -110,8 +110,8 @@ def _reduced(
 
 
 def _moments(
-    scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression, operator: str
-) -> Tensor | tuple[Tensor | None, ...]:
+    scope: LoweringScope, x: LoweredTensor, dims: tuple[int, ...], keep: bool, body: Expression, operator: str
+) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     correction = scope.argument("correction")
     if correction is None:
         correction = 1 if scope.argument("unbiased") in (None, True) else 0
@@ -126,7 +126,7 @@ def _moments(
     return _row_result(scope, x, dims, keep, reductions, result)
 
 
-def _length(scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, body: Expression) -> Tensor:
+def _length(scope: LoweringScope, x: LoweredTensor, dims: tuple[int, ...], keep: bool, body: Expression) -> LoweredTensor:
     order = scope.argument("ord" if scope.node.operator == "linalg_vector_norm" else "p")
     order = 2 if order is None else order
     if order == 2:
@@ -141,7 +141,7 @@ def _length(scope: LoweringScope, x: Tensor, dims: tuple[int, ...], keep: bool, 
     return _row_result(scope, x, dims, keep, powers, apply("pow", Name("total"), 1.0 / order))
 
 
-def _softmax(scope: LoweringScope, x: Tensor, body: Expression, logarithm: bool) -> Tensor:
+def _softmax(scope: LoweringScope, x: LoweredTensor, body: Expression, logarithm: bool) -> LoweredTensor:
     dims = (scope.argument("dim") % len(x.shape),)
     shifted = apply("sub", body, Name("top"))
     reductions = [("top", "max", body), ("total", "sum", apply("exp", shifted))]
@@ -151,7 +151,7 @@ def _softmax(scope: LoweringScope, x: Tensor, body: Expression, logarithm: bool)
     return scope.rows(x.shape, dims, reductions, None, result, scope.spec()[1])
 
 
-def _cosine(scope: LoweringScope) -> Tensor:
+def _cosine(scope: LoweringScope) -> LoweredTensor:
     first, second = scope.operand("x1"), scope.operand("x2")
     if first.shape != second.shape:
         raise scope.refuse("of tensors that differ in shape")
@@ -166,7 +166,7 @@ def _cosine(scope: LoweringScope) -> Tensor:
     return _row_result(scope, first, dims, False, reductions, apply("div", Name("dot"), apply("mul", *lengths)))
 
 
-def _normalised(scope: LoweringScope, operator: str) -> Tensor | tuple[Tensor | None, ...]:
+def _normalised(scope: LoweringScope, operator: str) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     x = scope.operand("input")
     weight, bias = scope.optional("weight"), scope.optional("bias")
     if operator in ("layer_norm", "rms_norm", "native_layer_norm"):
@@ -202,7 +202,9 @@ def _normalised(scope: LoweringScope, operator: str) -> Tensor | tuple[Tensor | 
     return made if operator == "batch_norm" else (made, *[None] * (len(scope.node.outputs) - 1))
 
 
-def _grouped(scope: LoweringScope, x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+def _grouped(
+    scope: LoweringScope, x: LoweredTensor, groups: int, weight: LoweredTensor | None, bias: LoweredTensor | None
+) -> LoweredTensor:
     batch, channels, *space = x.shape
     fine = (batch, groups, channels // groups, *space)
     x = x if reshaped(x.view, fine) is not None else scope.dense(x)
@@ -214,9 +216,9 @@ def _grouped(scope: LoweringScope, x: Tensor, groups: int, weight: Tensor | None
         f"{wrapped(x.view.axis_text(1))} // {groups}",
         *(x.view.axis_text(a) for a in range(2, len(x.shape))),
     )
-    look = Tensor(View(seen.buffer, seen.shape, seen.strides, seen.offset, x.view.text, axes), x.dtype)
+    look = LoweredTensor(View(seen.buffer, seen.shape, seen.strides, seen.offset, x.view.text, axes), x.dtype)
 
-    def channelled(tensor: Tensor | None) -> Load | None:
+    def channelled(tensor: LoweredTensor | None) -> Load | None:
         if tensor is None:
             return None
         strides = tuple({1: channels // groups, 2: 1}.get(axis, 0) for axis in range(len(fine)))
@@ -227,8 +229,14 @@ def _grouped(scope: LoweringScope, x: Tensor, groups: int, weight: Tensor | None
 
 
 def _standardised(
-    scope: LoweringScope, x: Tensor, look: Tensor, space: Shape, dims: tuple[int, ...], gain: Load | None, shift: Load | None
-) -> Tensor:
+    scope: LoweringScope,
+    x: LoweredTensor,
+    look: LoweredTensor,
+    space: Shape,
+    dims: tuple[int, ...],
+    gain: Load | None,
+    shift: Load | None,
+) -> LoweredTensor:
     """(x - mean) / sqrt(variance + eps), times a gain, plus a shift, for every row along `dims`."""
     body: Expression = Load(look.view, look.dtype)
     count = scope.count(look, dims)

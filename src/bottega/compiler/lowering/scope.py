@@ -17,7 +17,7 @@ from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 
 
 @dataclass(frozen=True)
-class Tensor:
+class LoweredTensor:
     view: View
     dtype: str
 
@@ -45,7 +45,7 @@ class LoweringScope:
     graph: Graph
     label: str
     buffers: dict[str, Buffer] = field(default_factory=dict)
-    values: dict[str, Tensor | tuple[Tensor | None, ...]] = field(default_factory=dict)
+    values: dict[str, LoweredTensor | tuple[LoweredTensor | None, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     node: TraceNode = field(default_factory=lambda: TraceNode("", "", {}, ()))
 
@@ -61,19 +61,19 @@ class LoweringScope:
 
     # What arguments are
 
-    def tensor(self, value: Any) -> Tensor:
+    def tensor(self, value: Any) -> LoweredTensor:
         found = self.values.get(value.name) if isinstance(value, Ref) else None
-        if not isinstance(found, Tensor):
+        if not isinstance(found, LoweredTensor):
             raise self.refuse("an argument is no tensor")
         return found
 
     def argument(self, name: str) -> Any:
         return self.node.arguments.get(name)
 
-    def operand(self, name: str) -> Tensor:
+    def operand(self, name: str) -> LoweredTensor:
         return self.tensor(self.argument(name))
 
-    def optional(self, name: str) -> Tensor | None:
+    def optional(self, name: str) -> LoweredTensor | None:
         return None if self.argument(name) is None else self.operand(name)
 
     def constant(self, value: float | int | bool) -> Constant:
@@ -104,13 +104,13 @@ class LoweringScope:
             raise self.refuse("returns something that is no tensor")
         return found.shape, found.dtype
 
-    def map(self, body: Expression, shape: Shape, dtype: str, suffix: str = "") -> Tensor:
+    def map(self, body: Expression, shape: Shape, dtype: str, suffix: str = "") -> LoweredTensor:
         """A new tensor, every element for itself."""
         buffer = self.fresh(shape, dtype, suffix)
         whole = marked(buffer)
         store = StoreOp(squeezed(whole), squeezed_body(body, shape), dtype)
         self.state(Map(squeezed_shape(shape), (store,), self.origin))
-        return Tensor(whole, dtype)
+        return LoweredTensor(whole, dtype)
 
     def rows(
         self,
@@ -123,7 +123,7 @@ class LoweringScope:
         keep: bool = False,
         suffix: str = "",
         stored: Shape | None = None,
-    ) -> Tensor:
+    ) -> LoweredTensor:
         """A row program over a space of `shape` whose rows lie along `dims`. Bodies are over `shape`; `per_row` is over the kept ones.
 
         `stored` is the shape of the result where the space is a finer look at it.
@@ -151,12 +151,12 @@ class LoweringScope:
             stores, row_stores = (), (StoreOp(view, squeezed_body(per_row, kept), dtype),)  # type: ignore[assignment]
             result = marked(buffer)
         self.state(RowProgram(squeezed_shape(kept), squeezed_shape(reduced), made, row_stores, stores, self.origin))
-        return Tensor(result, dtype)
+        return LoweredTensor(result, dtype)
 
     def state(self, kernel: Kernel | None, call: FunctionCall | None = None, library_call: FunctionCall | None = None) -> None:
         self.statements.append(Statement(kernel, call, library_call))
 
-    def count(self, tensor: Tensor, dims: tuple[int, ...], less: int = 0) -> Constant:
+    def count(self, tensor: LoweredTensor, dims: tuple[int, ...], less: int = 0) -> Constant:
         """How many elements a row has, less a correction."""
         number = math.prod(tensor.shape[dim] for dim in dims) - less
         texts = [wrapped(tensor.view.axis_text(dim)) for dim in dims if tensor.shape[dim] != 1]
@@ -171,20 +171,20 @@ class LoweringScope:
             value = 1.1920928955078125e-07
         return Constant(float(value))
 
-    def along(self, tensor: Tensor, axis: int, shape: Shape) -> Load:
+    def along(self, tensor: LoweredTensor, axis: int, shape: Shape) -> Load:
         """A vector that runs along one axis of a space and repeats along the others: a bias, a gain."""
         strides = tuple(tensor.view.strides[-1] if place == axis else 0 for place in range(len(shape)))
         view = tensor.view
         return Load(View(view.buffer, shape, strides, view.offset, view.text), tensor.dtype)
 
-    def dense(self, tensor: Tensor) -> Tensor:
+    def dense(self, tensor: LoweredTensor) -> LoweredTensor:
         """The tensor itself where it lies dense and in order, else a copy that does."""
         if tensor.view.contiguous:
             return tensor
         number = sum(name.startswith(self.node.name) for name in self.buffers)
         return self.map(Load(tensor.view, tensor.dtype), tensor.shape, tensor.dtype, f"_copy{number or ''}")
 
-    def reshape(self, tensor: Tensor, shape: Shape) -> Tensor:
+    def reshape(self, tensor: LoweredTensor, shape: Shape) -> LoweredTensor:
         view = reshaped(tensor.view, shape)
         if view is None:
             tensor = self.dense(tensor)
@@ -193,7 +193,7 @@ class LoweringScope:
         sizes = ", ".join(map(str, shape))
         text = f"{tensor.view.text}.reshape({sizes})"
         axes = reshaped_axes(tensor.view, shape)
-        return Tensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)
+        return LoweredTensor(View(view.buffer, view.shape, view.strides, view.offset, text, axes), tensor.dtype)
 
 
 def squeezed_shape(shape: Shape) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.compiler.compose import permuted
-from bottega.compiler.lowering.scope import LoweringScope, Tensor
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.view import Shape, View
 
 OPERATORS = frozenset(
@@ -42,12 +42,12 @@ OPERATORS = frozenset(
 )
 
 
-def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     view, rank = x.view, len(x.shape)
 
-    def new(shape: Any, strides: Any, text: str, offset: int = 0, axes: Any = ()) -> Tensor:
-        return Tensor(
+    def new(shape: Any, strides: Any, text: str, offset: int = 0, axes: Any = ()) -> LoweredTensor:
+        return LoweredTensor(
             View(view.buffer, tuple(shape), tuple(strides), view.offset + offset, f"{view.text}{text}", tuple(axes)), x.dtype
         )
 
@@ -61,7 +61,7 @@ def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
             return made
         case "transpose" | "swapaxes" | "swapdims" | "t" | "numpy_T" | "mT" | "matrix_H" | "adjoint" | "permute" | "movedim":
             order = _order(scope, operator, rank)
-            return _retold(Tensor(permuted(view, order), x.dtype), f"{view.text}{_turn_text(order)}")
+            return _retold(LoweredTensor(permuted(view, order), x.dtype), f"{view.text}{_turn_text(order)}")
         case "squeeze":
             dims = _dims(scope.argument("dim"), rank)
             gone = [a for a in range(rank) if x.shape[a] == 1 and (dims is None or a in dims)]
@@ -99,7 +99,7 @@ def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     raise scope.refuse("is not understood")
 
 
-def _expanded(x: Tensor, shape: Shape) -> Tensor:
+def _expanded(x: LoweredTensor, shape: Shape) -> LoweredTensor:
     view, missing = x.view, len(shape) - len(x.shape)
     seen = view.broadcast(shape)
     text = f"{view.text}.expand({', '.join(map(str, shape))})"
@@ -107,12 +107,12 @@ def _expanded(x: Tensor, shape: Shape) -> Tensor:
         view.axis_text(a - missing) if a >= missing and x.shape[a - missing] == size else str(size)
         for a, size in enumerate(shape)
     )
-    return Tensor(View(seen.buffer, shape, seen.strides, seen.offset, text, axes), x.dtype)
+    return LoweredTensor(View(seen.buffer, shape, seen.strides, seen.offset, text, axes), x.dtype)
 
 
-def _retold(tensor: Tensor, text: str) -> Tensor:
+def _retold(tensor: LoweredTensor, text: str) -> LoweredTensor:
     view = tensor.view
-    return Tensor(View(view.buffer, view.shape, view.strides, view.offset, text, view.axes), tensor.dtype)
+    return LoweredTensor(View(view.buffer, view.shape, view.strides, view.offset, text, view.axes), tensor.dtype)
 
 
 def _order(scope: LoweringScope, operator: str, rank: int) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ def _dims(dim: Any, rank: int) -> list[int] | None:
     return [d % max(rank, 1) for d in (dim if isinstance(dim, tuple) else (dim,))]
 
 
-def _piece(x: Tensor, dim: int, start: int, length: int, step: int = 1) -> Tensor:
+def _piece(x: LoweredTensor, dim: int, start: int, length: int, step: int = 1) -> LoweredTensor:
     view = x.view
     if start == 0 and step == 1 and length == x.shape[dim]:
         return x
@@ -158,12 +158,12 @@ def _piece(x: Tensor, dim: int, start: int, length: int, step: int = 1) -> Tenso
     inside = f"{start or ''}:{'' if end >= x.shape[dim] else end}" + (f":{step}" if step != 1 else "")
     text = f"{view.text}[" + ":, " * dim + inside + "]"
     axes = tuple(str(length) if axis == dim else view.axis_text(axis) for axis in range(len(shape)))
-    return Tensor(View(view.buffer, shape, strides, view.offset + start * view.strides[dim], text, axes), x.dtype)
+    return LoweredTensor(View(view.buffer, shape, strides, view.offset + start * view.strides[dim], text, axes), x.dtype)
 
 
-def _pieces(scope: LoweringScope, x: Tensor, operator: str) -> tuple[Tensor | None, ...]:
+def _pieces(scope: LoweringScope, x: LoweredTensor, operator: str) -> tuple[LoweredTensor | None, ...]:
     dim = scope.argument("dim") % len(x.shape)
-    found: list[Tensor | None] = []
+    found: list[LoweredTensor | None] = []
     start = 0
     for spec in scope.node.outputs:
         assert spec is not None
@@ -175,13 +175,13 @@ def _pieces(scope: LoweringScope, x: Tensor, operator: str) -> tuple[Tensor | No
             text = f"{x.view.text}[" + ":, " * dim + f"{start}]"
             axes = tuple(view.axis_text(a) for a in keep)
             shape, strides = tuple(view.shape[a] for a in keep), tuple(view.strides[a] for a in keep)
-            piece = Tensor(View(view.buffer, shape, strides, view.offset, text, axes), x.dtype)
+            piece = LoweredTensor(View(view.buffer, shape, strides, view.offset, text, axes), x.dtype)
         found.append(piece)
         start += length
     return tuple(found)
 
 
-def _diagonal(scope: LoweringScope, x: Tensor) -> Tensor:
+def _diagonal(scope: LoweringScope, x: LoweredTensor) -> LoweredTensor:
     rank = len(x.shape)
     first, second, offset = scope.argument("dim1") % rank, scope.argument("dim2") % rank, scope.argument("offset")
     keep = [a for a in range(rank) if a not in (first, second)]
@@ -190,4 +190,4 @@ def _diagonal(scope: LoweringScope, x: Tensor) -> Tensor:
     shape = (*(x.shape[a] for a in keep), scope.spec()[0][-1])
     strides = (*(view.strides[a] for a in keep), view.strides[first] + view.strides[second])
     text = f"{view.text}.diagonal({offset}, {first}, {second})"
-    return Tensor(View(view.buffer, shape, strides, view.offset + start, text), x.dtype)
+    return LoweredTensor(View(view.buffer, shape, strides, view.offset + start, text), x.dtype)

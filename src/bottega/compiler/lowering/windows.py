@@ -9,7 +9,7 @@ from bottega.compiler.compose import permuted
 from bottega.compiler.expression import Expression, Load, Name, apply
 from bottega.compiler.kernel import ACCUMULATOR, RUNNING, WINDOW, Convolution, Pool, Scan, StoreOp
 from bottega.compiler.lowering.calls import call_of
-from bottega.compiler.lowering.scope import LoweringScope, Tensor, squeezed, squeezed_body, squeezed_shape
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, squeezed, squeezed_body, squeezed_shape
 from bottega.compiler.sizes import marked
 from bottega.compiler.view import Shape
 
@@ -28,7 +28,7 @@ SCANS = frozenset(("cumsum", "cumprod", "cummax", "cummin"))
 OPERATORS = CONVOLUTIONS | POOLS | SCANS
 
 
-def lower(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def lower(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator = scope.node.operator
     if operator in CONVOLUTIONS:
         return _convolution(scope)
@@ -40,7 +40,7 @@ def _spread(value: Any, rank: int) -> Shape:
     return tuple(int(v) for v in (values * rank if len(values) == 1 else values))
 
 
-def _convolution(scope: LoweringScope) -> Tensor:
+def _convolution(scope: LoweringScope) -> LoweredTensor:
     x, weight, bias = scope.operand("input"), scope.operand("weight"), scope.optional("bias")
     shape, dtype = scope.spec()
     rank = len(weight.shape) - 2
@@ -78,10 +78,10 @@ def _convolution(scope: LoweringScope) -> Tensor:
     )
     name = f"F.conv_transpose{rank}d" if transposed else f"F.conv{rank}d"
     scope.state(kernel, call_of(scope, (buffer.name,), name) if scope.node.operator != "convolution" else None)
-    return Tensor(marked(buffer), dtype)
+    return LoweredTensor(marked(buffer), dtype)
 
 
-def _pool(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def _pool(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator = scope.node.operator
     x = scope.operand("self")
     shape, dtype = scope.spec()
@@ -124,11 +124,11 @@ def _pool(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
         origin=scope.origin,
     )
     scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
-    result = Tensor(marked(buffer), dtype)
+    result = LoweredTensor(marked(buffer), dtype)
     return (result, *[None] * (len(scope.node.outputs) - 1)) if several else result
 
 
-def _global(scope: LoweringScope, x: Tensor, rank: int, average: bool) -> Tensor:
+def _global(scope: LoweringScope, x: LoweredTensor, rank: int, average: bool) -> LoweredTensor:
     """One number for each channel: a row, and no window."""
     dims = tuple(range(len(x.shape) - rank, len(x.shape)))
     name, word = ("total", "sum") if average else ("top", "max")
@@ -136,7 +136,7 @@ def _global(scope: LoweringScope, x: Tensor, rank: int, average: bool) -> Tensor
     return scope.rows(x.shape, dims, [(name, word, Load(x.view, x.dtype))], body, None, scope.spec()[1], keep=True)
 
 
-def _scan(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
+def _scan(scope: LoweringScope) -> LoweredTensor | tuple[LoweredTensor | None, ...]:
     operator, x = scope.node.operator, scope.operand("self")
     shape, dtype = scope.spec()
     dim = scope.argument("dim") % max(len(shape), 1)
@@ -158,5 +158,5 @@ def _scan(scope: LoweringScope) -> Tensor | tuple[Tensor | None, ...]:
     )
     several = len(scope.node.outputs) > 1
     scope.state(kernel, None if several else call_of(scope, (buffer.name,)))
-    result = Tensor(marked(buffer), dtype)
+    result = LoweredTensor(marked(buffer), dtype)
     return (result, None) if several else result

@@ -81,7 +81,7 @@ def _calls(node: ast.AST) -> Iterator[ast.Call]:
 
 
 def _misfit(arguments: ast.arguments, call: ast.Call, extra: frozenset[str]) -> str:
-    """What is wrong, in words; empty where nothing is, or where it cannot be told."""
+    """What is wrong, in words; empty where nothing is, or where it is not certain."""
     if arguments.vararg or arguments.kwarg:
         return ""
     if any(isinstance(one, ast.Starred) for one in call.args) or any(one.arg is None for one in call.keywords):

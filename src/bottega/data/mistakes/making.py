@@ -46,9 +46,9 @@ def mistakes_in(source: str, language: str, task: Task | None = None) -> list[Ma
 def mutants_of(task: Task, candidate: Candidate, most: int) -> list[Mutant]:
     """A few mistakes of one kernel, two in the kernel for each one around it where there are as many."""
     allowed = mistakes_in(candidate.source, candidate.language, task)
-    drawn = sorted(allowed, key=lambda made: hashlib.sha256(f"{candidate.id}/{made.name}".encode()).digest())
-    inside = [made for made in drawn if made.name in SUBTLE]
-    around = [made for made in drawn if made.name not in SUBTLE]
+    ordered = sorted(allowed, key=lambda made: hashlib.sha256(f"{candidate.id}/{made.name}".encode()).digest())
+    inside = [made for made in ordered if made.name in SUBTLE]
+    around = [made for made in ordered if made.name not in SUBTLE]
     order: list[MadeMistake] = []
     while (inside or around) and len(order) < most:
         source = around if (len(order) % 3 == 2 and around) or not inside else inside

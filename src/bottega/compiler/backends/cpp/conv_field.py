@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from bottega.compiler.backends.cpp.emit import CppEmitter
@@ -138,30 +139,34 @@ def _position(field: Field, at: int, tap: str) -> str:
 
 
 def plain(field: Field) -> list[str]:
-    total = field.function.fresh("sum", "total")
-    lines = [f"{field.kind} {total} = 0;"]
-    depth = 0
-    if field.channel.length > 1:
-        lines.append(head_of(field.channel))
-        depth = 1
-    closing: list[str] = []
-    for at in range(field.count):
-        tap, place = field.tap[at], field.source[at]
-        lines.append(indent(head_of(tap) + " {", depth))
-        lines.append(indent(f"const int64_t {place.index} = {_position(field, at, tap.index)};", depth + 1))
-        if field.kernel.padding[at]:
-            size = place.size
-            lines.append(indent(f"if ({place.index} < 0 || {place.index} >= {size}) continue;", depth + 1))
-        closing.insert(0, indent("}", depth))
-        depth += 1
-    lines.append(indent(f"{total} += {field.element()} * {field.weight()};", depth))
-    lines += [*closing, *field.results(total)]
-    axes = [field.batch, field.out_channel, *field.out]
-    return [f"#pragma omp parallel for{collapse(len(axes) - 1)} schedule(static)", *field.nest(axes, lines)]
+    def place_of(at: int) -> list[str]:
+        place, size = field.source[at].index, field.source[at].size
+        lines = [f"const int64_t {place} = {_position(field, at, field.tap[at].index)};"]
+        return [*lines, f"if ({place} < 0 || {place} >= {size}) continue;"] if field.kernel.padding[at] else lines
+
+    return _over_taps(field, place_of)
 
 
 def plain_transposed(field: Field) -> list[str]:
     kernel = field.kernel
+
+    def place_of(at: int) -> list[str]:
+        tap, place, size = field.tap[at].index, field.source[at].index, field.source[at].size
+        far = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {tap}"
+        far += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
+        if kernel.stride[at] == 1:
+            return [f"const int64_t {place} = {far};", f"if ({place} < 0 || {place} >= {size}) continue;"]
+        name = field.function.fresh(f"far_{LETTERS[field.count][at]}", "far")
+        return [
+            f"const int64_t {name} = {far}, {place} = {name} / {kernel.stride[at]};",
+            f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {place} >= {size}) continue;",
+        ]
+
+    return _over_taps(field, place_of)
+
+
+def _over_taps(field: Field, place_of: Callable[[int], list[str]]) -> list[str]:
+    """One sum for each output over channels and taps. `place_of` gives the lines that find the input's place along one dimension."""
     total = field.function.fresh("sum", "total")
     lines = [f"{field.kind} {total} = 0;"]
     depth = 0
@@ -170,22 +175,8 @@ def plain_transposed(field: Field) -> list[str]:
         depth = 1
     closing: list[str] = []
     for at in range(field.count):
-        tap, place = field.tap[at], field.source[at]
-        far = f"{field.out[at].index}" + (f" + {kernel.padding[at]}" if kernel.padding[at] else "") + f" - {tap.index}"
-        far += f" * {kernel.dilation[at]}" if kernel.dilation[at] != 1 else ""
-        lines.append(indent(head_of(tap) + " {", depth))
-        if kernel.stride[at] == 1:
-            lines.append(indent(f"const int64_t {place.index} = {far};", depth + 1))
-            lines.append(indent(f"if ({place.index} < 0 || {place.index} >= {place.size}) continue;", depth + 1))
-        else:
-            name = field.function.fresh(f"far_{LETTERS[field.count][at]}", "far")
-            lines.append(indent(f"const int64_t {name} = {far}, {place.index} = {name} / {kernel.stride[at]};", depth + 1))
-            lines.append(
-                indent(
-                    f"if ({name} < 0 || {name} % {kernel.stride[at]} != 0 || {place.index} >= {place.size}) continue;",
-                    depth + 1,
-                )
-            )
+        lines.append(indent(head_of(field.tap[at]) + " {", depth))
+        lines += [indent(line, depth + 1) for line in place_of(at)]
         closing.insert(0, indent("}", depth))
         depth += 1
     lines.append(indent(f"{total} += {field.element()} * {field.weight()};", depth))

@@ -6,11 +6,10 @@ Which way the row lies in memory decides the layout: along it, a sweep over one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, grain, head, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_body import ReductionBody, element_loops, reduction_body
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import (
     FEW,
@@ -19,10 +18,8 @@ from bottega.compiler.backends.cpp.row_space import (
     SIMD_REDUCTIONS,
     SPLIT,
     RowSpace,
-    result_kind,
-    spelled,
 )
-from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, joined, loads
+from bottega.compiler.backends.cpp.space import LoopSpace
 from bottega.compiler.backends.cpp.sweeps import first_of, sweep
 from bottega.compiler.expression import (
     Expression,
@@ -65,31 +62,11 @@ def write_along(space: RowSpace) -> list[str]:
 
 def _reduction(space: RowSpace, emitter: CppEmitter, reduction: Reduction, split: bool, cache: RowCache | None) -> list[str]:
     function = space.function
-    body = reduction.body
-    kind = emitter.kind(body)
-    result = result_kind(reduction.operation, kind)
-    lines = invariants(emitter, [body], space.reduced)
-    kept_here = cache.views_in(body) if cache else []
-    axes = joined(
-        function, space.reduced, loads([body]) + kept_here + ([space.position] if reduction.operation.startswith("arg") else [])
-    )
-    inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
-    name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
-    if cache:
-        cache.enter(local, inside, body)
-    statements, (text,) = local.statements([body], [kind])
-    if cache:
-        text, statements = cache.leave(local, inside, body, text, statements)
-    for line in statements:
-        function.taken.discard(line.split(" = ")[0].split()[-1])
     position = reduction.operation.startswith("arg")
-    if SIMD_REDUCTIONS in function.passes and not (position and len(axes) > 1):
-        lines += _swept(function, reduction, name, kind, result, axes, statements, text, split, _best(space, reduction))
-    else:
-        lines += _plain(function, reduction, name, kind, result, axes, statements, text, inside.place(space.position))
-    space.names[reduction.name] = (name, result)
-    return lines
+    body = reduction_body(space, emitter, reduction, cache, [space.position] if position else [])
+    if SIMD_REDUCTIONS in function.passes and not (position and len(body.axes) > 1):
+        return [*body.lines, *_swept(function, reduction.operation, body, split, _best(space, reduction))]
+    return [*body.lines, *_plain(function, reduction.operation, body, body.inside.place(space.position))]
 
 
 def _best(space: RowSpace, reduction: Reduction) -> str:
@@ -103,11 +80,9 @@ def _best(space: RowSpace, reduction: Reduction) -> str:
 _START = {"sum": "0", "prod": "1", "any": "false", "all": "true"}
 
 
-def _plain(
-    function: FunctionWriter, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
-    statements: list[str], text: str, position: str,
-) -> list[str]:  # fmt: skip
-    operation = reduction.operation
+def _plain(function: FunctionWriter, operation: str, body: ReductionBody, position: str) -> list[str]:
+    name, kind, result, axes = body.name, body.kind, body.result, body.axes
+    statements, text = body.statements, body.text
     wide = "double" if result == "float" and operation in ("sum", "prod") else result
     heads = [indent(head(axis), depth) for depth, axis in enumerate(axes)]
     if operation in ("sum", "prod"):
@@ -143,16 +118,13 @@ def _plain(
     return [*first, *heads, *(indent(line, depth) for line in block(update))]
 
 
-def _swept(
-    function: FunctionWriter, reduction: Reduction, name: str, kind: str, result: str, axes: Sequence[Axis],
-    statements: list[str], text: str, split: bool, best: str,
-) -> list[str]:  # fmt: skip
-    operation = reduction.operation
+def _swept(function: FunctionWriter, operation: str, body: ReductionBody, split: bool, best: str) -> list[str]:
+    name, kind, result, axes = body.name, body.kind, body.result, body.axes
     here = split and len(axes) == 1
     last = axes[-1]
     called = f"{sweep(function, operation, kind, here) if not best else first_of(function, kind)}({last.size}"
     called += f", {best}" if best else ""
-    inner = [*statements, f"return {text};"]
+    inner = [*body.statements, f"return {body.text};"]
     one_line = f"{called}, [=](int64_t {last.index}) {{ {' '.join(inner)} }})"
     if len(axes) == 1:
         first = f"const {result} {name} = {one_line};"
@@ -191,17 +163,10 @@ def _row_results(space: RowSpace, emitter: CppEmitter) -> list[str]:
 def _elements(space: RowSpace, emitter: CppEmitter, split: bool, cache: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
-    function = space.function
     bodies = [store.body for store in space.element_stores]
     lines = invariants(emitter, bodies, space.reduced)
-    kept_here = [view for body in bodies for view in (cache.views_in(body) if cache else [])]
     shown = [view for body in bodies for view in _shown(body, emitter)]
-    axes = joined(function, space.reduced, shown + [store.view for store in space.element_stores] + kept_here)
-    inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
-    if cache:
-        for body in bodies:
-            cache.enter(local, inside, body)
+    axes, inside, local = element_loops(space, emitter, shown, cache)
     more = invariants(local, bodies, axes[-1:]) if len(axes) > 1 else []
     inner = [head(axes[-1]), *block(stores(local, inside, space.element_stores))]
     if len(axes) == 1:

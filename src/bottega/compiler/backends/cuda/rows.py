@@ -6,9 +6,10 @@ from bottega.compiler.backends.cpp.columns import lies_across
 from bottega.compiler.backends.cpp.emit import CppEmitter
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, fixed, indent, invariants, stores
+from bottega.compiler.backends.cpp.row_body import element_loops, reduction_body
 from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import RowSpace, result_kind, row_space, spelled
-from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, joined, loads
+from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
 from bottega.compiler.expression import Expression
 from bottega.compiler.kernel import Reduction, RowProgram
@@ -37,10 +38,7 @@ _WORDS = {"sum": "sum", "prod": "product", "max": "max", "min": "min", "any": "a
 
 def write_rows(function: FunctionWriter, kernel: RowProgram) -> Launch:
     space = row_space(function, kernel)
-    column = lies_across(space)
-    if column is not None:
-        return _across(space)
-    return _along(space)
+    return _along(space) if lies_across(space) is None else _serial(space)
 
 
 def _join(function: FunctionWriter, operation: str, kind: str) -> tuple[str, str]:
@@ -142,27 +140,13 @@ def _along(space: RowSpace) -> Launch:
 def _reduction(
     space: RowSpace, emitter: CppEmitter, reduction: Reduction, warp: bool, first: str, step: str, cache: RowCache | None
 ) -> list[str]:
-    function, body = space.function, reduction.body
-    kind = emitter.kind(body)
-    result = result_kind(reduction.operation, kind)
-    lines = invariants(emitter, [body], space.reduced)
-    kept_here = cache.views_in(body) if cache else []
-    axes = joined(function, space.reduced, loads([body]) + kept_here)
-    inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
-    name = function.fresh(spelled(reduction.name), f"{spelled(reduction.name)}_row")
-    if cache:
-        cache.enter(local, inside, body)
-    statements, (text,) = local.statements([body], [kind])
-    if cache:
-        text, statements = cache.leave(local, inside, body, text, statements)
-    for line in statements:
-        function.taken.discard(line.split(" = ")[0].split()[-1])
+    function = space.function
+    body = reduction_body(space, emitter, reduction, cache)
+    name, result, axes = body.name, body.result, body.axes
     _, neutral = _join(function, reduction.operation, result)
-    lines += [f"{result} {name} = {neutral};", *_heads(axes, first, step)]
-    lines += [
-        indent(line, len(axes) - 1) for line in block([*statements, _update(function, reduction.operation, result, name, text)])
-    ]
+    update = _update(function, reduction.operation, result, name, body.text)
+    lines = [*body.lines, f"{result} {name} = {neutral};", *_heads(axes, first, step)]
+    lines += [indent(line, len(axes) - 1) for line in block([*body.statements, update])]
     lines.append(f"{name} = {_reducer(function, reduction.operation, result, warp)}({name});")
     space.names[reduction.name] = (name, result)
     return lines
@@ -171,16 +155,9 @@ def _reduction(
 def _elements(space: RowSpace, emitter: CppEmitter, first: str, step: str, cache: RowCache | None) -> list[str]:
     if not space.element_stores:
         return []
-    function = space.function
     bodies = [store.body for store in space.element_stores]
     lines = invariants(emitter, bodies, space.reduced)
-    kept_here = [view for body in bodies for view in (cache.views_in(body) if cache else [])]
-    axes = joined(function, space.reduced, loads(bodies) + [store.view for store in space.element_stores] + kept_here)
-    inside = LoopSpace(function, [*space.kept, *axes])
-    local = CppEmitter(function, inside.place, space.names, index_names([*space.kept, *axes], space.rank), emitter.known)
-    if cache:
-        for body in bodies:
-            cache.enter(local, inside, body)
+    axes, inside, local = element_loops(space, emitter, loads(bodies), cache)
     body_lines = block(stores(local, inside, space.element_stores))
     return [*lines, *_heads(axes, first, step), *(indent(line, len(axes) - 1) for line in body_lines)]
 
@@ -216,9 +193,6 @@ def _serial(space: RowSpace) -> Launch:
     else:
         head += unravelled(space.kept, flat, " ".join(lines))
     return Launch([*head, *lines], blocks_of(python(function, rows)))
-
-
-_across = _serial
 
 
 def _thread_reduction(space: RowSpace, emitter: CppEmitter, reduction: Reduction) -> list[str]:

@@ -129,7 +129,7 @@ class TritonEmitter:
     def constant(self, node: Constant) -> tuple[str, int]:
         if node.text and not isinstance(node.value, bool):
             return self.writer.scalar(node.text), ATOM
-        value = as_told(node.value)
+        value = rounded_as_printed(node.value)
         return number(value), ATOM if value is True or value is False or value >= 0 else UNARY
 
     def kind(self, node: Expression) -> str:
@@ -296,7 +296,7 @@ class TritonEmitter:
         raise Refusal(f"no way to write {function} in Triton")
 
     def extreme(self, node: Apply, uses: Counter[Expression]) -> tuple[str, int]:
-        """Against a number by comparison, which passes NaN on; two tensors by tl.maximum told to pass it on."""
+        """Against a number by comparison, which passes NaN on; two tensors by tl.maximum with propagate_nan."""
         left, right = node.arguments
         if isinstance(left, Constant):
             left, right = right, left
@@ -338,7 +338,7 @@ def wrap(text: str, level: int, wanted: int) -> str:
     return f"({text})" if level < wanted else text
 
 
-def as_told(value: float | int | bool) -> float | int | bool:
+def rounded_as_printed(value: float | int | bool) -> float | int | bool:
     """With the digits that the call graph prints, from which a model copies it."""
     short = float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
     return value if value in OF_MATHEMATICS else short
