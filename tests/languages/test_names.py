@@ -32,6 +32,7 @@ OTHER_MEANINGS = {
     "compiler/backends/triton/kernel_writer.py": "names that a generated file uses",
     "compiler/library/index.py": "a folder of the kernel library",
     "compiler/library/cpp/strings.py": "the function of the runtime that an answer calls",
+    "compiler/backends/cpp/write.py": "the function of the runtime that a generated file calls",
 }
 
 
