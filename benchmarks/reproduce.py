@@ -26,7 +26,6 @@ from typing import Annotated
 
 import typer
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results.md"
 MODULES = Path(__file__).parent / "modules"
 TAUGHT = Path(__file__).parent / "taught_modules.jsonl"
 SHARES = {
@@ -240,7 +239,6 @@ def main(
     workers: Annotated[int, typer.Option(help="Kernels judged side by side; 0 for all cores but four.")] = 0,
     stage: Annotated[list[str] | None, typer.Option(help="Only this stage; may be given often.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Print the commands and end.")] = False,
-    write_results: Annotated[bool, typer.Option("--write-results", help="Put the table into docs/results.md.")] = False,
 ) -> None:
     """Train and evaluate the embedded model from nothing. Started again with the same options, it goes on."""
     cpu = device == "cpu"
@@ -278,9 +276,7 @@ def main(
     if last.is_file() and json.loads(last.read_text())["seconds"]:
         text = _results(out, device, minutes)
         (out / "results.md").write_text(text)
-        if write_results:
-            RESULTS.write_text(text)
-        print(f"results: {RESULTS if write_results else out / 'results.md'}")
+        print(f"results: {out / 'results.md'}")
 
 
 def _run(stage: Stage) -> None:

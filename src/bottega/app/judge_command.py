@@ -88,7 +88,7 @@ def judge_command(
     ) as judge:
         console = Terminal(stderr=True)
         with (
-            console.status(Text(printable(f"judging {candidate.name} on {device} …")))
+            console.status(Text(printable(f"judging {candidate.name} …")))
             if console.is_terminal
             else console.capture()
         ):
@@ -104,16 +104,16 @@ def judge_command(
     raise typer.Exit(0 if verdict.outcome.accepted else 1)
 
 
-def demo_command(device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu") -> None:
-    """Judge a shipped pair, an honest kernel and a cheat, and show both verdicts.
+def demo_command() -> None:
+    """Judge a shipped pair on the CPU, an honest kernel and a cheat, both in C++, and show the verdicts.
 
-    bottega demo --device cuda
+    bottega demo
     """
     folder = Path(__file__).parent / "demo"
     task = load_task(folder / "task.py")
-    with Judge(device) as judge:
+    with Judge("cpu") as judge:
         for name in ("honest", "cheat"):
-            say(f"judging {name}.py on {device} …")
+            say(f"judging {name}.py …")
             candidate = read_candidate(folder / f"{name}.py")
             verdict = judge.judge(task, candidate)
             show(verdict, f"{name}.py")
