@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, Shape, Tensor
+from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, NamedTensor, Shape
 
 _RESULT = r"t\d\w*"
 _SIZE = r"(?:scalar|\d+(?:x\d+)*)"
@@ -21,7 +21,7 @@ def graph(text: str) -> CallGraph | None:
     if not text:
         return None
     names: list[str] = []
-    given: list[Tensor] = []
+    given: list[NamedTensor] = []
     values: dict[str, str] = {}
     calls: list[Call] = []
     returned = ""
@@ -32,11 +32,11 @@ def graph(text: str) -> CallGraph | None:
             results = match[1].split(", ")
             types = [(_shape(size), dtype or "float32") for size, dtype in _TYPE.findall(match[4])]
             made = zip(results, types if len(types) > 1 else types * len(results), strict=True)
-            calls.append(Call(match[2], _arguments(match[3]), tuple(Tensor(name, *kind) for name, kind in made)))
+            calls.append(Call(match[2], _arguments(match[3]), tuple(NamedTensor(name, *kind) for name, kind in made)))
         elif line.startswith("return "):
             returned = line.removeprefix("return ")
         elif match := _GIVEN.match(line):
-            given.append(Tensor(match[1], _shape(match[2]), match[3] or "float32"))
+            given.append(NamedTensor(match[1], _shape(match[2]), match[3] or "float32"))
         elif match := _VALUE.match(line):
             values[match[1]] = match[2]
         else:
@@ -46,7 +46,7 @@ def graph(text: str) -> CallGraph | None:
     return CallGraph(inputs, tuple(tensor for tensor in given if tensor.name not in held), tuple(calls), returned)
 
 
-def _input(name: str, given: list[Tensor], values: dict[str, str]) -> Input:
+def _input(name: str, given: list[NamedTensor], values: dict[str, str]) -> Input:
     plain = name.lstrip("*")
     tensors = tuple(one for one in given if re.match(rf"{plain}(?:\[|$)", one.name))
     return Input(plain, tensors, values.get(plain, ""), name.startswith("*"))

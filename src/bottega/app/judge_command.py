@@ -87,11 +87,7 @@ def judge_command(
         training={"train": True, "eval": False}.get(mode),
     ) as judge:
         console = Terminal(stderr=True)
-        with (
-            console.status(Text(printable(f"judging {candidate.name} …")))
-            if console.is_terminal
-            else console.capture()
-        ):
+        with console.status(Text(printable(f"judging {candidate.name} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(loaded, wanted)
     if as_json:
         sys.stdout.write(json.dumps(strict(verdict.to_json())) + "\n")

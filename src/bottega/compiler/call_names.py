@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.overrides import resolve_name
 
-from bottega.compiler.callgraph import Argument, Tensor
+from bottega.compiler.callgraph import Argument, NamedTensor
 
 DIGITS = 10
 """Of a number."""
@@ -136,8 +136,8 @@ def value_text(value: Any, named: Callable[[Any], str]) -> str:
     return type(value).__name__
 
 
-def typed(name: str, tensor: torch.Tensor) -> Tensor:
-    return Tensor(name, tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
+def typed(name: str, tensor: torch.Tensor) -> NamedTensor:
+    return NamedTensor(name, tuple(int(size) for size in tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
 def tensors_in(value: Any) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:

@@ -40,7 +40,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True)
-class Tensor:
+class NamedTensor:
     """A named tensor: an input, a weight or a result."""
 
     name: str
@@ -73,7 +73,7 @@ class Call:
     operator: str
     """torch's name for it, in one spelling. It ends in an underscore where it changes a tensor that is seen again under another name."""
     arguments: tuple[Argument, ...]
-    results: tuple[Tensor, ...]
+    results: tuple[NamedTensor, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Input:
     """One parameter of `forward`, with the tensors that it holds."""
 
     name: str
-    tensors: tuple[Tensor, ...] = ()
+    tensors: tuple[NamedTensor, ...] = ()
     value: str = ""
     """As Python writes it, where it holds no tensor."""
     variadic: bool = False
@@ -119,7 +119,7 @@ class Input:
 @dataclass(frozen=True)
 class CallGraph:
     inputs: tuple[Input, ...]
-    weights: tuple[Tensor, ...]
+    weights: tuple[NamedTensor, ...]
     """Parameters, buffers and other tensors of the module or its file, those that are used, in the order of their first use."""
     calls: tuple[Call, ...]
     returned: str
@@ -160,7 +160,9 @@ def from_json(data: Any) -> CallGraph:
                     Argument(_line(one["text"]), _line(one["keyword"]), tuple(map(_line, one["tensors"])))
                     for one in call["arguments"]
                 ),
-                tuple(Tensor(_matching(_RESULT_NAME, one.name), one.shape, one.dtype) for one in _tensors(call["results"])),
+                tuple(
+                    NamedTensor(_matching(_RESULT_NAME, one.name), one.shape, one.dtype) for one in _tensors(call["results"])
+                ),
             )
             for call in data["calls"]
         )
@@ -177,8 +179,8 @@ def results_in(text: str) -> list[str]:
     return _RESULT.findall(text)
 
 
-def _tensors(data: Sequence[Mapping[str, Any]]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(_line(one["name"]), _shape(one["shape"]), _line(one["dtype"])) for one in data)
+def _tensors(data: Sequence[Mapping[str, Any]]) -> tuple[NamedTensor, ...]:
+    return tuple(NamedTensor(_line(one["name"]), _shape(one["shape"]), _line(one["dtype"])) for one in data)
 
 
 def _shape(sizes: Any) -> Shape:

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from bottega.compiler.call_names import TURNED, arguments_of, operator_name, path_text, tensors_in, typed, value_text
-from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, Tensor
+from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, NamedTensor
 from bottega.core.arguments import read_arguments
 
 MOST_CALLS = 24
@@ -123,7 +123,7 @@ class _Call:
 
     operator: str
     arguments: tuple[Argument, ...]
-    results: tuple[Tensor, ...]
+    results: tuple[NamedTensor, ...]
     in_place: bool = False
 
     def finished(self) -> Call:
@@ -141,7 +141,7 @@ class _Recorder(TorchFunctionMode):
         self._names: dict[int, str] = {}
         self._kept: dict[int, torch.Tensor] = {}
         """Named tensors stay alive, so that no name passes on to another."""
-        self._used: dict[str, Tensor] = {}
+        self._used: dict[str, NamedTensor] = {}
         """Weights in the order of their first use."""
         self._stale: dict[int, _Call] = {}
         """Tensors whose contents a call changed through another one."""
