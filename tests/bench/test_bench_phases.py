@@ -192,6 +192,7 @@ def test_errors_in_either_phase_let_the_other_go_on(tmp_path: Path, monkeypatch:
     assert not overlap(stays) and len(found.run.attempts) == 4
 
 
+@pytest.mark.slow
 def test_with_the_real_judge(tmp_path: Path, monkeypatch: Any, judge: Judge) -> None:
     tasks, stays = task_folder(tmp_path), []  # type: ignore[var-annotated]
 

@@ -128,6 +128,7 @@ def test_a_rule_is_weighed_by_what_its_answers_would_have_been() -> None:
     assert [line.split(" | ")[-1] for line in ends.values()] == ["stays |", "undecided |", "goes |"]
 
 
+@pytest.mark.slow
 def test_what_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     """A real judge; kernels that fail at once, because no Triton runs here without a GPU."""
     row = drawn("no Python")
@@ -143,6 +144,7 @@ def test_what_was_judged_is_not_judged_again(tmp_path: Path) -> None:
     assert told.exit_code == 0 and "| the model's text alone | 0 / 0 / 0 |" in told.output
 
 
+@pytest.mark.slow
 def test_the_compilers_first_kernel_is_kept_beside_the_reason_for_none(tmp_path: Path) -> None:
     noise = TASK.replace("self.fc(", "torch.rand_like(x) + self.fc(")
     ladder._compile(tmp_path, [Task(TASK, "network"), Task(noise, "noise")], 2)
