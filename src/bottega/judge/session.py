@@ -47,8 +47,6 @@ class Session:
         self.last_used = time.monotonic()
         self.held_until = 0.0
         """Until then it is not closed for want of memory."""
-        self.held_until = 0.0
-        """Until then it is not closed for want of memory."""
         self.admission = admission
         self.admitted: AdmittedTask | None = None
         self.alone = alone
@@ -109,7 +107,8 @@ class Session:
             self.sandboxes.append(
                 self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True)
             )
-            passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
+            payload = {"source": self.task.source, "settings": self.settings, "rates": self.machine.rates}
+            passed: list[int] = [payload_descriptor(pickle.dumps(payload))]
             for _ in names:
                 controller_end, worker_end = channel_pair()
                 ends += [controller_end, worker_end]
@@ -128,6 +127,7 @@ class Session:
         if "opened" not in reply:
             raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))
         self.facts = reply["facts"]
+        self.machine.rates = {"bytes_per_second": self.facts["bytes_per_second"]}
         if self.admission is not None and self.admitted is not None:
             self.admission.opened(self.admitted, self.facts)
 

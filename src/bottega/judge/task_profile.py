@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Any, Protocol, TypeVar
 
@@ -158,14 +159,19 @@ def profile_task(
     with lease.shared():
         # The kind of oracle is fixed now, before a candidate can influence it.
         options = profile.call_options(
-            precision=precision, state="loaded", deadline=lambda: deadline, device_control=device_control
+            precision=precision,
+            state="loaded",
+            deadline=lambda: deadline,
+            device_control=device_control,
+            yield_to_timer=no_op if reference.device == "cpu" else partial(lease.yield_to_timer, device_control.synchronize),
+            released=lease.released,
         )
         drawn = draw_inputs(profile, reference, eager)
         record = _reference_call(eager, drawn, options)
         if profile.large:
             eager.trim(deadline)
         for _ in oracle.truth(drawn, "loaded", eager.output_views(record.specs)):
-            pass
+            options.yield_to_timer()
         if profile.large:
             oracle.forget()
     profile.facts = {
@@ -202,7 +208,7 @@ def _first_calls(
             deadline=lambda: deadline,
             device_control=device_control,
             timed=timed,
-            yield_to_timer=no_op if reference.device == "cpu" else lease.yield_to_timer,
+            yield_to_timer=no_op if reference.device == "cpu" else partial(lease.yield_to_timer, device_control.synchronize),
             released=lease.released,
         )
 

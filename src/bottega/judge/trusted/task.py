@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -145,7 +146,7 @@ class TrustedTask:
             state=state,
             deadline=lambda: 0.0,
             device_control=self.control,
-            yield_to_timer=no_op if self.device == "cpu" else self.sharing.yield_to_timer,
+            yield_to_timer=no_op if self.device == "cpu" else partial(self.sharing.yield_to_timer, self.control.synchronize),
         )
 
     def reference_calls(self, state: str) -> list[ReferenceCall]:
