@@ -321,6 +321,8 @@ def must_vary(one: InputSet, reference: Reference) -> None:
 
 def must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
     for one, two in zip(before, after):
+        if one.shape == two.shape and one.stride() == two.stride() and same_bytes(one, two):
+            continue
         if one.shape != two.shape or _differs(one, two):
             raise Unrepeatable("the reference answers differently to the same inputs: it draws random numbers or keeps state")
 
