@@ -9,6 +9,7 @@ import os
 import pickle
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from bottega.core.errors import JudgeError, TaskError
@@ -34,7 +35,13 @@ TASK_SHARE_SECONDS = 240.0
 
 class Session:
     def __init__(
-        self, machine: Machine, task: Task, settings: Settings, admission: MemoryAdmission | None = None, alone: bool = False
+        self,
+        machine: Machine,
+        task: Task,
+        settings: Settings,
+        admission: MemoryAdmission | None = None,
+        alone: bool = False,
+        on_admitted: Callable[[], None] = lambda: None,
     ):
         """With `admission`, memory of the device is claimed before it is touched; `alone` claims all of it."""
         self.machine = machine
@@ -50,6 +57,7 @@ class Session:
         self.admission = admission
         self.admitted: AdmittedTask | None = None
         self.alone = alone
+        self.on_admitted = on_admitted
         try:
             self._open()
         except BaseException:
@@ -98,6 +106,7 @@ class Session:
     def _open(self) -> None:
         names = ["eager", *self.settings.compiled]
         self._claim(len(names))
+        self.on_admitted()
         ends: list[socket.socket] = []
         ours, theirs = channel_pair()
         leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart

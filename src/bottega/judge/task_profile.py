@@ -16,7 +16,7 @@ from bottega.judge.arena import Arena
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.call_record import CallRecord
 from bottega.judge.device import DELIVERY_HOLD_NS, DeviceControl
-from bottega.judge.inputs import InputSet, same_bytes
+from bottega.judge.inputs import InputSet, digest, same_bytes
 from bottega.judge.inspected_worker import SHIFTS
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
 from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
@@ -213,8 +213,7 @@ def _first_calls(
         )
 
     eager, device = baselines["eager"], reference.device
-    drawn = reference.draw()
-    must_vary(drawn, reference)
+    drawn = must_vary(reference)
     inputs, profile.input_room = lay_out(drawn.tensors, ALIGNMENT * SHIFTS)
     shared = Arena.create(device, profile.input_room)
     survey_room = Arena.create(device, ALIGNMENT)
@@ -310,13 +309,16 @@ def _first_times(
     return times, tuple(max(column) for column in zip(*sizes))
 
 
-def must_vary(one: InputSet, reference: Reference) -> None:
-    """Refuse a task whose inputs never change: a candidate could recognise them and cache the answers."""
-    two = reference.draw()
-    if all(a.shape == b.shape and same_bytes(a, b) for a, b in zip(one.tensors, two.tensors)):
+def must_vary(reference: Reference) -> InputSet:
+    """Inputs. Refuses a task whose inputs never change: a candidate could recognise them and cache the answers. Two draws never exist at the same
+    time: they may be large."""
+    before = [digest(tensor) for tensor in reference.draw().tensors]
+    drawn = reference.draw()
+    if before == [digest(tensor) for tensor in drawn.tensors]:
         raise InvalidTask(
             "get_inputs() returns the same contents every time: answers could be kept; draw them at random, without a fixed seed"
         )
+    return drawn
 
 
 def must_repeat(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:

@@ -114,8 +114,7 @@ class TrustedTask:
         set_precision(precision)
         try:
             self.baselines["eager"] = self._baseline("eager")
-            drawn = reference.draw()
-            must_vary(drawn, reference)
+            drawn = must_vary(reference)
             profile = self.profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)
             first = profile_first_call(profile, self.eager, drawn, lambda: self.options("loaded"))
             if not first.specs:
