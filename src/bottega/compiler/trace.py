@@ -25,7 +25,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import exported_program
 
-from bottega.compiler.call_names import path_text
+from bottega.compiler.call_names import self_text
 from bottega.compiler.steps import Refusal
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
@@ -170,7 +170,7 @@ def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             if node.name in kept:
-                parameters[node.name] = (f"self.{path_text(kept[node.name])}", _spec_of(node.meta["val"]))
+                parameters[node.name] = (self_text(kept[node.name]), _spec_of(node.meta["val"]))
             elif node.name in constants:
                 if node.name not in numbers and node.users:
                     raise Refusal("makes tensors from numbers in forward")

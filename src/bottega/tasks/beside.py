@@ -12,7 +12,7 @@ from pathlib import Path
 from bottega.core.errors import TaskError
 from bottega.core.task import BESIDE
 
-FINDER = '''\
+FINDER = """\
 def {name}(sources):
     import importlib.abc
     import importlib.util
@@ -34,7 +34,7 @@ def {name}(sources):
 {name}({{  # modules that lay beside this file: whether each is a package, and its source
 {sources}
 }})
-'''
+"""
 
 
 def with_modules_beside(text: str, path: Path) -> str:

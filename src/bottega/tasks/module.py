@@ -276,5 +276,7 @@ def _example(names: Sequence[str]) -> str:
 
 def _asked(task: Task, wanted: Wanted) -> Task:
     if wanted != Wanted():
-        raise UsageError(f"{task.label}: is a task already; --class, --inputs, --init and function= are for Python files of your own")
+        raise UsageError(
+            f"{task.label}: is a task already; --class, --inputs, --init and function= are for Python files of your own"
+        )
     return task
