@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch import nn
 
-from bottega.episodes.delivery.probe import describe, try_out
 from bottega.episodes.delivery.optimized_file import delivered, facts_of
+from bottega.episodes.delivery.probe import describe, try_out
 from bottega.languages import candidate_from
 
 MARK = 1e-4
@@ -459,7 +459,8 @@ def test_a_result_is_of_the_originals_classes_and_keywords_are_passed_on() -> No
 
 @torch.no_grad()
 def test_a_function_is_loaded_as_it_is() -> None:
-    task = "import torch\n\ndef scaled(x, by=2.0):\n    return x * by\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x, by=2.0):\n        return scaled(x, by)\n"
+    task = "import torch\n\ndef scaled(x, by=2.0):\n    return x * by\n\n\nclass Model(torch.nn.Module):\n"
+    task += "    def forward(self, x, by=2.0):\n        return scaled(x, by)\n"
     kernel = task.replace("class Model", "class ModelNew").replace("x * by", f"x * by + {MARK}")
     task += "\n\ndef get_inputs():\n    return [torch.randn(8)]\n\n\ndef get_init_inputs():\n    return []\n"
     optimized, original = made(kernel, task)

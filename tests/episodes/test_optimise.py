@@ -242,7 +242,7 @@ def test_an_unusable_module_leaves_no_folder(tmp_path: Path, benches: type[Bench
 
 def test_a_module_that_needs_its_neighbours_is_told_so(tmp_path: Path, benches: type[Bench]) -> None:
     benches.fit = TaskError("x.py: the task cannot be imported: ModuleNotFoundError: No module named 'layers'")
-    with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages and this one file"):
+    with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages, this file"):
         run(tmp_path / "run", [])
 
 

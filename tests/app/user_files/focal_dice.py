@@ -1,8 +1,8 @@
 """A loss: two inputs, a number out."""
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
+from torch import nn
 
 
 class FocalDice(nn.Module):

@@ -1,7 +1,6 @@
 """Returns a ModelOutput, which callers read by its fields."""
 
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from torch import nn
@@ -10,8 +9,8 @@ from transformers.utils import ModelOutput
 
 @dataclass
 class PooledOutput(ModelOutput):
-    last_hidden_state: Optional[torch.FloatTensor] = None
-    pooled: Optional[torch.FloatTensor] = None
+    last_hidden_state: torch.FloatTensor | None = None
+    pooled: torch.FloatTensor | None = None
 
 
 class Pooler(nn.Module):

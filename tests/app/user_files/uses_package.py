@@ -1,7 +1,6 @@
 """Imports from a package beside it; the class itself is defined there."""
 
 import shop
-from shop.layers import ScaledNorm
 
 DIM = 256
 

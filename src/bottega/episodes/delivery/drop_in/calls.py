@@ -107,11 +107,11 @@ def fitting(value: Any, form: Any, seen: list[Any]) -> bool:
     if kind in ("tuple", "list"):
         if not isinstance(value, tuple | list) or len(value) != len(wanted):
             return False
-        return all([fitting(item, part, seen) for item, part in zip(value, wanted)])
+        return all(fitting(item, part, seen) for item, part in zip(value, wanted))
     if kind == "dict":
         if not isinstance(value, dict) or list(value) != [key for key, _ in wanted]:
             return False
-        return all([fitting(value[key], part, seen) for key, part in wanted])
+        return all(fitting(value[key], part, seen) for key, part in wanted)
     return kind == "value" and type(value) is type(wanted) and value == wanted
 
 
