@@ -218,11 +218,13 @@ def _places(model: nn.Module, given: Arguments) -> dict[str, str]:
         else:
             named[name] = value
     found: dict[str, str] = {}
-    for path, leaf in torch.utils._pytree.tree_flatten_with_path(list(named.values()))[0]:
-        if isinstance(leaf, torch.Tensor):
-            place = list(named)[path[0].idx] + torch.utils._pytree.keystr(path[1:])
-            name = "_".join(re.findall(r"\w+", place))
-            found[name if name not in found and (name == place or name not in bound) else f"{name}_{len(found)}"] = place
+    for argument, value in named.items():
+        for path, leaf in torch.utils._pytree.tree_flatten_with_path(value)[0]:
+            if isinstance(leaf, torch.Tensor):
+                place = argument + torch.utils._pytree.keystr(path)
+                name = "_".join(re.findall(r"\w+", place))
+                free = name not in found and (name == place or name not in bound)
+                found[name if free else f"{name}_{len(found)}"] = place
     return found
 
 

@@ -139,7 +139,7 @@ def _result_form(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return {"tensor": [str(value.dtype), list(value.shape), list(value.stride())]}
     kind = type(value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {
             "named": [kind.__module__, kind.__qualname__, [[key, _result_form(item)] for key, item in value._asdict().items()]]
         }

@@ -290,7 +290,7 @@ def numbered(module: Any) -> int:
 
         home.operator = torch.library.custom_op("bottega::drop_in", run, mutates_args=(), schema=schema)
         home.operator.register_fake(like)
-    number = next(home.count)
+    number: int = next(home.count)
     home.modules[number] = module
     return number
 
