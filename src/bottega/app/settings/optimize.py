@@ -18,6 +18,8 @@ class OptimizeSettings(CommandSettings):
 
     class_name: Annotated[str | None, Field(alias="class")] = None
     """Which class of the file; not needed where there is only one."""
+    function: str | None = None
+    """A function of the file, in place of a class."""
     init: str | None = None
     """Constructor arguments: a function of the file, or an expression with torch."""
     inputs: str | None = None
