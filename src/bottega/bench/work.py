@@ -101,7 +101,7 @@ class Writers:
         reason = self.budget.reached()
         if len(found) < self.writing.turns and reason is not None:
             raise BudgetError(reason)
-        return found  # a beam whose kernels are copies of each other has fewer than it might
+        return found
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
         """With what its answers took: they were paid for."""

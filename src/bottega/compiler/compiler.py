@@ -19,6 +19,7 @@ from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
@@ -88,6 +89,7 @@ class LoweredTask:
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
     """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
     frame, graph = frame_of(task), trace(task, KNOWN)
+    frame = replace(frame, unpacked=graph.unpacked)
     callgraph = recorded(task.source)
     named = _named(graph, frame, result_names(graph, callgraph))
     calls = calls_by_result(callgraph) if with_library else None
@@ -182,7 +184,8 @@ class Compiler:
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
         """Returns the steps for a task, without the passes named in `without`; the seed changes nothing. Raises `Refusal`."""
-        target, excluded = target_of(language), frozenset(without)
+        target, excluded, task_id = target_of(language), frozenset(without), task.id
+        task = with_model_class(task)
         layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
             own = any(step.technique != CAPTURED.name for step in layered)
@@ -191,7 +194,7 @@ class Compiler:
             if not layered:
                 raise
             steps = ()
-        return BuildSteps(task.id, language, self.name, (*steps, *layered))
+        return BuildSteps(task_id, language, self.name, (*steps, *layered))
 
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""

@@ -15,6 +15,7 @@ from bottega.compiler.compiler import VERSION, Compiler, LoweredTask, StepBuilde
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.model_class import with_model_class
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
 from bottega.compiler.product_rule import products_pay
 from bottega.compiler.steps import BuildStep, BuildSteps, Refusal
@@ -51,6 +52,7 @@ class DraftCompiler:
 
     def build(self, task: Task, language: str) -> BuildSteps:
         """Raises `Refusal` where there is none."""
+        task_id, task = task.id, with_model_class(task)
         found: list[BuildStep] = []
         if not language_named(language).kernel_library:
             found = promising_steps(Compiler().build(task, language).steps, language)
@@ -64,7 +66,7 @@ class DraftCompiler:
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
         if not found:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
-        return BuildSteps(task.id, language, self.name, tuple(found))
+        return BuildSteps(task_id, language, self.name, tuple(found))
 
 
 def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | None:

@@ -6,18 +6,15 @@ What the constructor needs of the task's file comes along (helper classes withou
 from __future__ import annotations
 
 import ast
-import inspect
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.steps import Refusal
-from bottega.core.task import Task, parsed
+from bottega.core.task import BESIDE, Task, parsed
 
 MODEL, NEW = "Model", "ModelNew"
-_PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
@@ -34,6 +31,10 @@ class Frame:
     arguments: str
     """Of `forward`, as text without self: `x, mask=None`."""
     argument_names: tuple[str, ...]
+    opening: str = ""
+    """What provides the modules that the imports name, where the task carries them."""
+    unpacked: tuple[str, ...] = ()
+    """Lines that take tensors out of arguments which hold several."""
 
     def render(
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
@@ -47,40 +48,31 @@ class Frame:
         body = [
             constructor,
             self.methods,
-            f"def forward(self, {self.arguments}):\n" + textwrap.indent("\n".join(forward), "    "),
+            f"def forward(self, {self.arguments}):\n" + textwrap.indent("\n".join((*self.unpacked, *forward)), "    "),
         ]
         body.append(after)
         inside = "\n\n".join(textwrap.indent(part.strip("\n"), "    ") for part in body if part.strip())
-        parts = [head, prelude.strip("\n"), self.support.strip("\n"), f"class {NEW}({self.base}):\n{inside}"]
+        parts = [self.opening, head, prelude.strip("\n"), self.support.strip("\n"), f"class {NEW}({self.base}):\n{inside}"]
         return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
 def read_model(task: Task) -> tuple[ast.Module, dict[str, ast.stmt], ast.ClassDef]:
-    """Returns the file's tree, its statements by the names that they bind, and the class that `Model` names, which has a `forward`.
-
-    Raises `Refusal` where the file has no such class.
-    """
+    """Returns the file's tree, its statements by the names that they bind, and `Model`, which has a `forward`. Raises `Refusal`."""
     tree = parsed(task.source, task.label)
     bound = {name: statement for statement in tree.body for name in binds(statement)}
     model = bound.get(MODEL)
-    while isinstance(model, ast.Assign) and isinstance(model.value, ast.Name):  # Model = DecoderLayer
-        model = bound.get(model.value.id)
     if not isinstance(model, ast.ClassDef):
-        raise Refusal(f"{task.label}: {MODEL} is not a class of this file")
+        raise Refusal(f"{task.label}: {MODEL} is not a class")
     if not any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in model.body):
         raise Refusal(f"{task.label}: {MODEL} has no forward of its own")
     return tree, bound, model
 
 
 def frame_of(task: Task) -> Frame:
-    """Raises `Refusal` where forward takes any number of arguments."""
-    try:
-        tree, bound, model = read_model(task)
-    except Refusal:
-        return _derived_frame(task)
+    tree, bound, model = read_model(task)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
     forward = methods["forward"]
-    if forward.args.vararg or forward.args.kwarg:
+    if forward.args.vararg:
         raise Refusal(f"{task.label}: forward takes any number of arguments")
     constructor = methods.get("__init__")
     kept = _called_methods(constructor, methods)
@@ -104,35 +96,13 @@ def frame_of(task: Task) -> Frame:
         methods="\n\n".join(texts),
         base=", ".join(ast.unparse(base) for base in model.bases),
         arguments=ast.unparse(arguments),
-        argument_names=tuple(argument.arg for argument in arguments.args),
+        opening="\n\n\n".join(ast.unparse(each) for each in tree.body if _provides(each)) if imports else "",
+        argument_names=tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)),
     )
 
 
-def _derived_frame(task: Task) -> Frame:
-    """For a class of an installed package, or one that inherits its forward: `ModelNew` derives from it."""
-    tree = parsed(task.source, task.label)
-    bound = {name: statement for statement in tree.body for name in binds(statement)}
-    namespace: dict[str, Any] = {"__name__": "task"}
-    try:
-        exec(compile(task.source, task.label, "exec"), namespace)
-        parameters = list(inspect.signature(namespace[MODEL].forward).parameters.values())[1:]
-    except Exception as error:
-        raise Refusal(f"{task.label}: {MODEL} has no forward that can be read: {type(error).__name__}") from None
-    parameters = [p.replace(annotation=p.empty) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if any(p.default is not p.empty and not isinstance(p.default, _PLAIN) for p in parameters):
-        raise Refusal(f"{task.label}: forward has a default that is no plain value")
-    needed = _needed([ast.Name(MODEL)], bound)
-    imports = tuple(ast.unparse(s) for s in tree.body if s in needed and isinstance(s, ast.Import | ast.ImportFrom))
-    support = [s for s in tree.body if s in needed and not isinstance(s, ast.Import | ast.ImportFrom)]
-    return Frame(
-        imports=imports,
-        support="\n\n\n".join(ast.unparse(_without_forward(statement)) for statement in support),
-        constructor="",
-        methods="",
-        base=MODEL,
-        arguments=str(inspect.Signature(parameters))[1:-1],
-        argument_names=tuple(parameter.name for parameter in parameters if parameter.kind != parameter.KEYWORD_ONLY),
-    )
+def _provides(statement: ast.stmt) -> bool:
+    return ast.unparse(statement).startswith((f"def {BESIDE}(", f"{BESIDE}("))
 
 
 def _text(function: ast.FunctionDef) -> str:
