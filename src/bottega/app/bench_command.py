@@ -127,7 +127,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
-    _tell(finished, settings.as_json)
+    _print_finished(finished, settings.as_json)
     raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
 
 
@@ -168,7 +168,7 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
     )
 
 
-def _tell(finished: BenchFinished, as_json: bool) -> None:
+def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished, summaries_of(finished.run))
         return
