@@ -107,7 +107,7 @@ def request_for(settings: OptimizeSettings, module: str) -> OptimizeRequest:
     """What the user did not say is chosen by the backbone and the device."""
     backbone, device, skills = settings.backbone, settings.device, settings.skills
     style = prompt_style(backbone, settings.style)
-    wanted = Wanted(settings.class_name, settings.inputs, settings.init)
+    wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function)
     return OptimizeRequest(
         subject=open_module(module, wanted, size="cpu" if device == "cpu" else "gpu"),
         settings=EpisodeSettings(

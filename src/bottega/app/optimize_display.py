@@ -57,7 +57,7 @@ class OptimizeProgress:
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
             return f"about the module: {'; '.join(problems)}" if problems else ""
         if isinstance(event, Drafted):
-            return event.told
+            return event.text
         if isinstance(event, Selected) and event.names:
             return f"skills for scheme {event.scheme}: {', '.join(event.names)}"
         if isinstance(event, Wrote):

@@ -1,4 +1,4 @@
-"""The commands of `bottega skills` that change the library: add, import, export, verify, merge, retire, restore, recover."""
+"""The commands of `bottega skills` that change the library: add, import, export, verify, merge, retire, restore."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from bottega.app.terminal import say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
-from bottega.skills.default_library import default_folder, open_library
+from bottega.skills.default_library import open_library
 from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.library import Library
-from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped
 from bottega.skills.starter import read_card, starter_cards
 from bottega.skills.upkeep import (
@@ -217,25 +216,6 @@ def restore_command(
             say(f"restored {name}, {card.state}: prove it with `bottega skills verify {name}`")
 
 
-def recover_command(library: Place = None, as_json: AsJson = False) -> None:
-    """Save what can be read of a damaged library into a new one, and rebuild the index. The damaged file is kept.
-
-    bottega skills recover --library damaged
-    """
-    folder = library or default_folder()
-    report = recover(folder)
-    with Library(folder) as opened:
-        opened.index.rebuild()
-        facts = {"saved": report.saved, "lost": report.lost, "kept_as": str(report.kept_as), "cards": len(opened)}
-    if as_json:
-        skills_tables.print_json(facts)
-        return
-    say(f"{facts['cards']} cards are in {folder} again; the damaged file is {report.kept_as}")
-    for table, lost in report.lost.items():
-        if lost != 0:
-            say(f"  {'an unknown number of' if lost is None else lost} rows of {table} could not be read")
-
-
 def register(app: typer.Typer) -> None:
     app.command("add")(add_command)
     app.command("import")(import_command)
@@ -244,7 +224,6 @@ def register(app: typer.Typer) -> None:
     app.command("merge")(merge_command)
     app.command("retire")(retire_command)
     app.command("restore")(restore_command)
-    app.command("recover")(recover_command)
 
 
 def _read(path: Path) -> Skill:

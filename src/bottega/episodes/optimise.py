@@ -140,7 +140,9 @@ def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) ->
         report = judge.fitness(request.subject.task)
     except TaskError as error:
         if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
-            raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
+            raise TaskError(
+                f"{error}; the sandbox sees installed packages, this file, and Python modules in its folder or package"
+            ) from None
         raise
     unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
     found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}

@@ -7,19 +7,22 @@ Bottega, with shared parameters, after an update of the weights, as a deep copy,
 from __future__ import annotations
 
 import ast
+import base64
 import copy
+import dataclasses
+import pickle
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from bottega.core.arguments import read_arguments
-from bottega.episodes.delivery.drop_in import attributes_of
+from bottega.core.arguments import Arguments, read_arguments
+from bottega.episodes.delivery.drop_in.state import attributes_of
 from bottega.judge.inputs import InputSource
-from bottega.judge.layout import flatten, unflatten
+from bottega.judge.layout import Unsupported, flatten, unflatten
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
 from bottega.sandbox.channel import Channel
@@ -27,6 +30,7 @@ from bottega.sandbox.channel import Channel
 DRAWS = 4
 MOST_FORMS = 16
 GUARD_CALLS = 50
+LARGEST_PICKLE = 64 << 10
 CLOSE = {"fp32": 2e-3, "tf32": 2e-2, "bf16": 1e-1, "fp16": 5e-2}
 """How far kernel and original may lie apart here, relative to size. The judge has measured it properly; this finds other weights."""
 _WITH_MODES = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm, nn.modules.dropout._DropoutNd, nn.RReLU)
@@ -50,14 +54,17 @@ def describe(arguments: dict[str, Any]) -> dict[str, Any]:
     task, model, initial = _brought_up(arguments)
     source = InputSource(task.get_inputs, arguments["device"], model.forward)
     draws = [source.draw() for _ in range(DRAWS)]
-    forms = _unique([_form(_positional(drawn), drawn.tensors, values=True) for drawn in draws])
+    forms = _unique([_form(_row(drawn), drawn.tensors, values=True) for drawn in draws])
     if len(forms) > 1:
-        forms = _unique([_form(_positional(drawn), drawn.tensors, values=False) for drawn in draws])
+        forms = _unique([_form(_row(drawn), drawn.tensors, values=False) for drawn in draws])
+    returns = [_returned(model, next(drawn for drawn in draws if _has_form(drawn, form))) for form in forms[:MOST_FORMS]]
     modes = any(isinstance(part, _WITH_MODES) for part in model.modules()) or "training" in _attributes_read(
         arguments["source"]
     )
     return {
         "calls": forms[:MOST_FORMS],
+        "keywords": [name for name, _ in draws[0].skeleton["tuple"][1]["dict"]],
+        "returns": returns,
         "init": _written_down(initial),
         "built": attributes_of(model),
         "class": type(model).__name__,
@@ -72,7 +79,7 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     task, model, initial = _brought_up(arguments)
     delivered = import_source(arguments["delivered"], "optimized")
     try:
-        loaded = getattr(delivered, arguments["entry"])(model, init=initial)
+        loaded = getattr(delivered, arguments["entry"])(model, init=tuple(initial))
     except (ValueError, TypeError) as error:
         return {"problems": [], "refused": one_line(error)}
     problems: list[str] = []
@@ -94,19 +101,60 @@ def try_out(arguments: dict[str, Any]) -> dict[str, Any]:
     return {"problems": problems, "refused": "", "guard_us": guard_us}
 
 
-def _brought_up(arguments: dict[str, Any]) -> tuple[Any, nn.Module, list[Any]]:
+def _brought_up(arguments: dict[str, Any]) -> tuple[Any, nn.Module, Arguments]:
     task = import_source(arguments["source"], "task")
     initial = read_arguments(task.get_init_inputs(), task.Model)
     positional, keywords = copy.deepcopy(initial)
     model = task.Model(*positional, **keywords)
     if arguments["training"] is not None:
         model.train(arguments["training"])
-    return task, model.to(arguments["device"]), list(initial.positional)
+    return task, model.to(arguments["device"]), initial
 
 
-def _positional(drawn: Any) -> Any:
-    """A call with keywords that have no place among these is handed to the original."""
-    return drawn.skeleton["tuple"][0]
+def _row(drawn: Any) -> Any:
+    """A call's arguments in a row, those by keyword last."""
+    positional, keywords = drawn.skeleton["tuple"]
+    return {"tuple": [*positional["tuple"], *(item for _, item in keywords["dict"])]}
+
+
+def _has_form(drawn: Any, form: Any) -> bool:
+    return form in (_form(_row(drawn), drawn.tensors, values) for values in (True, False))
+
+
+def _returned(model: nn.Module, drawn: Any) -> Any:
+    """The form of a result; None where a compiler cannot be told of it: a result that shares memory with an input, or has plain values."""
+    given = [tensor.clone() for tensor in drawn.tensors]
+    with torch.no_grad():
+        result = drawn.call(copy.deepcopy(model), given)
+    owned = {tensor.untyped_storage().data_ptr() for tensor in given}
+    try:
+        form = _result_form(result)
+    except Unsupported:
+        return None
+    return form if not any(tensor.untyped_storage().data_ptr() in owned for tensor in flatten(result)[1]) else None
+
+
+def _result_form(value: Any) -> Any:
+    """Like `_form`, with the classes of what has fields."""
+    if isinstance(value, torch.Tensor):
+        return {"tensor": [str(value.dtype), list(value.shape), list(value.stride())]}
+    kind = type(value)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {
+            "named": [kind.__module__, kind.__qualname__, [[key, _result_form(item)] for key, item in value._asdict().items()]]
+        }
+    if kind in (tuple, list):
+        return {kind.__name__: [_result_form(item) for item in value]}
+    if kind is dict:
+        return {"dict": [[key, _result_form(item)] for key, item in value.items()]}
+    if isinstance(value, Mapping):
+        return {"fields": [kind.__module__, kind.__qualname__, [[key, _result_form(item)] for key, item in value.items()]]}
+    if dataclasses.is_dataclass(value):
+        named = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {"fields": [kind.__module__, kind.__qualname__, [[key, _result_form(item)] for key, item in named]]}
+    if value is None:
+        return {"value": None}
+    raise Unsupported(f"a value of type {kind.__name__}")
 
 
 def _form(skeleton: Any, tensors: list[torch.Tensor], values: bool) -> Any:
@@ -127,12 +175,19 @@ def _unique(forms: list[Any]) -> list[Any]:
     return [form for number, form in enumerate(forms) if form not in forms[:number]]
 
 
-def _written_down(initial: list[Any]) -> str | None:
-    """Constructor arguments as text that reads back as the same; None where there is none."""
+def _written_down(initial: Arguments) -> dict[str, str] | None:
+    """Constructor arguments as text that reads back as the same, or pickled; None where there is neither."""
+    pair = (initial.positional, initial.keywords)
     try:
-        text = repr(initial)
-        return text if ast.literal_eval(text) == initial else None
+        text = repr(pair)
+        if ast.literal_eval(text) == pair:
+            return {"text": text}
     except (ValueError, SyntaxError, RecursionError, MemoryError, RuntimeError):
+        pass
+    try:
+        data = pickle.dumps(pair)
+        return {"pickle": base64.b64encode(data).decode()} if len(data) <= LARGEST_PICKLE else None
+    except Exception:
         return None
 
 
@@ -149,7 +204,10 @@ def _changes_inputs(model: nn.Module, drawn: Any) -> bool:
 
 def _compared(when: str, loaded: Any, model: Any, source: InputSource, limit: float) -> list[str]:
     drawn = source.draw()
-    expected, got = (_run(module, drawn) for module in (copy.deepcopy(model), loaded))
+    kinds: list[Any] = []
+    expected, got = (_run(module, drawn, kinds) for module in (copy.deepcopy(model), loaded))
+    if kinds[0] is not kinds[1]:
+        return [f"{when}, it returns a {kinds[1].__name__} where the original returns a {kinds[0].__name__}"]
     return [f"{when}, its answers are not the original's"] if not _alike(expected, got, limit) else []
 
 
@@ -173,7 +231,8 @@ def _falls_back(loaded: Any, model: Any, source: InputSource, limit: float) -> l
 
 def _guard_microseconds(loaded: Any, drawn: Any) -> float:
     """What looking at the arguments costs in every call, before the kernel runs."""
-    arguments, _ = unflatten(drawn.skeleton, drawn.tensors)
+    positional, keywords = unflatten(drawn.skeleton, drawn.tensors)
+    arguments = (*positional, *keywords.values())
     times = []
     for _ in range(GUARD_CALLS):
         begun = time.perf_counter_ns()
@@ -182,9 +241,12 @@ def _guard_microseconds(loaded: Any, drawn: Any) -> float:
     return min(times) / 1000
 
 
-def _run(module: Any, drawn: Any) -> list[torch.Tensor]:
+def _run(module: Any, drawn: Any, kinds: list[Any] | None = None) -> list[torch.Tensor]:
     given = [tensor.clone() for tensor in drawn.tensors]
-    return [output.detach().clone() for output in flatten(drawn.call(module, given))[1]]
+    result = drawn.call(module, given)
+    if kinds is not None:
+        kinds.append(type(result))
+    return [output.detach().clone() for output in flatten(result)[1]]
 
 
 def _alike(expected: list[torch.Tensor], got: list[torch.Tensor], limit: float) -> bool:

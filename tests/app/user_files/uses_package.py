@@ -1,0 +1,9 @@
+"""Imports from a package beside it; the class itself is defined there."""
+
+import shop
+
+DIM = 256
+
+
+def example():
+    return [shop.layers.torch.randn(512, DIM)]
