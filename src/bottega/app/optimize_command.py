@@ -50,6 +50,8 @@ from bottega.languages import choose_language
 from bottega.tasks.module import Wanted, open_module
 
 FOUND, NONE_FOUND = 0, 3
+REPEATS = 3
+"""Answers in a row that bring no new text end a search: a small model says the same again and again."""
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
@@ -129,7 +131,7 @@ def request_for(settings: OptimizeSettings, module: str) -> OptimizeRequest:
             answers=policy_for(resample_count(style, settings.resamples)),
             summaries=settings.summaries if skills else 0,
             seed=settings.seed,
-            stopping=Stopping(target=settings.target, patience=settings.patience),
+            stopping=Stopping(target=settings.target, patience=settings.patience, repeats=REPEATS),
         ),
         backbone=backbone,
         caps=BudgetCaps(settings.kernels, settings.tokens, settings.money, settings.minutes and settings.minutes * 60),
@@ -161,7 +163,7 @@ async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSetting
         journal = stack.enter_context(opened_run(folder, request, settings.resume))
         stack.enter_context(display)
         on_signals(loop, ring)
-        display.say(f"run in {folder}")
+        display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
         finished = await optimise(
             request,
             journal,
