@@ -17,7 +17,7 @@ from bottega.episodes.budget import BudgetCaps
 
 LINES = 6
 SEARCHING = "searching"
-ASKING = "the model is asked for kernels"
+ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best so far"
 
 
 class OptimizeProgress:
