@@ -39,7 +39,7 @@ WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "workers", "quiet", "json"}
 OF_WRITING = {
-    "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
+    "samples", "turns", "strategy", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
 }  # fmt: skip
 
@@ -127,7 +127,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
-    _tell(finished, settings.as_json)
+    _print_finished(finished, settings.as_json)
     raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
 
 
@@ -155,8 +155,6 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
         samples=settings.samples,
         strategy=settings.strategy,
         generations=settings.turns,
-        width=settings.width,
-        branch=settings.branch,
         library=_library(settings.library),
         selection=settings.selection,
         unproved=not settings.proved_only,
@@ -170,7 +168,7 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
     )
 
 
-def _tell(finished: BenchFinished, as_json: bool) -> None:
+def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished, summaries_of(finished.run))
         return

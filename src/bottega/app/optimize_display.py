@@ -67,7 +67,7 @@ class OptimizeProgress:
         if isinstance(event, Drafted):
             self.drafts = len(event.drafts)
             self.now = "the drafts are built and judged" if self.drafts else ASKING
-            return f"{event.told}; {self.now}"
+            return f"{event.text}; {self.now}"
         if isinstance(event, Selected) and event.names:
             return f"skills for scheme {event.scheme}: {', '.join(event.names)}"
         if isinstance(event, Wrote):

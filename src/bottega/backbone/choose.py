@@ -16,7 +16,7 @@ from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
 from bottega.backbone.retry import RetryPolicy
-from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
+from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.plugins import Plugins
@@ -161,11 +161,9 @@ def _server(
     return ChatClient(backbone)
 
 
-def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Client:
-    """`tokens`: by the token protocol, with ids and log-probs. `repeat`: a list begins again when it ends."""
+def _scripted(rest: str, *, repeat: bool = False) -> Client:
+    """`repeat`: a list begins again when it ends."""
     script = read_script(Path(rest))
-    if tokens:
-        return TokenClient(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
     return ChatClient(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
 
 

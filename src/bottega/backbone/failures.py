@@ -59,7 +59,7 @@ def excerpt(text: str) -> str:
     return words.rstrip(".") if len(words) <= EXCERPT else words[:EXCERPT] + " …"
 
 
-def told(body: str) -> tuple[str, str]:
+def error_message(body: str) -> tuple[str, str]:
     """What an error's body says, and its code or type: servers disagree on where they put either."""
     try:
         parsed: Any = json.loads(body)
@@ -74,7 +74,7 @@ def told(body: str) -> tuple[str, str]:
 
 def from_status(status: int, headers: Mapping[str, str], body: str, key_variable: str) -> Failure:
     """What an HTTP error means. `body` must be free of secrets: the beginning of it is shown."""
-    message, code = told(body)
+    message, code = error_message(body)
     what = f"answered with status {status}: {message}"
     if status == 429 and not any(word in code for word in BROKE):
         return Failure(UnreachableError, what, "Lower the concurrency, or wait.", retry=True, pause=asked_pause(headers))

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from bottega.backbone.failures import Failure, GarbageError, RefusedError, UnreachableError, excerpt, told
+from bottega.backbone.failures import Failure, GarbageError, RefusedError, UnreachableError, error_message, excerpt
 from bottega.backbone.pricing import likely_tokens
 from bottega.backbone.sampling import StopReason
 
@@ -73,7 +73,7 @@ def _without_choices(parsed: dict[str, Any], body: str, tokens: tuple[int, int] 
     if not parsed.get("error"):
         what = f"sent JSON without an answer in it (choices): {excerpt(body)}"
         return Failure(GarbageError, what, "Check that the base URL is that of an OpenAI-compatible server.", tokens=tokens)
-    message, _ = told(body)
+    message, _ = error_message(body)
     code = parsed["error"].get("code") if isinstance(parsed["error"], dict) else None
     passing = isinstance(code, int) and (code in (408, 429) or code >= 500)
     kind = UnreachableError if passing else GarbageError

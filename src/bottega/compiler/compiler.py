@@ -9,6 +9,7 @@ from typing import Any
 
 from bottega.compiler.backend import Backend
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
+from bottega.compiler.choices import BY_RULE, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
@@ -81,8 +82,8 @@ class LoweredTask:
     lowered: Lowered
     cuts: Cuts = ()
 
-    def plan(self, passes: frozenset[str]) -> KernelPlan:
-        return make_plan(self.lowered, passes, self.cuts)
+    def plan(self, passes: frozenset[str], tuning: Tuning = BY_RULE) -> KernelPlan:
+        return replace(make_plan(self.lowered, passes, self.cuts), tuning=tuning)
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
@@ -258,17 +259,18 @@ class StepBuilder:
                 place = self._try(place, pass_) or place
         return place
 
-    def at_once(self, passes: Iterable[CompilerPass]) -> BuildStep | None:
+    def at_once(self, passes: Iterable[CompilerPass], tuning: Tuning = BY_RULE) -> BuildStep | None:
         """Enables all passes together: one step, named after the last pass."""
         chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
         on = frozenset(pass_.name for pass_ in chosen)
-        plan = self.lowered.plan(on)
+        plan = self.lowered.plan(on, tuning)
         source = self._write(plan, on)
-        if source is None or not chosen:
+        if source is None:
             return None
         candidate = Candidate(source, self.target.language.name, self.lowered.task.name, None)
-        last = chosen[-1]
-        return BuildStep(candidate, last.name, cards_of(last, self.target.language.name), _summary(last, plan))
+        last = chosen[-1] if chosen else None
+        cards = cards_of(last, self.target.language.name) if last else ()
+        return BuildStep(candidate, last.name if last else FIRST_ATTEMPT, cards, _summary(last, plan))
 
     def _try(self, place: _Place, pass_: CompilerPass | None) -> _Place | None:
         on = place.on | ({pass_.name} if pass_ else set())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import pickle
 import zlib
 from collections.abc import Mapping
@@ -196,7 +197,7 @@ def _written(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"tensor_of{_facts(value, weight=False)!r}"
     if value is None or isinstance(value, bool | int | float | str):
-        return repr(value) if value != float("inf") and value == value else f"float({str(value)!r})"
+        return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
     if isinstance(value, torch.dtype):
         return repr(value)
     if type(value) in (tuple, list, torch.Size):

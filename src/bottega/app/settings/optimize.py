@@ -39,7 +39,7 @@ class OptimizeSettings(CommandSettings):
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""
     samples: Positive = 2
-    """Lines for each selection of skills; width of a beam; islands."""
+    """Lines for each selection of skills."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None

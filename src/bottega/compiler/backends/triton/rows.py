@@ -326,7 +326,8 @@ class _Writer:
             by_name[self.width].text = self._width(layout.looped)
             grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
             block = LOOPED_BLOCK if layout.looped else 1 << (self.count - 1).bit_length()
-            options = "num_warps=16" if block > 8192 else "num_warps=8" if block > 2048 else ""
+            warps = file.plan.tuning.row_warps or (16 if block > 8192 else 8 if block > 2048 else 4)
+            options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
             by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), "64"
             grid = f"(triton.cdiv({self.rows_text()}, 64),{f' {grid_y}' if grid_y else ''})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bottega.skills.lazy import lazy_advice
+from bottega.skills.advice_lint import lazy_advice
 from bottega.skills.starter import starter_cards
 
 LAZY = {

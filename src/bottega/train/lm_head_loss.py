@@ -101,17 +101,17 @@ def _plain_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Te
 
 def _logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if logits.is_cuda and TRITON:
-        from bottega.train import head_kernels
+        from bottega.train import lm_head_kernels
 
-        return head_kernels.logprobs(logits, targets)
+        return lm_head_kernels.logprobs(logits, targets)
     return _plain_logprobs(logits, targets)
 
 
 def _logits_grad(logits: Tensor, norm: Tensor, targets: Tensor, slope: Tensor, dtype: torch.dtype) -> Tensor:
     if logits.is_cuda and TRITON:
-        from bottega.train import head_kernels
+        from bottega.train import lm_head_kernels
 
-        return head_kernels.logits_grad(logits, norm, targets, slope, dtype)
+        return lm_head_kernels.logits_grad(logits, norm, targets, slope, dtype)
     grad = logits.sub_(norm[:, None]).exp_().mul_(-slope[:, None])  # in place: the logits are the largest thing there is
     grad[torch.arange(len(grad), device=grad.device), targets] += slope
     return grad.to(dtype)

@@ -36,7 +36,7 @@ FOREIGN_CHUNK = 8
 """Kernels of one task that one worker judges in a row: a task that is up is used again, and a task with many keeps several busy."""
 
 
-class BenchWork(Protocol):
+class KernelSource(Protocol):
     @property
     def chunk(self) -> int:
         """Samples of a task that are handed out together, to be done in a row."""
@@ -60,7 +60,7 @@ class BenchWork(Protocol):
 
 
 @dataclass
-class Writers:
+class ModelSource:
     """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
 
     folder: Path
@@ -101,7 +101,7 @@ class Writers:
         reason = self.budget.reached()
         if len(found) < self.writing.turns and reason is not None:
             raise BudgetError(reason)
-        return found  # a beam whose kernels are copies of each other has fewer than it might
+        return found
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
         """With what its answers took: they were paid for."""
@@ -114,7 +114,7 @@ class Writers:
 
 
 @dataclass
-class Readers:
+class CandidateSource:
     """Kernels that lie there."""
 
     kernels: dict[str, dict[int, Candidate]]

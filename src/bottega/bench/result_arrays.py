@@ -38,7 +38,7 @@ NOT_BUILT = (Outcome.COMPILE_ERROR, Outcome.TIMEOUT, Outcome.INVALID_TASK)
 
 
 @dataclass(frozen=True)
-class BenchSheet:
+class ResultArrays:
     tasks: tuple[BenchTask, ...]
     attempts: tuple[tuple[BenchAttempt, ...], ...]
     """By task."""
@@ -65,12 +65,12 @@ class BenchSheet:
             return self.correct
         return self.correct & ((self.low if sure else self.point) > p)
 
-    def only(self, places: Sequence[int]) -> BenchSheet:
+    def only(self, places: Sequence[int]) -> ResultArrays:
         """Some of its tasks."""
         at = np.array(places, dtype=int)
         arrays = (self.answered, self.compiled, self.correct, self.point, self.low, self.high)
         kept = [array[at] for array in arrays]
-        return BenchSheet(tuple(self.tasks[i] for i in places), tuple(self.attempts[i] for i in places), *kept)
+        return ResultArrays(tuple(self.tasks[i] for i in places), tuple(self.attempts[i] for i in places), *kept)
 
     def flat(self, array: NDArray) -> NDArray:
         """Samples and turns of a task in one row."""
@@ -117,7 +117,7 @@ class BenchSheet:
         return np.where(np.nan_to_num(low) > 1, point, 1.0)
 
 
-def sheet_of(run: BenchRun, baseline: str = "eager") -> BenchSheet:
+def result_arrays_of(run: BenchRun, baseline: str = "eager") -> ResultArrays:
     """As many samples and turns as the run was asked for, or has where it holds more."""
     places = {task.id: place for place, task in enumerate(run.tasks)}
     cells = {attempt.key: attempt for attempt in run.attempts if attempt.task in places}
@@ -139,7 +139,7 @@ def sheet_of(run: BenchRun, baseline: str = "eager") -> BenchSheet:
         if found is not None:
             point[at], low[at], high[at] = found.point, found.low, found.high
     ordered = tuple(tuple(sorted(row, key=lambda attempt: attempt.key)) for row in by_task)
-    return BenchSheet(run.tasks, ordered, answered, compiled, correct, point, low, high)
+    return ResultArrays(run.tasks, ordered, answered, compiled, correct, point, low, high)
 
 
 def timed(verdict: Verdict, baseline: str) -> Speedup | None:

@@ -20,17 +20,17 @@ from bottega.train.settings import LossSettings  # noqa: E402
 
 
 def check(device: str, rows: int = 5, vocabulary: int = 50) -> None:
-    from bottega.train import head_kernels
+    from bottega.train import lm_head_kernels
 
     source = torch.Generator(device).manual_seed(0)
     logits = torch.randn(rows, vocabulary, device=device, generator=source) * 4
     targets = torch.randint(0, vocabulary, (rows,), device=device, generator=source)
     slopes = torch.randn(rows, device=device, generator=source)
-    logprobs, entropy, norm = head_kernels.logprobs(logits, targets)
+    logprobs, entropy, norm = lm_head_kernels.logprobs(logits, targets)
     table = logits.log_softmax(-1)
     assert torch.allclose(logprobs, table.gather(1, targets[:, None])[:, 0], atol=1e-4)
     assert torch.allclose(entropy, -(table.exp() * table).sum(-1), atol=1e-4)
-    grad = head_kernels.logits_grad(logits, norm, targets, slopes, torch.float32)
+    grad = lm_head_kernels.logits_grad(logits, norm, targets, slopes, torch.float32)
     hit = torch.nn.functional.one_hot(targets, vocabulary)
     assert torch.allclose(grad, slopes[:, None] * (hit - table.exp()), atol=1e-5)
 
@@ -40,7 +40,7 @@ def test_the_kernels_by_the_interpreter() -> None:
     """In a process of its own: the interpreter is chosen when Triton is imported."""
     here = str(Path(__file__).parent)
     code = (
-        f"import sys; sys.path.insert(0, {here!r}); import test_head_kernels as test; from bottega.train import head_kernels; "
+        f"import sys; sys.path.insert(0, {here!r}); import test_lm_head_kernels as test; from bottega.train import head_kernels; "
         "head_kernels.BLOCK = 16; test.check('cpu')"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore"}
