@@ -101,7 +101,6 @@ def example_stage_for(settings: DataBuildSettings) -> ExampleStage:
         baseline=parse_baselines(settings.baseline)[0],
         max_tokens=settings.max_tokens,
         concise=settings.concise,
-        renamed=settings.renamed,
         unjudged=settings.unjudged,
         believed=settings.believed,
         held_out=settings.held_out,

@@ -8,7 +8,7 @@ from random import Random
 
 from bottega.tasks.synth.catalogue.blocks import BLOCKS, BlockTemplate
 from bottega.tasks.synth.catalogue.networks import NETWORKS, NetworkTemplate
-from bottega.tasks.synth.costs import OperatorCost, TimeTarget
+from bottega.tasks.synth.costs import TimeTarget
 from bottega.tasks.synth.draw import rounded
 from bottega.tasks.synth.source_file import SourceFile
 from bottega.tasks.synth.style import Style
@@ -57,10 +57,6 @@ class ComposedNetwork:
     source: str
     name: str
     operators: tuple[str, ...]
-    milliseconds: float
-    bytes: float
-    per_sample: float
-    """Milliseconds that one more in the batch costs."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +107,6 @@ def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: N
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
     sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
     batch = min(batch, 4096)
-    mults, moved = entry.cost(sizes)
-    work = OperatorCost(4.0 * moved * batch, 2.0 * mults * batch, entry.kind, entry.launches)
     arguments = {name: sizes[name] for name in entry.arguments.split()}
     init = _constructor(choices, entry.init, entry.forward)
     source = SourceFile(style).assemble(
@@ -124,7 +118,7 @@ def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: N
         constants={"batch_size": batch, **sizes},
         inputs=list(entry.inputs),
     )
-    return _built(source, entry.name, choices.names(entry.operators), target, work, batch)
+    return ComposedNetwork(source, entry.name, choices.names(entry.operators))
 
 
 def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> ComposedNetwork:
@@ -144,26 +138,13 @@ def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> Compos
     )
     options = {name: rng.choice(values) for name, values in entry.options}
     shape = _shape(rng, entry, target)
-    places = 1
-    for length in shape.values():
-        places *= length
     steady = "norm" in entry.operators.split() or "add" in entry.operators.split()
     depth = 1 if frame == "alone" else rng.randint(2, 4) if steady else 2  # without norm or residual a deep stack fades out
-    mults = entry.mults(channels, places, options) * places * depth
-    work = OperatorCost(
-        4.0 * entry.passes * depth * channels * places * batch,
-        2.0 * mults * batch,
-        "conv" if entry.layout == "nchw" else "matmul",
-        depth * (entry.passes + 8 + (60 if "gru" in entry.name else 0)),
-    )
     extra = {"tokens": shape["seq_len"]} if "tokens" in entry.init else {}
-    return _built(
+    return ComposedNetwork(
         _block_source(rng, style, entry, choices, frame, channels, {**extra, **options}, shape, depth, batch),
         f"{entry.name}_{frame}" if frame != "alone" else entry.name,
         choices.names(entry.operators),
-        target,
-        work,
-        batch,
     )
 
 
@@ -280,10 +261,3 @@ def _doc(style: Style, name: str) -> dict[str, str]:
         return {}
     text = f"{words[:1].upper()}{words[1:]}."
     return {"module": text} if style.docstring == "module" else {"class": f'"""{text}"""'}
-
-
-def _built(
-    source: str, name: str, operators: tuple[str, ...], target: TimeTarget, work: OperatorCost, batch: int
-) -> ComposedNetwork:
-    total = target.milliseconds(work, "float32")
-    return ComposedNetwork(source, name, operators, total, 1.2 * work.bytes, (total - target.launch_ms * work.launches) / batch)

@@ -6,7 +6,6 @@ are is drawn for each task. `channels`, `dim` or `features` is what every block 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -18,14 +17,13 @@ class BlockTemplate:
     forward: str
     operators: str
     """Names of the catalogue that it is made of; `act` and `norm` stand for those that are drawn."""
-    mults: Callable[[int, int, dict[str, int]], float]
-    """Multiplications for each place of the input, from channels, places of one sample, and options."""
-    passes: int = 8
-    """How many times it reads or writes a tensor of the size of its input."""
     multiple: int = 8
     options: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Further arguments of the constructor."""
-    title: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.name.title().replace("_", "") + "Block"
 
 
 IMAGE_BLOCKS = (
@@ -33,30 +31,21 @@ IMAGE_BLOCKS = (
         "residual_conv",
         "nchw",
         (
-            "self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\n"
-            "self.norm1 = @norm[channels]\n"
-            "self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\n"
-            "self.norm2 = @norm[channels]"
+            "self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\nself.norm1 = @norm[channels]\n"
+            "self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\nself.norm2 = @norm[channels]"
         ),
         "out = @act[self.norm1(self.conv1(x))]\nout = self.norm2(self.conv2(out))\nreturn @act[out + x]",
         "conv2d conv2d norm norm act act add",
-        lambda c, n, o: 18 * c * c,
-        14,
-        title="ResidualBlock",
     ),
     BlockTemplate(
         "preact_residual",
         "nchw",
         (
-            "self.norm1 = @norm[channels]\n"
-            "self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\n"
+            "self.norm1 = @norm[channels]\nself.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)\n"
             "self.norm2 = @norm[channels]\nself.conv2 = nn.Conv2d(channels, channels, 3, padding=1)"
         ),
         "h = self.conv1(@act[self.norm1(x)])\nh = self.conv2(@act[self.norm2(h)])\nreturn x + h",
         "conv2d conv2d norm norm act act add",
-        lambda c, n, o: 18 * c * c,
-        14,
-        title="PreActBlock",
     ),
     BlockTemplate(
         "bottleneck",
@@ -72,11 +61,8 @@ IMAGE_BLOCKS = (
             "out = self.norm3(self.expand(out))\nreturn @act[out + identity]"
         ),
         "conv2d_pointwise conv2d conv2d_pointwise norm norm norm act act act add",
-        lambda c, n, o: c * c * 1.1,
-        12,
-        32,
-        (("reduction", (2, 4)),),
-        "Bottleneck",
+        multiple=32,
+        options=(("reduction", (2, 4)),),
     ),
     BlockTemplate(
         "inverted_residual",
@@ -93,10 +79,7 @@ IMAGE_BLOCKS = (
             "return x + self.norm3(self.project(h))"
         ),
         "conv2d_pointwise conv2d_depthwise conv2d_pointwise norm norm norm act act add",
-        lambda c, n, o: 8 * c * c + 150 * c,
-        40,
         options=(("expansion", (2, 3, 4)),),
-        title="InvertedResidual",
     ),
     BlockTemplate(
         "squeeze_excite",
@@ -107,14 +90,11 @@ IMAGE_BLOCKS = (
             "self.fc2 = nn.Linear(channels // reduction, channels)"
         ),
         (
-            "x = @act[self.conv(x)]\ns = x.mean(dim=(2, 3))\n"
-            "s = torch.sigmoid(self.fc2(torch.relu(self.fc1(s))))\nreturn x * s[:, :, None, None]"
+            "x = @act[self.conv(x)]\ns = x.mean(dim=(2, 3))\ns = torch.sigmoid(self.fc2(torch.relu(self.fc1(s))))\n"
+            "return x * s[:, :, None, None]"
         ),
         "conv2d act global_avg_pool linear linear relu sigmoid multiply",
-        lambda c, n, o: 9 * c * c,
-        8,
         options=(("reduction", (2, 4, 8)),),
-        title="SEBlock",
     ),
     BlockTemplate(
         "channel_attention_max",
@@ -131,10 +111,7 @@ IMAGE_BLOCKS = (
             "return x * torch.sigmoid(self.conv(spatial))"
         ),
         "global_avg_pool global_max_pool linear linear sigmoid multiply mean amax concatenate conv2d",
-        lambda c, n, o: 200 + c,
-        12,
         options=(("reduction", (2, 4, 8)),),
-        title="CBAM",
     ),
     BlockTemplate(
         "convnext",
@@ -150,26 +127,19 @@ IMAGE_BLOCKS = (
             "h = (self.gamma * h).permute(0, 3, 1, 2)\nreturn x + h"
         ),
         "conv2d_depthwise layer_norm linear act linear channel_scale add",
-        lambda c, n, o: 8 * c * c + 200 * c,
-        24,
         options=(("expansion", (2, 4)),),
-        title="ConvNeXtBlock",
     ),
     BlockTemplate(
         "dense_layer",
         "nchw",
         (
-            "self.norm1 = @norm[channels]\n"
-            "self.conv1 = nn.Conv2d(channels, growth, 3, padding=1, bias=False)\n"
+            "self.norm1 = @norm[channels]\nself.conv1 = nn.Conv2d(channels, growth, 3, padding=1, bias=False)\n"
             "self.norm2 = @norm[channels + growth]\n"
             "self.conv2 = nn.Conv2d(channels + growth, channels, 1, bias=False)"
         ),
         ("h = self.conv1(@act[self.norm1(x)])\nh = torch.cat([x, h], dim=1)\nreturn self.conv2(@act[self.norm2(h)])"),
         "norm norm conv2d conv2d_pointwise act act concatenate",
-        lambda c, n, o: c * c + 260 * c,
-        14,
         options=(("growth", (8, 16, 32)),),
-        title="DenseLayer",
     ),
     BlockTemplate(
         "inception",
@@ -186,9 +156,6 @@ IMAGE_BLOCKS = (
             "return @act[torch.cat([a, b, c, d], dim=1)]"
         ),
         "conv2d_pointwise conv2d conv2d max_pool2d concatenate act relu relu",
-        lambda c, n, o: 3.5 * c * c,
-        12,
-        title="InceptionBlock",
     ),
     BlockTemplate(
         "fire",
@@ -200,16 +167,12 @@ IMAGE_BLOCKS = (
         ),
         "s = @act[self.squeeze(x)]\nreturn torch.cat([@act[self.expand1(s)], @act[self.expand3(s)]], dim=1)",
         "conv2d_pointwise conv2d_pointwise conv2d act act act concatenate",
-        lambda c, n, o: 1.6 * c * c,
-        8,
-        title="FireModule",
     ),
     BlockTemplate(
         "shuffle_unit",
         "nchw",
         (
-            "half = channels // 2\nself.conv1 = nn.Conv2d(half, half, 1, bias=False)\n"
-            "self.norm1 = @norm[half]\n"
+            "half = channels // 2\nself.conv1 = nn.Conv2d(half, half, 1, bias=False)\nself.norm1 = @norm[half]\n"
             "self.depthwise = nn.Conv2d(half, half, 3, padding=1, groups=half, bias=False)\n"
             "self.norm2 = @norm[half]\nself.conv2 = nn.Conv2d(half, half, 1)"
         ),
@@ -220,9 +183,6 @@ IMAGE_BLOCKS = (
             "return out.view(b, 2, c // 2, h, w).transpose(1, 2).reshape(b, c, h, w)"
         ),
         "conv2d_pointwise conv2d_depthwise conv2d_pointwise norm norm act act concatenate channel_shuffle",
-        lambda c, n, o: 0.5 * c * c + 40 * c,
-        14,
-        title="ShuffleUnit",
     ),
     BlockTemplate(
         "depthwise_separable_block",
@@ -234,9 +194,6 @@ IMAGE_BLOCKS = (
         ),
         "x = @act[self.norm1(self.depthwise(x))]\nreturn @act[self.norm2(self.pointwise(x))]",
         "conv2d_depthwise conv2d_pointwise norm norm act act",
-        lambda c, n, o: c * c + 80 * c,
-        12,
-        title="SeparableBlock",
     ),
     BlockTemplate(
         "conv_gate",
@@ -247,9 +204,6 @@ IMAGE_BLOCKS = (
         ),
         "return @act[self.features(x)] * torch.sigmoid(self.gate(x))",
         "conv2d conv2d act sigmoid multiply",
-        lambda c, n, o: 18 * c * c,
-        9,
-        title="GatedConv",
     ),
     BlockTemplate(
         "dilated_context",
@@ -262,9 +216,6 @@ IMAGE_BLOCKS = (
         ),
         ("h = torch.cat([@act[self.conv1(x)], @act[self.conv2(x)], @act[self.conv3(x)]], dim=1)\nreturn self.fuse(h) + x"),
         "conv2d conv2d_dilated conv2d_dilated conv2d_pointwise act act act concatenate add",
-        lambda c, n, o: 30 * c * c,
-        18,
-        title="ContextModule",
     ),
     BlockTemplate(
         "hourglass",
@@ -276,9 +227,6 @@ IMAGE_BLOCKS = (
         ),
         "h = @act[self.down(x)]\nh = @act[self.middle(h)]\nreturn x + self.up(h)",
         "conv2d_strided conv2d conv_transpose2d act act add",
-        lambda c, n, o: 25 * c * c,
-        10,
-        title="Hourglass",
     ),
 )
 
@@ -299,11 +247,8 @@ SEQUENCE_BLOCKS = (
             "return x + self.fc2(@act[self.fc1(self.norm2(x))])"
         ),
         "norm norm self_attention linear linear act add add",
-        lambda c, n, o: 12 * c * c + 2 * n * c,
-        36,
-        16,
-        (("num_heads", (2, 4, 8)),),
-        "EncoderBlock",
+        multiple=16,
+        options=(("num_heads", (2, 4, 8)),),
     ),
     BlockTemplate(
         "transformer_decoder",
@@ -320,15 +265,11 @@ SEQUENCE_BLOCKS = (
             "scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))\n"
             "mask = torch.triu(torch.ones(t, t, dtype=torch.bool, device=x.device), diagonal=1)\n"
             "weights = torch.softmax(scores.masked_fill(mask, float('-inf')), dim=-1)\n"
-            "x = x + self.out((weights @ v).transpose(1, 2).reshape(b, t, c))\n"
-            "return x + self.mlp(self.norm2(x))"
+            "x = x + self.out((weights @ v).transpose(1, 2).reshape(b, t, c))\nreturn x + self.mlp(self.norm2(x))"
         ),
         "norm norm attention_causal linear linear linear linear linear linear gelu add add",
-        lambda c, n, o: 12 * c * c + 8 * n * c,
-        44,
-        16,
-        (("num_heads", (2, 4, 8)),),
-        "DecoderBlock",
+        multiple=16,
+        options=(("num_heads", (2, 4, 8)),),
     ),
     BlockTemplate(
         "gated_mlp",
@@ -339,10 +280,7 @@ SEQUENCE_BLOCKS = (
         ),
         "h = self.norm(x)\nreturn x + self.down(@act[self.gate(h)] * self.up(h))",
         "norm linear linear linear act multiply add",
-        lambda c, n, o: 3 * c * o["hidden"],
-        20,
         options=(("hidden", (128, 256, 344, 512)),),
-        title="GatedMLP",
     ),
     BlockTemplate(
         "mlp_block",
@@ -350,10 +288,7 @@ SEQUENCE_BLOCKS = (
         "self.norm = @norm[dim]\nself.fc1 = nn.Linear(dim, hidden)\nself.fc2 = nn.Linear(hidden, dim)",
         "return x + self.fc2(@act[self.fc1(self.norm(x))])",
         "norm linear linear act add",
-        lambda c, n, o: 2 * c * o["hidden"],
-        14,
         options=(("hidden", (128, 256, 512)),),
-        title="FeedForward",
     ),
     BlockTemplate(
         "mixer",
@@ -366,10 +301,7 @@ SEQUENCE_BLOCKS = (
         ),
         ("x = x + self.token_mix(self.norm1(x).transpose(1, 2)).transpose(1, 2)\nreturn x + self.channel_mix(self.norm2(x))"),
         "norm norm linear linear linear linear gelu gelu transpose_copy add add",
-        lambda c, n, o: 4 * c * c + 2 * n * 64 / 8,
-        26,
         options=(("token_hidden", (32, 64, 128)),),
-        title="MixerBlock",
     ),
     BlockTemplate(
         "linear_attention_block",
@@ -386,11 +318,8 @@ SEQUENCE_BLOCKS = (
             "return x + self.out(h.transpose(1, 2).reshape(b, n, c))"
         ),
         "norm linear linear linear_attention elu elu add",
-        lambda c, n, o: 4 * c * c + c * c / 4,
-        40,
-        16,
-        (("num_heads", (2, 4)),),
-        "LinearAttention",
+        multiple=16,
+        options=(("num_heads", (2, 4)),),
     ),
     BlockTemplate(
         "conv_module",
@@ -401,24 +330,18 @@ SEQUENCE_BLOCKS = (
             "self.pointwise2 = nn.Conv1d(dim, dim, 1)"
         ),
         (
-            "h = self.norm(x).transpose(1, 2)\nh = F.glu(self.pointwise1(h), dim=1)\n"
-            "h = @act[self.depthwise(h)]\nreturn x + self.pointwise2(h).transpose(1, 2)"
+            "h = self.norm(x).transpose(1, 2)\nh = F.glu(self.pointwise1(h), dim=1)\nh = @act[self.depthwise(h)]\n"
+            "return x + self.pointwise2(h).transpose(1, 2)"
         ),
         "norm conv1d_pointwise glu conv1d_depthwise act conv1d_pointwise add",
-        lambda c, n, o: 3 * c * c + 60 * c,
-        24,
         options=(("kernel_size", (7, 15, 31)),),
-        title="ConvModule",
     ),
     BlockTemplate(
         "gru_block",
         "sequence",
-        ("self.norm = @norm[dim]\nself.gru = nn.GRU(dim, dim, batch_first=True)\nself.proj = nn.Linear(dim, dim)"),
+        "self.norm = @norm[dim]\nself.gru = nn.GRU(dim, dim, batch_first=True)\nself.proj = nn.Linear(dim, dim)",
         "h, _ = self.gru(self.norm(x))\nreturn x + self.proj(@act[h])",
         "norm gru linear act add",
-        lambda c, n, o: 14 * c * c,
-        30,
-        title="RecurrentBlock",
     ),
     BlockTemplate(
         "expert_mixture",
@@ -429,16 +352,11 @@ SEQUENCE_BLOCKS = (
             "self.down = nn.Parameter(torch.randn(num_experts, hidden, dim) * hidden ** -0.5)"
         ),
         (
-            "weights = torch.softmax(self.router(x), dim=-1)\n"
-            "h = @act[torch.einsum('bsd,edh->ebsh', x, self.up)]\n"
-            "y = torch.einsum('ebsh,ehd->ebsd', h, self.down)\n"
-            "return torch.einsum('ebsd,bse->bsd', y, weights)"
+            "weights = torch.softmax(self.router(x), dim=-1)\nh = @act[torch.einsum('bsd,edh->ebsh', x, self.up)]\n"
+            "y = torch.einsum('ebsh,ehd->ebsd', h, self.down)\nreturn torch.einsum('ebsd,bse->bsd', y, weights)"
         ),
         "linear softmax batched_linear batched_linear act weighted_sum",
-        lambda c, n, o: 2 * c * o["hidden"] * o["num_experts"],
-        60,
         options=(("num_experts", (2, 4)), ("hidden", (64, 128, 256))),
-        title="SoftMoE",
     ),
     BlockTemplate(
         "retention",
@@ -455,10 +373,7 @@ SEQUENCE_BLOCKS = (
             "return torch.sigmoid(self.gate(x)) * self.norm(h)"
         ),
         "linear linear norm bmm bmm sigmoid multiply",
-        lambda c, n, o: 4 * c * c + 3 * n * c,
-        24,
         options=(("decay", (80, 90, 95)),),
-        title="Retention",
     ),
 )
 
@@ -469,10 +384,7 @@ ROW_BLOCKS = (
         ("self.norm = @norm[features]\nself.fc1 = nn.Linear(features, hidden)\nself.fc2 = nn.Linear(hidden, features)"),
         "return x + self.fc2(@act[self.fc1(self.norm(x))])",
         "norm linear linear act add",
-        lambda c, n, o: 2 * c * o["hidden"],
-        14,
         options=(("hidden", (128, 256, 512, 1024)),),
-        title="ResidualMLP",
     ),
     BlockTemplate(
         "highway",
@@ -480,9 +392,6 @@ ROW_BLOCKS = (
         "self.transform = nn.Linear(features, features)\nself.gate = nn.Linear(features, features)",
         "t = torch.sigmoid(self.gate(x))\nreturn t * @act[self.transform(x)] + (1 - t) * x",
         "linear linear sigmoid act multiply lerp",
-        lambda c, n, o: 2 * c * c,
-        14,
-        title="Highway",
     ),
     BlockTemplate(
         "cross_layer",
@@ -490,9 +399,6 @@ ROW_BLOCKS = (
         "self.weight = nn.Linear(features, features)\nself.norm = @norm[features]",
         "return self.norm(x * self.weight(x) + x)",
         "linear multiply add norm",
-        lambda c, n, o: c * c,
-        10,
-        title="CrossLayer",
     ),
     BlockTemplate(
         "bottleneck_adapter",
@@ -500,10 +406,7 @@ ROW_BLOCKS = (
         ("self.down = nn.Linear(features, rank)\nself.up = nn.Linear(rank, features)\nself.norm = @norm[features]"),
         "return self.norm(x + self.up(@act[self.down(x)]))",
         "linear linear act add norm",
-        lambda c, n, o: 2 * c * o["rank"],
-        12,
         options=(("rank", (16, 32, 64)),),
-        title="Adapter",
     ),
     BlockTemplate(
         "glu_layer",
@@ -511,9 +414,6 @@ ROW_BLOCKS = (
         "self.proj = nn.Linear(features, 2 * features)\nself.norm = @norm[features]",
         "value, gate = self.proj(self.norm(x)).chunk(2, dim=-1)\nreturn x + value * torch.sigmoid(gate)",
         "linear norm glu add",
-        lambda c, n, o: 2 * c * c,
-        14,
-        title="GLULayer",
     ),
 )
 

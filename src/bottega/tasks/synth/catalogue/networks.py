@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-Sizes = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -20,19 +17,11 @@ class NetworkTemplate:
     inputs: tuple[tuple[str, str], ...]
     """Name and expression of each input."""
     operators: str
-    cost: Callable[[Sizes], tuple[float, float]]
-    """Multiplications and elements moved, for one sample."""
     norm: str = "nchw"
-    kind: str = "conv"
-    launches: int = 12
 
 
 def _image(channels: str = "3") -> tuple[tuple[str, str], ...]:
     return (("x", f"torch.randn(batch_size, {channels}, side, side)"),)
-
-
-def _conv(a: int, b: int, kernel: int, places: float) -> float:
-    return a * b * kernel * kernel * places
 
 
 _CLASSES = ("num_classes", (10, 20, 100))
@@ -50,17 +39,11 @@ NETWORKS = (
             "self.fc1 = nn.Linear(2 * width * (side // 4) ** 2, 64)\nself.fc2 = nn.Linear(64, num_classes)"
         ),
         (
-            "x = F.max_pool2d(@act[self.conv1(x)], 2)\nx = F.max_pool2d(@act[self.conv2(x)], 2)\n"
-            "x = x.flatten(1)\nreturn self.fc2(@act[self.fc1(x)])"
+            "x = F.max_pool2d(@act[self.conv1(x)], 2)\nx = F.max_pool2d(@act[self.conv2(x)], 2)\nx = x.flatten(1)\n"
+            "return self.fc2(@act[self.fc1(x)])"
         ),
         _image(),
         "conv2d conv2d max_pool2d max_pool2d act act act linear linear",
-        lambda s: (
-            _conv(3, s["width"], 3, s["side"] ** 2)
-            + _conv(s["width"], 2 * s["width"], 3, s["side"] ** 2 / 4)
-            + 8 * s["width"] * s["side"] ** 2,
-            6.0 * s["width"] * s["side"] ** 2,
-        ),
     ),
     NetworkTemplate(
         "vgg",
@@ -68,15 +51,14 @@ NETWORKS = (
         "side width num_classes",
         (
             "layers, channels = [], 3\nfor out in (width, 2 * width, 4 * width):\n"
-            "    layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(), nn.Conv2d(out, out, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]\n"
+            "    layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(), nn.Conv2d(out, out, 3, padding=1), nn.ReLU(), "
+            "nn.MaxPool2d(2)]\n"
             "    channels = out\nself.features = nn.Sequential(*layers)\n"
             "self.classifier = nn.Linear(4 * width * (side // 8) ** 2, num_classes)"
         ),
         "return self.classifier(torch.flatten(self.features(x), 1))",
         _image(),
         "conv2d conv2d conv2d conv2d conv2d conv2d relu relu relu relu relu relu max_pool2d max_pool2d max_pool2d linear",
-        lambda s: (s["side"] ** 2 * 9 * s["width"] ** 2 * 4.5, 16.0 * s["width"] * s["side"] ** 2),
-        launches=16,
     ),
     NetworkTemplate(
         "lenet",
@@ -84,8 +66,7 @@ NETWORKS = (
         "side width num_classes",
         (
             "self.conv1 = nn.Conv2d(1, width, 5, padding=2)\nself.conv2 = nn.Conv2d(width, 2 * width, 5)\n"
-            "self.pool = nn.AvgPool2d(2)\n"
-            "self.fc1 = nn.Linear(2 * width * ((side // 2 - 4) // 2) ** 2, 120)\n"
+            "self.pool = nn.AvgPool2d(2)\nself.fc1 = nn.Linear(2 * width * ((side // 2 - 4) // 2) ** 2, 120)\n"
             "self.fc2 = nn.Linear(120, num_classes)"
         ),
         (
@@ -94,7 +75,6 @@ NETWORKS = (
         ),
         _image("1"),
         "conv2d conv2d avg_pool2d avg_pool2d act act act linear linear",
-        lambda s: (s["side"] ** 2 * 25 * s["width"] * (1 + s["width"] / 2), 8.0 * s["width"] * s["side"] ** 2),
     ),
     NetworkTemplate(
         "small_resnet",
@@ -114,16 +94,13 @@ NETWORKS = (
         ),
         _image(),
         "conv2d conv2d conv2d_strided conv2d_strided norm norm norm act act act add add adaptive_max_pool2d linear",
-        lambda s: (s["side"] ** 2 * 9 * s["width"] * (3 + 1.6 * s["width"]), 18.0 * s["width"] * s["side"] ** 2),
-        launches=16,
     ),
     NetworkTemplate(
         "unet",
         (_SIDE, _WIDTH),
         "width",
         (
-            "self.enc1 = nn.Conv2d(3, width, 3, padding=1)\n"
-            "self.enc2 = nn.Conv2d(width, 2 * width, 3, padding=1)\n"
+            "self.enc1 = nn.Conv2d(3, width, 3, padding=1)\nself.enc2 = nn.Conv2d(width, 2 * width, 3, padding=1)\n"
             "self.bottom = nn.Conv2d(2 * width, 2 * width, 3, padding=1)\n"
             "self.up1 = nn.ConvTranspose2d(2 * width, 2 * width, 2, stride=2)\n"
             "self.dec1 = nn.Conv2d(4 * width, width, 3, padding=1)\n"
@@ -137,25 +114,24 @@ NETWORKS = (
             "return self.dec2(torch.cat([self.up2(d1), e1], dim=1))"
         ),
         _image(),
-        "conv2d conv2d conv2d conv2d conv2d conv_transpose2d conv_transpose2d max_pool2d max_pool2d concatenate concatenate act act act act",
-        lambda s: (s["side"] ** 2 * s["width"] * (110 + 26 * s["width"]), 26.0 * s["width"] * s["side"] ** 2),
-        launches=18,
+        (
+            "conv2d conv2d conv2d conv2d conv2d conv_transpose2d conv_transpose2d max_pool2d max_pool2d concatenate concatenate "
+            "act act act act"
+        ),
     ),
     NetworkTemplate(
         "conv_autoencoder",
         (_SIDE, _WIDTH),
         "width",
         (
-            "self.encoder = nn.Sequential(\n    nn.Conv2d(3, width, 4, stride=2, padding=1),\n"
-            "    nn.ReLU(),\n    nn.Conv2d(width, 2 * width, 4, stride=2, padding=1),\n    nn.ReLU(),\n)\n"
-            "self.decoder = nn.Sequential(\n"
-            "    nn.ConvTranspose2d(2 * width, width, 4, stride=2, padding=1),\n    nn.ReLU(),\n"
-            "    nn.ConvTranspose2d(width, 3, 4, stride=2, padding=1),\n)"
+            "self.encoder = nn.Sequential(\n    nn.Conv2d(3, width, 4, stride=2, padding=1),\n    nn.ReLU(),\n"
+            "    nn.Conv2d(width, 2 * width, 4, stride=2, padding=1),\n    nn.ReLU(),\n)\n"
+            "self.decoder = nn.Sequential(\n    nn.ConvTranspose2d(2 * width, width, 4, stride=2, padding=1),\n"
+            "    nn.ReLU(),\n    nn.ConvTranspose2d(width, 3, 4, stride=2, padding=1),\n)"
         ),
         "return torch.tanh(self.decoder(self.encoder(x)))",
         _image(),
         "conv2d_strided conv2d_strided conv_transpose2d conv_transpose2d relu relu relu tanh",
-        lambda s: (s["side"] ** 2 * s["width"] * (30 + 6 * s["width"]), 8.0 * s["width"] * s["side"] ** 2),
     ),
     NetworkTemplate(
         "feature_pyramid",
@@ -169,12 +145,10 @@ NETWORKS = (
         ),
         (
             "c1 = @act[self.c1(x)]\nc2 = @act[self.c2(c1)]\np2 = self.lateral2(c2)\n"
-            "p1 = self.lateral1(c1) + F.interpolate(p2, scale_factor=2, mode='nearest')\n"
-            "return self.smooth(p1)"
+            "p1 = self.lateral1(c1) + F.interpolate(p2, scale_factor=2, mode='nearest')\nreturn self.smooth(p1)"
         ),
         _image(),
         "conv2d_strided conv2d_strided conv2d_pointwise conv2d_pointwise upsample_nearest add conv2d act act",
-        lambda s: (s["side"] ** 2 * s["width"] * (8 + 4 * s["width"]), 6.0 * s["width"] * s["side"] ** 2),
     ),
     NetworkTemplate(
         "vision_transformer",
@@ -196,13 +170,7 @@ NETWORKS = (
         ),
         _image(),
         "conv2d_strided embedding_positions norm norm self_attention linear linear linear gelu add add mean linear",
-        lambda s: (
-            (s["side"] // s["patch"]) ** 2 * s["dim"] * (s["dim"] * 8 + 3 * s["patch"] ** 2),
-            40.0 * s["dim"] * (s["side"] // s["patch"]) ** 2,
-        ),
-        "sequence",
-        "matmul",
-        22,
+        norm="sequence",
     ),
     NetworkTemplate(
         "mlp",
@@ -215,10 +183,7 @@ NETWORKS = (
         "x = @act[self.fc1(x)]\nx = @act[self.fc2(x)]\nreturn self.fc3(x)",
         (("x", "torch.randn(batch_size, in_features)"),),
         "linear linear linear act act",
-        lambda s: (s["hidden"] * (s["in_features"] + s["hidden"] + 50), 8.0 * s["hidden"]),
-        "rows",
-        "matmul",
-        6,
+        norm="rows",
     ),
     NetworkTemplate(
         "deep_mlp",
@@ -232,10 +197,7 @@ NETWORKS = (
         "return self.net(x).squeeze(-1)",
         (("x", "torch.randn(batch_size, in_features)"),),
         "linear linear linear linear relu relu relu",
-        lambda s: (s["hidden"] * (s["in_features"] + s["hidden"] * s["depth"]), 6.0 * s["hidden"] * s["depth"]),
-        "rows",
-        "matmul",
-        12,
+        norm="rows",
     ),
     NetworkTemplate(
         "rnn_classifier",
@@ -248,13 +210,7 @@ NETWORKS = (
         "out, _ = self.rnn(x)\nreturn self.fc(self.norm(out[:, -1]))",
         (("x", "torch.randn(batch_size, seq_len, input_size)"),),
         "lstm norm linear",
-        lambda s: (
-            1.6 * s["seq_len"] * 4 * s["hidden_size"] * (s["input_size"] + s["hidden_size"]),
-            20.0 * s["seq_len"] * s["hidden_size"],
-        ),
-        "sequence",
-        "matmul",
-        60,
+        norm="sequence",
     ),
     NetworkTemplate(
         "token_gru",
@@ -262,31 +218,25 @@ NETWORKS = (
         "vocab_size embed_dim hidden_size",
         (
             "self.embedding = nn.Embedding(vocab_size, embed_dim)\n"
-            "self.gru = nn.GRU(embed_dim, hidden_size, batch_first=True)\n"
-            "self.head = nn.Linear(hidden_size, 16)"
+            "self.gru = nn.GRU(embed_dim, hidden_size, batch_first=True)\nself.head = nn.Linear(hidden_size, 16)"
         ),
         "h, _ = self.gru(self.embedding(tokens))\nreturn self.head(@act[h])",
         (("tokens", "torch.randint(0, vocab_size, (batch_size, seq_len))"),),
         "embedding gru linear act",
-        lambda s: (
-            1.6 * s["seq_len"] * 3 * s["hidden_size"] * (s["embed_dim"] + s["hidden_size"]),
-            20.0 * s["seq_len"] * s["hidden_size"],
-        ),
-        "sequence",
-        "matmul",
-        60,
+        norm="sequence",
     ),
     NetworkTemplate(
         "temporal_conv",
         (("length", (64, 128, 256)), ("channels", (16, 32, 48)), ("kernel_size", (3, 5))),
         "channels kernel_size",
-        "self.convs = nn.ModuleList([nn.Conv1d(channels, channels, kernel_size, padding=(kernel_size - 1) * 2 ** i, dilation=2 ** i) "
-        "for i in range(3)])",
+        (
+            "self.convs = nn.ModuleList([nn.Conv1d(channels, channels, kernel_size, padding=(kernel_size - 1) * 2 ** i, dilation=2 "
+            "** i) for i in range(3)])"
+        ),
         "for conv in self.convs:\n    h = conv(x)[..., : x.size(-1)]\n    x = x + @act[h]\nreturn x",
         (("x", "torch.randn(batch_size, channels, length)"),),
         "conv1d_causal conv1d_causal conv1d_causal act act act add add add",
-        lambda s: (3 * s["length"] * s["channels"] ** 2 * s["kernel_size"], 20.0 * s["length"] * s["channels"]),
-        "ncl",
+        norm="ncl",
     ),
     NetworkTemplate(
         "wavenet",
@@ -298,15 +248,12 @@ NETWORKS = (
             "self.mix = nn.Conv1d(channels, channels, 1)"
         ),
         (
-            "for i, (conv, gate) in enumerate(zip(self.filters, self.gates)):\n"
-            "    padded = F.pad(x, (2 ** i, 0))\n"
+            "for i, (conv, gate) in enumerate(zip(self.filters, self.gates)):\n    padded = F.pad(x, (2 ** i, 0))\n"
             "    x = x + torch.tanh(conv(padded)) * torch.sigmoid(gate(padded))\nreturn self.mix(@act[x])"
         ),
         (("x", "torch.randn(batch_size, channels, length)"),),
         "conv1d_causal conv1d_causal tanh sigmoid multiply add conv1d_pointwise act",
-        lambda s: (s["length"] * s["channels"] ** 2 * (1 + 4 * s["depth"]), 14.0 * s["depth"] * s["length"] * s["channels"]),
-        "ncl",
-        launches=24,
+        norm="ncl",
     ),
     NetworkTemplate(
         "recommender",
@@ -322,9 +269,7 @@ NETWORKS = (
         ),
         (("user", "torch.randint(0, num_users, (batch_size,))"), ("item", "torch.randint(0, num_items, (batch_size,))")),
         "embedding embedding concatenate linear linear act batched_inner add",
-        lambda s: (2 * s["dim"] * s["hidden"], 14.0 * s["dim"] + 3 * s["hidden"]),
-        "rows",
-        "matmul",
+        norm="rows",
     ),
     NetworkTemplate(
         "siamese",
@@ -337,9 +282,7 @@ NETWORKS = (
         ),
         (("left", "torch.randn(batch_size, in_features)"), ("right", "torch.randn(batch_size, in_features)")),
         "linear linear relu l2_normalize l2_normalize batched_inner",
-        lambda s: (2 * s["hidden"] * (s["in_features"] + s["hidden"]), 20.0 * s["hidden"]),
-        "rows",
-        "matmul",
+        norm="rows",
     ),
     NetworkTemplate(
         "graph_convolution",
@@ -356,13 +299,7 @@ NETWORKS = (
             ("adjacency", "(torch.rand(batch_size, nodes, nodes) < 0.2).float()"),
         ),
         "linear linear bmm bmm sum divide act",
-        lambda s: (
-            s["nodes"]
-            * (s["nodes"] * (s["hidden"] + s["out_features"]) + s["hidden"] * (s["in_features"] + s["out_features"])),
-            2.0 * s["nodes"] ** 2 + 8 * s["nodes"] * s["hidden"],
-        ),
-        "sequence",
-        "matmul",
+        norm="sequence",
     ),
     NetworkTemplate(
         "point_net",
@@ -375,8 +312,7 @@ NETWORKS = (
         "x = @act[self.conv1(x)]\nx = @act[self.conv2(x)]\nreturn self.fc(x.amax(dim=-1))",
         (("x", "torch.randn(batch_size, 3, points)"),),
         "conv1d_pointwise conv1d_pointwise act act amax linear",
-        lambda s: (s["points"] * s["width"] * (3 + 2 * s["width"]), 10.0 * s["points"] * s["width"]),
-        "ncl",
+        norm="ncl",
     ),
     NetworkTemplate(
         "seq_attention",
@@ -389,9 +325,6 @@ NETWORKS = (
         ("h, _ = self.attn(query, memory, memory, need_weights=False)\nx = self.norm(query + h)\nreturn x + self.ff(x)"),
         (("query", "torch.randn(batch_size, query_len, dim)"), ("memory", "torch.randn(batch_size, memory_len, dim)")),
         "cross_attention norm linear relu linear add add",
-        lambda s: ((s["query_len"] + s["memory_len"]) * 11 * s["dim"] ** 2, 60.0 * s["query_len"] * s["dim"]),
-        "sequence",
-        "matmul",
-        22,
+        norm="sequence",
     ),
 )
