@@ -188,7 +188,7 @@ def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> Opt
 def script_left_alone() -> Iterator[None]:
     """Processes that multiprocessing starts would import the user's script, and run it once more: here they do not know it."""
     main = sys.modules["__main__"]
-    kept = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
     main.__dict__["__spec__"] = None
     try:
         yield
