@@ -173,9 +173,7 @@ LOSSES = (
         parameters={"margin": (0.2, 0.5)},
     ),
     loss(
-        "poisson_nll",
-        "F.poisson_nll_loss({x}, {y}, log_input=True) | torch.mean(torch.exp({x}) - {y} * {x})",
-        target="uniform",
+        "poisson_nll", "F.poisson_nll_loss({x}, {y}, log_input=True) | torch.mean(torch.exp({x}) - {y} * {x})", target="uniform"
     ),
     loss(
         "gaussian_nll",

@@ -207,10 +207,7 @@ MATMUL = (
         ("B", "n n"),
     ),
     matmul(
-        "matmul_symmetric",
-        "torch.matmul(0.5 * ({x} + {x}.T), {y}) | ({x} + {x}.t()) @ {y}",
-        "n@16x16 n@16x16",
-        ("B", "n n"),
+        "matmul_symmetric", "torch.matmul(0.5 * ({x} + {x}.T), {y}) | ({x} + {x}.t()) @ {y}", "n@16x16 n@16x16", ("B", "n n")
     ),
     matmul(
         "diagonal_matmul",
