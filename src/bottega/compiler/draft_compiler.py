@@ -90,14 +90,18 @@ def variants(lowered: LoweredTask) -> Iterator[Choices]:
     a product, its epilogue in the same kernel saves more than the library's tiles do, and depthwise convolutions it has no good kernels for.
     """
     plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
-    kinds: tuple[Heavy, ...] = tuple(kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels))
+    kinds: tuple[Heavy, ...] = tuple(
+        kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
+    )
     products = [kernel for kernel in plan.kernels if isinstance(kernel, Product)]
     if len(plan.kernels) > LONG_PLAN:
         yield Choices()
         return
     light: tuple[Heavy, ...] = tuple(kind for kind in kinds if kind != "attention" or len(kinds) == 1)
     ruled: list[Heavy] = ["short_product"] if any(pays(product) for product in products) else []
-    ruled += ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
+    ruled += (
+        ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
+    )
     first = [Choices(own=tuple(ruled)), Choices()]
     first += [Choices(own=light), Choices(own=kinds)] if kinds else []
     first += [Choices(own=(kind,)) for kind in kinds]
