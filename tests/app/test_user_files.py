@@ -12,9 +12,8 @@ import pytest
 import torch
 from app.user_corpus import CORPUS
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.core.arguments import read_arguments
-from bottega.data.drafts import promising_steps
 from bottega.judge.layout import flatten
 from bottega.judge.loading import import_source
 from bottega.tasks.module import Wanted, open_module
@@ -30,7 +29,7 @@ def test_a_draft_of_a_users_file_is_right(name: str, tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     file, wanted = CORPUS[name]
     subject = open_module(str(FOLDER / file), Wanted(**wanted))
-    draft = promising_steps(Compiler().build(subject.task, "cpp").steps, "cpp")[0].candidate
+    draft = DraftCompiler().build(subject.task, "cpp").steps[0].candidate
     task = import_source(subject.task.source, "task")
     initial = read_arguments(task.get_init_inputs(), task.Model)
     original = task.Model(*initial.positional, **initial.keywords)

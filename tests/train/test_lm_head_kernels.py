@@ -40,8 +40,8 @@ def test_the_kernels_by_the_interpreter() -> None:
     """In a process of its own: the interpreter is chosen when Triton is imported."""
     here = str(Path(__file__).parent)
     code = (
-        f"import sys; sys.path.insert(0, {here!r}); import test_lm_head_kernels as test; from bottega.train import head_kernels; "
-        "head_kernels.BLOCK = 16; test.check('cpu')"
+        f"import sys; sys.path.insert(0, {here!r}); import test_lm_head_kernels as test; from bottega.train import lm_head_kernels; "
+        "lm_head_kernels.BLOCK = 16; test.check('cpu')"
     )
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)

@@ -15,7 +15,6 @@ from bottega.backbone.client import ChatClient, Client, TokenClient
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
-from bottega.backbone.retry import RetryPolicy
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
@@ -137,7 +136,6 @@ def _server(
     key_variable: str = "OPENAI_API_KEY",
     context: int = 32_768,
     concurrency: int = 8,
-    retry: RetryPolicy | None = None,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
     extra: Mapping[str, object] | None = None,
@@ -152,7 +150,6 @@ def _server(
         Endpoint(base_url=parts[2], model=parts[1], key_variable=key_variable),
         context=context,
         concurrency=concurrency,
-        retry=retry,
         ledger=ledger,
         limit_field=limit_field,
         extra=extra,

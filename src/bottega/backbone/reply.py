@@ -53,7 +53,7 @@ def _from_choice(choice: dict[str, Any], message: dict[str, Any], tokens: tuple[
         return Failure(RefusedError, f"declined to answer: {reason}", advice, tokens=tokens)
     if finish in BROKEN_OFF:
         what = f"gave the answer up (finish_reason {finish!r})"
-        return Failure(UnreachableError, what, "Look at the server's log.", retry=tokens is None, tokens=tokens)
+        return Failure(UnreachableError, what, "Look at the server's log.", tokens=tokens)
     thinking = next((said for name in ("reasoning_content", "reasoning") if (said := _text(message.get(name)))), "")
     if text is None and finish == "length":
         text = (
@@ -77,9 +77,7 @@ def _without_choices(parsed: dict[str, Any], body: str, tokens: tuple[int, int] 
     code = parsed["error"].get("code") if isinstance(parsed["error"], dict) else None
     passing = isinstance(code, int) and (code in (408, 429) or code >= 500)
     kind = UnreachableError if passing else GarbageError
-    return Failure(
-        kind, f"sent an error in place of an answer: {message}", "Look at the server's log.", retry=passing, tokens=tokens
-    )
+    return Failure(kind, f"sent an error in place of an answer: {message}", "Look at the server's log.", tokens=tokens)
 
 
 def _text(content: object) -> str | None:

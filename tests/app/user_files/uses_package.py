@@ -1,6 +1,7 @@
 """Imports from a package beside it; the class itself is defined there."""
 
 import shop
+from shop.layers import ScaledNorm  # noqa: F401
 
 DIM = 256
 

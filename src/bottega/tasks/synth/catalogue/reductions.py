@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
-from bottega.tasks.synth.value import Shape, Table, averaged, count, extreme, gaussian
+from bottega.tasks.synth.value import Table, averaged, count, extreme, gaussian
 
 REDUCIBLE = ("rows", "matrix", "sequence", "ncl", "nchw", "ncdhw", "heads")
-BY_RANK = {0: "scalar", 1: "vector", 2: "rows", 3: "sequence"}
 
 
 def one_axis(s: OperatorUse) -> int:
@@ -40,26 +39,10 @@ def reduced(s: OperatorUse) -> int:
     return count(tuple(s.shape[axis] for axis in axes_of(s)))
 
 
-def left_over(s: OperatorUse) -> Shape | None:
-    gone = axes_of(s)
-    if reduced(s) < 4:
-        return None
-    if s.p.get("keepdim"):
-        return tuple(1 if axis in gone else length for axis, length in enumerate(s.shape))
-    return tuple(length for axis, length in enumerate(s.shape) if axis not in gone)
-
-
-def layout_left(s: OperatorUse) -> str:
-    if s.p.get("keepdim"):
-        return "other"
-    return BY_RANK.get(s.rank - len(axes_of(s)), "other")
-
-
 def reduction(
     name: str,
     text: str,
     law: Callable[[OperatorUse], Table],
-    words: str,
     *,
     axes: Callable[[OperatorUse], Any] = one_axis,
     keep: bool = True,
@@ -67,18 +50,15 @@ def reduction(
     **more: Any,
 ) -> Operator:
     parameters: dict[str, Any] = {"dim": axes, **more.pop("parameters", {})}
-    more.setdefault("weight", 5.0)
     if keep:
         parameters["keepdim"] = (False, False, True)
     return Operator(
         name,
         "reductions",
         forms(text),
-        words,
         REDUCIBLE,
         parameters,
-        shape=left_over,
-        layout=layout_left,
+        when=lambda s: reduced(s) >= 4,
         law=law,
         often=often,
         literal=frozenset({"keepdim"}),
@@ -104,7 +84,6 @@ REDUCTIONS = (
         "sum",
         ("torch.sum({x}, dim={dim}{, keepdim=False}) | {x}.sum(dim={dim}{, keepdim=False}) | {x}.sum({dim}{, keepdim=False})"),
         lambda s: averaged(s.table, reduced(s), s.draw.rng, total=True),
-        "sum",
         axes=some_axes,
         refuses=DEGENERATE,
         often=2.0,
@@ -116,7 +95,6 @@ REDUCTIONS = (
             "{x}.mean({dim}{, keepdim=False})"
         ),
         lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "mean",
         axes=some_axes,
         refuses=DEGENERATE,
         often=2.0,
@@ -124,12 +102,10 @@ REDUCTIONS = (
     reduction(
         "max",
         (
-            "torch.max({x}, dim={dim}{, keepdim=False})[0] | "
-            "torch.max({x}, dim={dim}{, keepdim=False}).values | {x}.max(dim={dim}{, keepdim=False})[0] | "
-            "{x}.max(dim={dim}{, keepdim=False}).values"
+            "torch.max({x}, dim={dim}{, keepdim=False})[0] | torch.max({x}, dim={dim}{, keepdim=False}).values | "
+            "{x}.max(dim={dim}{, keepdim=False})[0] | {x}.max(dim={dim}{, keepdim=False}).values"
         ),
         lambda s: extreme(s.table, reduced(s), s.draw.rng),
-        "maximum",
         often=2.0,
     ),
     reduction(
@@ -139,40 +115,32 @@ REDUCTIONS = (
             "torch.min({x}, dim={dim}{, keepdim=False}).values"
         ),
         lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
-        "minimum",
         often=1.6,
     ),
     reduction(
         "amax",
         "torch.amax({x}, dim={dim}{, keepdim=False}) | {x}.amax(dim={dim}{, keepdim=False})",
         lambda s: extreme(s.table, reduced(s), s.draw.rng),
-        "maximum over axes",
         axes=some_axes,
     ),
     reduction(
         "amin",
         "torch.amin({x}, dim={dim}{, keepdim=False}) | {x}.amin(dim={dim}{, keepdim=False})",
         lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
-        "minimum over axes",
         axes=some_axes,
-        often=0.7,
     ),
     reduction(
         "spread",
-        ("{x}.amax(dim={dim}) - {x}.amin(dim={dim}) | torch.amax({x}, dim={dim}) - torch.amin({x}, dim={dim})"),
+        "{x}.amax(dim={dim}) - {x}.amin(dim={dim}) | torch.amax({x}, dim={dim}) - torch.amin({x}, dim={dim})",
         lambda s: extreme(s.table, reduced(s), s.draw.rng) - extreme(s.table, reduced(s), s.draw.rng, -1),
-        "range of values",
         keep=False,
-        often=0.5,
     ),
     reduction(
         "std",
         "torch.std({x}, dim={dim}{, keepdim=False}) | {x}.std(dim={dim}{, keepdim=False})",
         lambda s: _moment(s, False),
-        "standard deviation",
         axes=some_axes,
         gives="nonnegative",
-        weight=9,
     ),
     reduction(
         "var",
@@ -181,10 +149,8 @@ REDUCTIONS = (
             "{x}.var(dim={dim}, unbiased=False{, keepdim=False})"
         ),
         lambda s: _moment(s, True),
-        "variance",
         axes=some_axes,
         gives="nonnegative",
-        weight=9,
     ),
     reduction(
         "l1_norm",
@@ -193,11 +159,8 @@ REDUCTIONS = (
             "torch.linalg.vector_norm({x}, ord=1, dim={dim}{, keepdim=False})"
         ),
         lambda s: _length(s, 1),
-        "L1 norm",
         refuses=DEGENERATE,
         gives="nonnegative",
-        weight=6,
-        often=0.7,
     ),
     reduction(
         "l2_norm",
@@ -207,136 +170,102 @@ REDUCTIONS = (
             "torch.sqrt(torch.sum({x} ** 2, dim={dim}{, keepdim=False}))"
         ),
         lambda s: _length(s, 2),
-        "Euclidean norm",
         gives="nonnegative",
-        weight=6,
         refuses=frozenset({"unit_norm"}),
     ),
     reduction(
         "mean_square",
         (
-            "torch.mean({x} ** 2, dim={dim}{, keepdim=False}) | "
-            "{x}.pow(2).mean(dim={dim}{, keepdim=False}) | {x}.square().mean({dim}{, keepdim=False})"
+            "torch.mean({x} ** 2, dim={dim}{, keepdim=False}) | {x}.pow(2).mean(dim={dim}{, keepdim=False}) | "
+            "{x}.square().mean({dim}{, keepdim=False})"
         ),
         lambda s: averaged(s.table**2, reduced(s), s.draw.rng),
-        "mean square",
         axes=some_axes,
         gives="nonnegative",
-        weight=6,
-        often=0.7,
         refuses=frozenset({"unit_norm"}),
     ),
     reduction(
         "mean_abs",
-        ("torch.mean(torch.abs({x}), dim={dim}{, keepdim=False}) | {x}.abs().mean(dim={dim}{, keepdim=False})"),
+        "torch.mean(torch.abs({x}), dim={dim}{, keepdim=False}) | {x}.abs().mean(dim={dim}{, keepdim=False})",
         lambda s: averaged(np.abs(s.table), reduced(s), s.draw.rng),
-        "mean magnitude",
         refuses=DEGENERATE,
         gives="nonnegative",
-        weight=6,
-        often=0.5,
     ),
     reduction(
         "logsumexp",
         "torch.logsumexp({x}, dim={dim}{, keepdim=False}) | {x}.logsumexp(dim={dim}{, keepdim=False})",
-        lambda s: np.log(averaged(np.exp(np.minimum(s.table, 30)), reduced(s), s.draw.rng, total=True).clip(1e-9)),
-        "log-sum-exp",
-        weight=6,
+        lambda s: np.log(averaged(np.exp(np.minimum(s.table, 30)), reduced(s), s.draw.rng, total=True).clip(1e-09)),
         often=1.5,
     ),
     reduction(
         "prod",
         "torch.prod({x}, dim={dim}{, keepdim=False}) | {x}.prod(dim={dim}{, keepdim=False})",
-        lambda s: np.exp(averaged(np.log(s.table.clip(1e-6)), reduced(s), s.draw.rng, total=True)),
-        "product",
+        lambda s: np.exp(averaged(np.log(s.table.clip(1e-06)), reduced(s), s.draw.rng, total=True)),
         contents="near_one",
         takes="positive",
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.6,
     ),
     reduction(
         "argmax",
         "torch.argmax({x}, dim={dim}) | {x}.argmax(dim={dim})",
         lambda s: s.table,
-        "position of the maximum",
         keep=False,
-        result="int64",
-        weight=10,
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.8,
     ),
     reduction(
         "argmin",
         "torch.argmin({x}, dim={dim}) | {x}.argmin(dim={dim})",
         lambda s: s.table,
-        "position of the minimum",
         keep=False,
-        result="int64",
-        weight=10,
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.8,
     ),
     reduction(
         "median",
         "torch.median({x}, dim={dim})[0] | {x}.median(dim={dim}).values",
         lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "median",
         axes=lambda s: s.rank - 1,
         keep=False,
-        weight=40,
         roles=roles("alone"),
-        often=0.4,
         refuses=DEGENERATE,
     ),
     reduction(
         "positive_share",
         "({x} > {threshold}).float().mean(dim={dim}) | torch.mean(({x} > {threshold}).float(), dim={dim})",
         lambda s: averaged((s.table > s.p["threshold"]) * 1.0, reduced(s), s.draw.rng),
-        "share above a threshold",
         keep=False,
         parameters={"threshold": (0.0, 0.25, 0.5)},
         gives="unit",
-        weight=3,
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.4,
     ),
     reduction(
         "weighted_sum",
         "torch.sum({x} * {y}, dim={dim}) | ({x} * {y}).sum(dim={dim})",
         lambda s: averaged(s.table * s.others[0].typical, reduced(s), s.draw.rng, total=True),
-        "weighted sum",
         keep=False,
         others=(Operand("weights", lambda s: s.shape),),
         roles=roles("alone"),
-        weight=6,
     ),
     reduction(
         "masked_mean",
         "({x} * {y}).sum(dim={dim}) / {y}.sum(dim={dim}).clamp(min=1.0)",
         lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "masked mean",
         keep=False,
         others=(Operand("mask", lambda s: s.shape, "zero_one"),),
         roles=roles("alone"),
-        weight=3,
         dtypes=("float32",),
-        often=0.6,
     ),
     Operator(
         "topk",
         "reductions",
         forms("torch.topk({x}, {k}, dim=-1)[0] | torch.topk({x}, k={k}, dim=-1).values | {x}.topk({k}, dim=-1).values"),
-        "largest values",
         ("rows", "matrix", "sequence"),
         {"k": (2, 4, 5, 8, 10, 16)},
-        shape=lambda s: (*s.shape[:-1], s.p["k"]) if s.shape[-1] > 2 * s.p["k"] else None,
+        when=lambda s: s.shape[-1] > 2 * s.p["k"],
         law=lambda s: extreme(s.table, s.shape[-1] // s.p["k"], s.draw.rng),
-        weight=30,
         roles=roles("alone"),
-        often=0.8,
     ),
 )
