@@ -86,8 +86,9 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
 def variants(lowered: LoweredTask) -> Iterator[Choices]:
     """The choices that differ for this task, the most promising first.
 
-    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own; where memory limits
-    a product, its epilogue in the same kernel saves more than the library's tiles do, and depthwise convolutions it has no good kernels for.
+    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own. Where
+    memory limits a product, its epilogue in the same kernel saves more than the library's tiles do; and the library has no good kernels for
+    depthwise convolutions.
     """
     plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
     kinds: tuple[Heavy, ...] = tuple(

@@ -1,4 +1,7 @@
-"""Attention, in fp32 or where nothing else is a kernel in halves: a block of queries stays, keys and values stream by, the softmax runs along; no score is ever stored."""
+"""Attention: a block of queries stays, keys and values stream by, the softmax runs along; no score is ever stored.
+
+In fp32; in halves only where nothing else of a file is a kernel, since the library's is better.
+"""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 import torch
