@@ -176,12 +176,14 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
         if statement.call is not None and statement.call.function == "torch.cat" and LIBRARY_FUNCTIONS.name in passes:
             chosen.append(statement.call)  # a candidate in the call graph's own lines has no such kernel
             continue
-        theirs = isinstance(statement.kernel, heavy) and light and not _is_ours(statement.kernel, passes)
-        if statement.kernel is None or (theirs and statement.call is not None):
+        kernel = statement.kernel
+        theirs = kernel is None or (light and isinstance(kernel, heavy) and not _is_ours(kernel, passes))
+        if theirs and (kernel is None or statement.call is not None):
             assert statement.call is not None
             chosen.append(statement.call)
             continue
-        chosen.append(statement.kernel)
+        assert kernel is not None
+        chosen.append(kernel)
     return chosen
 
 

@@ -331,9 +331,9 @@ class _Writer:
             warps = file.plan.tuning.row_warps or (16 if block > 8192 else 8 if block > 2048 else 4)
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
-            height = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
-            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), str(height)
-            grid = f"(triton.cdiv({self.rows_text()}, {height}),{f' {grid_y}' if grid_y else ''})"
+            side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
+            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), str(side)
+            grid = f"(triton.cdiv({self.rows_text()}, {side}),{f' {grid_y}' if grid_y else ''})"
         else:
             width = file.variable("width")
             height = file.variable("height")
