@@ -13,8 +13,8 @@ import numpy as np
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import Draws, Estimate, Floats, certain_reach
+from bottega.bench.result_arrays import ResultArrays, asked, result_arrays_of
 from bottega.bench.scaling import cell_values
-from bottega.bench.sheet import BenchSheet, asked, sheet_of
 from bottega.core.verdict import Outcome
 
 MEASURES = ("right", "faster by the point", "surely faster")
@@ -22,8 +22,8 @@ MEASURES = ("right", "faster by the point", "surely faster")
 
 @dataclass(frozen=True)
 class Pairing:
-    one: BenchSheet
-    two: BenchSheet
+    one: ResultArrays
+    two: ResultArrays
     """The same tasks in the same order."""
 
     @property
@@ -79,12 +79,12 @@ def tried(run: BenchRun) -> list[str]:
     return [task.id for task in run.tasks if counts[task.id] >= wanted and task.id not in useless]
 
 
-def shared(runs: Sequence[BenchRun], baseline: str = "eager") -> list[BenchSheet]:
+def shared(runs: Sequence[BenchRun], baseline: str = "eager") -> list[ResultArrays]:
     """A sheet of each run with the tasks that all of them tried, in the first one's order."""
     common = [task for task in tried(runs[0]) if all(task in set(tried(run)) for run in runs[1:])]
     found = []
     for run in runs:
-        sheet = sheet_of(run, baseline)
+        sheet = result_arrays_of(run, baseline)
         places = {task.id: place for place, task in enumerate(sheet.tasks)}
         found.append(sheet.only([places[task] for task in common]))
     return found
@@ -94,7 +94,7 @@ def pairing(base: BenchRun, other: BenchRun, baseline: str = "eager") -> Pairing
     return Pairing(*shared((base, other), baseline))
 
 
-def measured(sheet: BenchSheet, samples: int, turns: int) -> Floats:
+def measured(sheet: ResultArrays, samples: int, turns: int) -> Floats:
     """Of each task, in columns, the chance that so many samples of so many turns come to each measure."""
     return np.stack(cell_values(sheet, samples, slice(0, turns), (1.0,))[: len(MEASURES)], axis=1)
 

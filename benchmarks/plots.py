@@ -22,8 +22,8 @@ from paired import MEASURES, Curve, curve, measured, pairing, shared
 from bottega.app.report_bench_charts import HUES
 from bottega.app.report_curves import DASHES, Chart, svg_of
 from bottega.bench.bootstrap import Floats
+from bottega.bench.result_arrays import ResultArrays
 from bottega.bench.run_directory import read_run
-from bottega.bench.sheet import BenchSheet
 from bottega.core.errors import BottegaError, UsageError
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
@@ -77,7 +77,7 @@ def answers_command(
     _write({"answers": answers(steps, pair.tasks, (parallel.resolve().name, serial.resolve().name), baseline)}, out)
 
 
-def by_level(sheet: BenchSheet) -> dict[str, list[int]]:
+def by_level(sheet: ResultArrays) -> dict[str, list[int]]:
     """Places of its tasks; those without a level last."""
     found: dict[str, list[int]] = {}
     order = sorted(range(len(sheet.tasks)), key=lambda place: (sheet.tasks[place].level is None, sheet.tasks[place].level or 0))
@@ -93,7 +93,7 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     return max(0.0, (centre - reach) / (1 + Z * Z / count)), min(1.0, (centre + reach) / (1 + Z * Z / count))
 
 
-def rates(sheets: dict[str, BenchSheet], groups: dict[str, list[int]], measure: int, baseline: str) -> Chart:
+def rates(sheets: dict[str, ResultArrays], groups: dict[str, list[int]], measure: int, baseline: str) -> Chart:
     """A group of bars for each level, a bar for each run, with Wilson's interval."""
     values = {name: measured(sheet, sheet.samples, sheet.turns)[:, measure] for name, sheet in sheets.items()}
     width = 0.8 / len(sheets)
@@ -123,7 +123,7 @@ def rates(sheets: dict[str, BenchSheet], groups: dict[str, list[int]], measure: 
     return Chart(title, told, paint)
 
 
-def fast_p(sheets: dict[str, BenchSheet], name: str, places: Sequence[int], baseline: str) -> Chart:
+def fast_p(sheets: dict[str, ResultArrays], name: str, places: Sequence[int], baseline: str) -> Chart:
     """A line for each run."""
 
     def paint(axes: Any) -> None:
@@ -187,7 +187,7 @@ def _write(charts: dict[str, Chart], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for number, (name, chart) in enumerate(charts.items()):
         (folder / f"{name}.svg").write_text(svg_of(chart, number), encoding="utf-8")
-        print(f"![{chart.title}. {chart.told}](figures/{name}.svg)")
+        print(f"![{chart.title}. {chart.caption}](figures/{name}.svg)")
 
 
 if __name__ == "__main__":

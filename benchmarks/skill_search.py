@@ -52,7 +52,7 @@ class Author:
     """Writes card number n, always the same."""
 
     def __init__(self) -> None:
-        from bottega.skills.lazy import lazy_advice
+        from bottega.skills.advice_lint import lazy_advice
         from bottega.skills.starter import starter_cards
 
         self.draw = random.Random(20261115)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bottega.app.judge_command import show
-from bottega.app.optimize_command import _show, speed_line
+from bottega.app.optimize_command import show_finished, speed_line
 from bottega.app.optimize_display import OptimizeProgress
 from bottega.core.event import Judged
 from bottega.core.verdict import Outcome, Speedup, Verdict
@@ -52,7 +52,7 @@ def result(**changes: object) -> SimpleNamespace:
 
 
 def test_the_last_words_name_what_was_to_be_beaten_and_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(SimpleNamespace(result=result(), folder=Path("run"), error=""))
+    show_finished(SimpleNamespace(result=result(), folder=Path("run"), error=""))
     told = capsys.readouterr().out
     assert "No kernel surely beats compile, which was asked for." in told
     assert "run/faster_than_eager.py surely beats eager and is kept: module = faster_than_eager.load(original)" in told

@@ -139,16 +139,6 @@ def endless(handler: Handler) -> None:
             handler.wfile.flush()
 
 
-def flood(handler: Handler) -> None:
-    """As many bytes as the line carries."""
-    handler.send_response(200)
-    handler.send_header("transfer-encoding", "chunked")
-    handler.end_headers()
-    with suppress(OSError):
-        while not handler.server.over.is_set():
-            handler.wfile.write(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
-
-
 def together(count: int, then: Command | None = None) -> Command:
     """Answer once this many requests are under way."""
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from scripted_tokens import END, ScriptedTokens
 
 from bottega.backbone.chat import Message, Usage
 from bottega.backbone.client import ChatClient, Client, Generation, TokenClient
 from bottega.backbone.failures import ContextError
 from bottega.backbone.sampling import Sampling
-from bottega.backbone.scripted import END, ScriptedChat, ScriptedTokens
+from bottega.backbone.scripted import ScriptedChat
 from bottega.core.errors import BackboneError
 
 HI = [Message("user", "hi")]

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 from small_models import loaded, small_model, torch, unequal, with_lora
+from teacher_forced import teacher_forced
 
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.teacher import teacher_forced
 from bottega.backbone.tokens import TokenCompletion, TokenRequest
 
 INTERPRETED = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.generation import generation
+from bottega.backbone.generation import generation_of
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.plain_runner import PlainRunner
@@ -36,7 +36,7 @@ requests += [TokenRequest(base[:n], each.sampling) for n, each in zip((70, 75), 
 answers = []
 for runner in (PlainRunner(weights, 3, 4096), PagedRunner(weights, 3, 1024, 256, [END], graphs=False)):
     engine = Engine(runner, [END], lambda ids: "")
-    generations = [generation(request, 256, 1024, 61) for request in requests]
+    generations = [generation_of(request, 256, 1024, 61) for request in requests]
     engine.submit(generations)
     answers.append([each.future.result() for each in generations])
     engine.close()
@@ -50,7 +50,7 @@ HANDED_BACK = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from small_models import END, small_model, unequal
-from bottega.backbone.generation import generation
+from bottega.backbone.generation import generation_of
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.weights import Weights
@@ -63,7 +63,7 @@ engine = Engine(runner, [END], lambda ids: "")
 assert runner.cache_bytes == 0 and runner.capacity == 1024
 
 def answered(requests):
-    generations = [generation(request, 256, 1024, 61) for request in requests]
+    generations = [generation_of(request, 256, 1024, 61) for request in requests]
     engine.submit(generations)
     return [each.future.result() for each in generations]
 
@@ -79,14 +79,14 @@ runner.claimed = lambda size: size <= held // 2
 assert answered(requests) == before and 0 < runner.cache_bytes <= held // 2, "others have the rest: fewer at a time"
 engine.between(runner.hand_back)
 runner.claimed = lambda size: False
-lost = generation(requests[0], 256, 1024, 61)
+lost = generation_of(requests[0], 256, 1024, 61)
 engine.submit([lost])
 assert "not enough memory to generate" in str(lost.future.exception())
 runner.claimed = lambda size: True
 few = answered(requests[:1])
 assert few == before[:1] and 0 < runner.cache_bytes < held, "as large as what is asked for"
 
-slow = generation(unequal(1, longest=40, most=12, temperature=0.0)[0], 256, 1024, 61)
+slow = generation_of(unequal(1, longest=40, most=12, temperature=0.0)[0], 256, 1024, 61)
 alone = answered([unequal(1, longest=40, most=12, temperature=0.0)[0]])[0]
 engine.between(runner.hand_back)
 engine.submit([slow])
@@ -122,7 +122,7 @@ def gpu_model(kind: str, dtype: Any) -> Any:
 
 
 def off_by(backbone: LocalBackbone, requests: list[TokenRequest], found: list[TokenCompletion]) -> Any:
-    truth = backbone.logprobs([(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
+    truth = teacher_forced(backbone.model, [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)])
     return torch.tensor([abs(a - b) for row, each in zip(truth, found) for a, b in zip(row, each.logprobs)])
 
 
@@ -148,7 +148,11 @@ def test_bf16_on_a_gpu_is_as_near_to_the_truth_as_transformers() -> None:
     requests = unequal(40, longest=150, most=60)
     found = asyncio.run(backbone.complete(requests))
     rows = [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)]
-    lists = (teacher_forced(copy.deepcopy(model).float(), rows), backbone.logprobs(rows), [each.logprobs for each in found])
+    lists = (
+        teacher_forced(copy.deepcopy(model).float(), rows),
+        teacher_forced(backbone.model, rows),
+        [each.logprobs for each in found],
+    )
     exact, theirs, mine = (torch.tensor([value for row in values for value in row]) for values in lists)
     assert (mine - exact).abs().mean() < 1.25 * (theirs - exact).abs().mean() + 1e-3
     assert (mine - exact).abs().quantile(0.99) < 1.5 * (theirs - exact).abs().quantile(0.99) + 1e-2

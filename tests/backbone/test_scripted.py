@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Sequence
 
 import pytest
 
 from bottega.backbone.chat import ChatCompletion, Message
 from bottega.backbone.sampling import Sampling
-from bottega.backbone.scripted import END, VOCABULARY, ByteTokenizer, Question, Script, ScriptedChat, ScriptedTokens
-from bottega.backbone.tokens import TokenRequest
+from bottega.backbone.scripted import Question, ScriptedChat
 from bottega.core.errors import BackboneError, BudgetError
 
-TALK = (Message("system", "Be short."), Message("user", "größer? 🚀"), Message("assistant", ""), Message("user", "again"))
 DEFAULT = Sampling()
 
 
@@ -66,38 +63,3 @@ def test_limits_and_stop_strings_cut() -> None:
     )
     short = ask(there, sampling=Sampling(max_tokens=2))
     assert short.stop_reason == "length" and short.usage.output_tokens == 2
-
-
-def test_bytes_there_and_back() -> None:
-    tokenizer = ByteTokenizer()
-    assert tokenizer.messages(tokenizer.conversation(TALK)) == TALK
-    assert tokenizer.decode(tokenizer.conversation(TALK)) == "".join(message.content for message in TALK)
-    assert tokenizer.messages(tokenizer.encode("bare")) == (Message("user", "bare"),)
-    assert max(tokenizer.conversation(TALK)) < VOCABULARY
-
-
-@pytest.mark.parametrize("script", [["größer"], {"again": "größer"}, lambda messages, sampling: "größer"])
-def test_the_token_path_speaks_the_same_scripts(script: Script) -> None:
-    there = ScriptedTokens(script)
-    there.policy_version = 3
-    request = TokenRequest(tuple(there.tokenizer.conversation(TALK)), Sampling())
-    (drawn,) = asyncio.run(there.complete([request]))
-    assert drawn.output_ids == (*"größer".encode(), END) and there.tokenizer.decode(drawn.output_ids) == "größer"
-    assert drawn.logprobs == (-math.log(VOCABULARY),) * 9 and (drawn.stop_reason, drawn.policy_version) == ("stop", 3)
-    assert there.asked == [Question(TALK, Sampling())]
-
-
-def test_tokens_end_where_they_must() -> None:
-    there = ScriptedTokens(["abc###def"] * 4, context=30)
-    prompt = tuple(there.tokenizer.conversation([Message("user", "hi")]))
-    requests = [
-        TokenRequest(prompt, Sampling(max_tokens=limit, stop=stop)) for limit, stop in ((9, ()), (10, ()), (99, ("###",)))
-    ]
-    drawn = asyncio.run(there.complete(requests))
-    assert [(there.tokenizer.decode(each.output_ids), each.stop_reason) for each in drawn] == [
-        ("abc###def", "length"),
-        ("abc###def", "stop"),
-        ("abc###", "stop"),
-    ]
-    full = TokenRequest((*prompt, *[65] * 25), Sampling())
-    assert asyncio.run(there.complete([full]))[0].output_ids == ()

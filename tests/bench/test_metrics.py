@@ -9,7 +9,7 @@ from math import log, sqrt
 import pytest
 from worked import attempt, run_of, verdict
 
-from bottega.bench.attempt import BenchRun
+from bottega.bench.attempt import BenchAttempt
 from bottega.bench.caveats import judge_versions
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.scaling import THRESHOLDS
@@ -185,7 +185,8 @@ def test_figures_are_taken_against_each_baseline_and_left_out_ones_are_told() ->
 
 def test_an_interval_end_that_json_lost_says_nothing() -> None:
     run = run_of({"a": [[(2.0, 1.0, float("inf"))]]})
-    again = BenchRun.from_json(json.loads(json_text(run.to_json())))
+    lines = [json.loads(json_text(attempt.to_json())) for attempt in run.attempts]
+    again = replace(run, attempts=tuple(map(BenchAttempt.from_json, lines)))
     assert again.attempts[0].verdict.speedup["eager"].high is None  # type: ignore[union-attr]
     assert summary(again, resamples=10).every.fast[1.5].point == 1
 

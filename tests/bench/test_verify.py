@@ -16,7 +16,7 @@ from episodes.decay import answer, kernel
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, BENCH, KERNELS, LEADERBOARD, TASKS, read_run
-from bottega.bench.verify import Checked, compared, drawn_from, kernels_of, verify
+from bottega.bench.verify import Checked, compared, kernels_of, sampled_from, verify
 from bottega.core.errors import UsageError
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
@@ -59,12 +59,12 @@ def test_a_second_verdict_and_the_first(then: Verdict, now: Verdict, same: bool,
 
 def test_a_part_is_drawn_at_random_and_the_same_for_a_seed() -> None:
     every = [BenchAttempt("a", n, 0, FASTER, f"{n:016}", "cpp", 0, 0, 0.0, 0.0, ()) for n in range(50)]
-    assert len(drawn_from(every, 0.1, None, 0)) == 5 and len(drawn_from(every, 0.001, None, 0)) == 1
-    assert len(drawn_from(every, 0.1, 70, 0)) == 50 and drawn_from([], 0.5, None, 0) == []
-    assert drawn_from(every, 0.1, None, 3) == drawn_from(every, 0.1, None, 3) != drawn_from(every, 0.1, None, 4)
+    assert len(sampled_from(every, 0.1, None, 0)) == 5 and len(sampled_from(every, 0.001, None, 0)) == 1
+    assert len(sampled_from(every, 0.1, 70, 0)) == 50 and sampled_from([], 0.5, None, 0) == []
+    assert sampled_from(every, 0.1, None, 3) == sampled_from(every, 0.1, None, 3) != sampled_from(every, 0.1, None, 4)
     for share, count in ((0.0, None), (1.5, None), (0.1, 0)):
         with pytest.raises(UsageError):
-            drawn_from(every, share, count, 0)
+            sampled_from(every, share, count, 0)
 
 
 def test_nobody_knows_before_what_is_judged_again(folder: Path, monkeypatch: Any) -> None:

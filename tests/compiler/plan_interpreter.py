@@ -183,7 +183,7 @@ class Interpreter:
         scope = {"torch": torch, "F": F, "self": self.model, **{n: t for n, t in self.memory.items() if n.isidentifier()}}
         function = eval(kernel.function, scope)
         made = function(*(given(a) for a in kernel.arguments), **{name: given(value) for name, value in kernel.keywords})
-        flat = torch.utils._pytree.tree_leaves(made)
+        flat = torch.utils._pytree.tree_leaves(eval(f"made{kernel.then}", {"made": made}) if kernel.then else made)
         for name, value in zip(kernel.results, flat):
             if name:
                 assert value.shape == self.plan.buffers[name].shape, name

@@ -5,6 +5,7 @@ import types
 import pytest
 import torch
 from modules_in_cpp import QUICK, SWEEP, module
+from small_tasks import SMALL
 
 from bottega.compiler.backends.cpp import PASSES, write
 from bottega.compiler.compiler import lower_task
@@ -50,6 +51,13 @@ def _check(source: str, techniques: frozenset[str], seed: int) -> None:
         scale = reference.double().abs().mean() + 1e-30
         allowed = max(2e-5, 10 * ((ordinary.double() - reference.double()).abs().max() / scale).item())
         assert ((ours.double() - reference.double()).abs().max() / scale).item() <= allowed, text
+
+
+@pytest.mark.parametrize(
+    "given", [one for one in SMALL if one.name in ("given_transposed", "channels_last")], ids=lambda one: one.name
+)
+def test_inputs_and_weights_may_lie_in_another_order(given: Task) -> None:
+    _check(given.source, ALL, 3)
 
 
 @pytest.mark.parametrize("name", QUICK)

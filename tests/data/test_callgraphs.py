@@ -9,15 +9,10 @@ import pytest
 from graph_text import graph
 from hand_teacher import task
 
-from bottega.agents.answers.fences import fenced
-from bottega.backbone.chat import Message
 from bottega.compiler.callgraph_recorder import record
 from bottega.core.task import Task
 from bottega.data import callgraphs
-from bottega.data.answers import written
 from bottega.data.callgraphs import FILE, callgraphs_of
-from bottega.data.example import Example
-from bottega.data.renaming import renamed
 
 LAYERS = """\
 import torch
@@ -74,16 +69,3 @@ def test_where_no_sandbox_can_be_had_nothing_is_kept(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(callgraphs, "CallGraphTracer", Closed)
     assert callgraphs_of(tmp_path, [task("silu_chain")]) == {} and not (tmp_path / FILE).read_text().strip()
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_other_names_leave_the_calls_of_a_callgraph_alone(seed: int) -> None:
-    kernel = LAYERS[: LAYERS.index("def get_inputs")].replace("Model", "ModelNew")
-    said = (
-        Message("system", "Write."),
-        Message("user", fenced(LAYERS, "python") + "\n\n" + fenced(record(LAYERS).text, "")),
-        Message("assistant", written(kernel, "", "terse")),
-    )
-    copy = renamed(Example("write", "first", said, "t", "t", "triton", 1, "matmul", (), "chain", (), "faster"), seed)
-    text = (copy.messages if copy is not None else said)[1].content
-    assert "t1 = linear(" in text and "t2 = relu(t1)" in text and "t3 = sigmoid(t2)" in text

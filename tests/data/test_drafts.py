@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bottega.compiler.steps import BuildStep
-from bottega.core.candidate import Candidate
 from bottega.core.draft import Drafts
 from bottega.core.task import Task
-from bottega.data.drafts import CAPTURED, SHELVED, CompilerDrafts, promising_steps
+from bottega.data.drafts import CompilerDrafts
 
 MODULE = """import os
 import signal
@@ -63,19 +61,3 @@ def test_what_cannot_be_drawn_is_said_and_nothing_else() -> None:
     told = [path.read_bytes().replace(b"\0", b" ").decode() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     running = " ".join(told)
     assert mark not in running  # what it started ends with it
-
-
-def step(name: str, parent: BuildStep | None = None) -> BuildStep:
-    return BuildStep(Candidate(name, "triton", parent=parent.candidate.id if parent else None), name)
-
-
-def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
-    naive = step("naive")
-    fused = step("fused", naive)
-    tuned, own = step("tuned", fused), step("own", fused)
-    tiles, captured = step("tiles", own), step(CAPTURED)
-    build = (naive, fused, tuned, own, tiles, captured)
-    assert [one.technique for one in promising_steps(build, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
-    shelved = step(SHELVED, fused)
-    assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
-    assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]

@@ -39,7 +39,7 @@ def row(number: int, split: str = "train", ops: str = "", role: str = "write", p
     return {
         "id": f"row{number}", "messages": said, "role": role, "kind": "first" if role == "write" else role, "split": split,
         "ops": [ops or f"op{number}"],
-        "task_id": f"t{number}", "language": "cpp", "level": 1, "family": "f", "outcome": "", "renamed": False, "tokens": 10 * number,
+        "task_id": f"t{number}", "language": "cpp", "level": 1, "family": "f", "outcome": "", "tokens": 10 * number,
     }  # fmt: skip
 
 

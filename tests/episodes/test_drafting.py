@@ -97,7 +97,7 @@ def test_drafts_set_the_mark_but_try_no_patience(tmp_path: Path) -> None:
 def test_whatever_happens_to_who_draws_the_model_writes(tmp_path: Path) -> None:
     context, episode = run(tmp_path, [answer(kernel(1.5))] * 2, Rule(error=RuntimeError("two\nlines")))
     (drafted,) = [event for event in context.journal.events if isinstance(event, Drafted)]
-    assert drafted.told == "no draft: RuntimeError: two lines" and episode.ended == "all turns taken"
+    assert drafted.text == "no draft: RuntimeError: two lines" and episode.ended == "all turns taken"
     assert asked(context) == 2
 
 

@@ -1,6 +1,6 @@
 """The module around a kernel: when the kernel runs, when the original does, that both share one set of parameters, and what is refused.
 
-The "kernels" here are plain torch with a mark in their answers, so that a test sees who answered. `inside.describe` gives the facts as it does
+The "kernels" here are plain torch with a mark in their answers, so that a test sees who answered. `probe.describe` gives the facts as it does
 in the sandbox; here it runs in the test's own process, on the test's own modules.
 """
 
@@ -17,8 +17,8 @@ import pytest
 import torch
 from torch import nn
 
-from bottega.episodes.delivery.inside import describe, try_out
 from bottega.episodes.delivery.optimized_file import delivered, facts_of
+from bottega.episodes.delivery.probe import describe, try_out
 from bottega.languages import candidate_from
 
 MARK = 1e-4
@@ -260,12 +260,31 @@ def test_a_module_that_is_moved_to_another_type_falls_back_and_comes_back(pair: 
 
 
 @torch.no_grad()
-def test_compiling_and_tracing_see_the_original(pair: tuple[Any, Any]) -> None:
+def test_compiled_code_calls_the_kernel_and_traced_code_the_original(pair: tuple[Any, Any]) -> None:
     module, original = pair
     x, scale = inputs()
-    compiled = torch.compile(module, backend="eager", fullgraph=True)
-    assert torch.equal(compiled(x, scale), original(x, scale))
+    compiled = torch.compile(nn.Sequential(Doubled(), Scaled(module)), backend="aot_eager", fullgraph=True)
+    assert who(compiled, lambda x: 2 * original(2 * x, scale), x) == "kernel" and module.calls == 1
+    assert who(compiled, lambda x: 2 * original(2 * x, scale), torch.randn(3, 16)) == "original"
+    module.linear.weight.zero_()
+    assert who(compiled, lambda x: 2 * original(2 * x, scale), x) == "kernel"
+    with torch.enable_grad():
+        assert who(compiled, lambda x: 2 * original(2 * x, scale), x) == "original"
     assert torch.equal(torch.vmap(lambda row: module(row, scale))(x.view(1, 4, 16))[0], original(x, scale))
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+class Scaled(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * self.inner(x, 2.0)  # type: ignore[no-any-return]
 
 
 def test_a_warning_comes_once_and_reasons_are_counted_within_bounds() -> None:
@@ -376,12 +395,15 @@ def test_trying_out_finds_a_kernel_that_forgets_the_weights() -> None:
     assert any("answers are not the original's" in problem for problem in told["problems"])
 
 
-def test_constructor_arguments_that_cannot_be_written_down_are_asked_for() -> None:
+def test_constructor_arguments_that_are_no_literals_are_carried_along_or_asked_for() -> None:
     task = TASK.replace("return [16]", "return [Size(16)]").replace(
         "self.dim, self.eps = dim, eps", "dim = dim.n; self.eps = eps"
     )
     task = task.replace("class Model", "class Size:\n    def __init__(self, n):\n        self.n = n\n\nclass Model")
     kernel = task.partition("def get_inputs")[0].replace("class Model", "class ModelNew")
+    optimized, original_task = made(kernel, task)
+    assert optimized.load(original_task.Model(original_task.Size(16))).calls == 0
+    task, kernel = (text.replace("self.n = n", "self.n = n; self.f = lambda: n") for text in (task, kernel))
     optimized, original_task = made(kernel, task)
     original = original_task.Model(original_task.Size(16))
     with pytest.raises(ValueError, match=r"give init=\[…\]"):
@@ -389,10 +411,72 @@ def test_constructor_arguments_that_cannot_be_written_down_are_asked_for() -> No
     assert optimized.load(original, init=[optimized.Size(16)]).calls == 0
 
 
+OUTPUTS = """
+import collections, dataclasses, torch
+from torch import nn
+
+Pair = collections.namedtuple("Pair", "first second")
+
+@dataclasses.dataclass
+class Out:
+    hidden: torch.Tensor
+    more: dict
+
+class Model(nn.Module):
+    def forward(self, x, *, scale, bias=None):
+        y = x * scale
+        return Out(hidden=y, more={"pair": Pair(y + 1, [y - 1])})
+
+def get_inputs():
+    return [[torch.randn(4, 16)], {"scale": torch.randn(4, 16)}]
+
+def get_init_inputs():
+    return []
+"""
+
+
+@torch.no_grad()
+def test_a_result_is_of_the_originals_classes_and_keywords_are_passed_on() -> None:
+    kernel = (
+        OUTPUTS.partition("def get_inputs")[0]
+        .replace("class Model", "class ModelNew")
+        .replace("x * scale", f"x * scale + {MARK}")
+    )
+    kernel = kernel.replace("Out(hidden=y, more=", "dict(more=").replace("Pair(y + 1, [y - 1])}", "(y + 1, [y - 1])}, hidden=y")
+    optimized, task = made(kernel, OUTPUTS)
+    original = task.Model()
+    module = optimized.load(original)
+    x, scale = torch.randn(4, 16), torch.randn(4, 16)
+    for called in (module, torch.compile(module, backend="aot_eager", fullgraph=True)):
+        got, expected = called(x, scale=scale), original(x, scale=scale)
+        assert type(got) is task.Out and type(got.more["pair"]) is task.Pair
+        torch.testing.assert_close(got.hidden, expected.hidden + MARK)
+        torch.testing.assert_close(got.more["pair"].second[0], expected.more["pair"].second[0] + MARK)
+    assert module.calls == 2 and not module.fallbacks
+    assert try_out({"source": OUTPUTS, "device": "cpu", "training": None, "precision": "fp32",
+                    "delivered": _delivered(kernel, OUTPUTS), "entry": "load"})["problems"] == []  # fmt: skip
+
+
+@torch.no_grad()
+def test_a_function_is_loaded_as_it_is() -> None:
+    task = "import torch\n\ndef scaled(x, by=2.0):\n    return x * by\n\n\nclass Model(torch.nn.Module):\n"
+    task += "    def forward(self, x, by=2.0):\n        return scaled(x, by)\n"
+    kernel = task.replace("class Model", "class ModelNew").replace("x * by", f"x * by + {MARK}")
+    task += "\n\ndef get_inputs():\n    return [torch.randn(8)]\n\n\ndef get_init_inputs():\n    return []\n"
+    optimized, original = made(kernel, task)
+    module = optimized.load(original.scaled)
+    assert who(module, original.scaled, torch.randn(8)) == "kernel"
+    assert who(module, original.scaled, torch.randn(9)) == "original"
+
+
 def _arguments() -> dict[str, Any]:
     return {"source": TASK, "device": "cpu", "training": None, "precision": "fp32"}
 
 
 def _text(kernel: str) -> str:
-    facts = facts_of(describe(_arguments()), "cpu", "fp32")
+    return _delivered(kernel, TASK)
+
+
+def _delivered(kernel: str, task: str) -> str:
+    facts = facts_of(describe({**_arguments(), "source": task}), "cpu", "fp32")
     return delivered(candidate_from(kernel), facts, "Model").text

@@ -34,7 +34,8 @@ from bottega.tasks.module import Wanted, module_task_of
 
 SUBJECT = module_task_of(MODULE, Wanted(inputs="example", init="0.9"), "decay", "decay.py")
 FACTS = {
-    "class": "Decay", "init": "[0.9]", "calls": [{"tuple": [{"tensor": ["torch.float32", [2, 1024, 8], [8192, 8, 1]]}]}],
+    "class": "Decay", "init": {"text": "((0.9,), {})"}, "keywords": [], "returns": [None],
+    "calls": [{"tuple": [{"tensor": ["torch.float32", [2, 1024, 8], [8192, 8, 1]]}]}],
     "training": None, "kernel_training": None, "mutates": False, "built": {"": ["Decay", {"rate": "0.9"}]},
 }  # fmt: skip
 
@@ -241,7 +242,7 @@ def test_an_unusable_module_leaves_no_folder(tmp_path: Path, benches: type[Bench
 
 def test_a_module_that_needs_its_neighbours_is_told_so(tmp_path: Path, benches: type[Bench]) -> None:
     benches.fit = TaskError("x.py: the task cannot be imported: ModuleNotFoundError: No module named 'layers'")
-    with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages and this one file"):
+    with pytest.raises(TaskError, match="'layers'; the sandbox sees installed packages, this file"):
         run(tmp_path / "run", [])
 
 

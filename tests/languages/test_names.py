@@ -19,7 +19,7 @@ OTHER_MEANINGS = {
     "runtime/__init__.py": "its functions are called cpp and cuda",
     "runtime/cplusplus.py": "part of a hash",
     "backbone/local.py": "asks for the package triton",
-    "train/head.py": "asks for the package triton",
+    "train/lm_head_loss.py": "asks for the package triton",
     "judge/fingerprint.py": "versions of packages",
     "judge/baseline_cache.py": "versions of packages, and a folder of torch's compiler",
     "bench/comparable.py": "versions of packages",

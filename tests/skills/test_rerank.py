@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from typing import Any
+from skill_cards import card
 
-import pytest
-from skill_cards import card, task
-
-from bottega.core.task import Task
-from bottega.skills.rerank import Choice, Selection, rerank, selection
+from bottega.skills.rerank import Choice, selection
 
 OFFERED = [card("one"), card("two"), card("three"), card("four")]
 
@@ -32,25 +26,3 @@ def test_names_given_twice_or_beyond_the_number_are_dropped_and_counted() -> Non
     chosen = selection([Choice(name) for name in names], OFFERED, 2)
     assert [skill.name for skill in chosen.skills] == ["one", "two"]
     assert (chosen.unknown, chosen.surplus) == (1, 4)
-
-
-def test_a_reranker_sees_headers_and_nothing_else() -> None:
-    seen: list[Any] = []
-
-    async def pick(task: Task, headers: Sequence[dict[str, Any]], k: int) -> Sequence[Choice]:
-        seen.append((task.name, list(headers), k))
-        return [Choice(headers[-1]["name"], "the last")]
-
-    chosen = asyncio.run(rerank(pick, task(), OFFERED, 2))
-    assert [skill.name for skill in chosen.skills] == ["four"]
-    ((name, headers, k),) = seen
-    assert (name, k) == ("softmax", 2)
-    assert all(set(header) == {"name", "intent", "scope", "tags", "languages", "devices"} for header in headers)
-
-
-@pytest.mark.parametrize(("offered", "k"), [([], 3), (OFFERED, 0), (OFFERED, -1)])
-def test_nobody_is_asked_where_there_is_nothing_to_choose(offered: list[Any], k: int) -> None:
-    async def never(task: Task, headers: Sequence[dict[str, Any]], k: int) -> Sequence[Choice]:
-        raise AssertionError("asked")
-
-    assert asyncio.run(rerank(never, task(), offered, k)) == Selection((), ())

@@ -103,6 +103,23 @@ def test_keywords_find_their_places_with_defaults_between() -> None:
     assert "return [64]" in made(ONE, inputs="x", init="dim=64")
 
 
+def test_keywords_without_a_place_are_given_by_name() -> None:
+    assert "return [[64], {'eps': 1}]" in made(ONE, inputs="x", init="64, eps=1")
+    imported = "import torch\nfrom shapes import Gate\n"
+    assert "return [[x], {'scale': 2}]" in made(imported, "Gate", inputs="x, scale=2", init="64")
+
+
+def test_a_function_becomes_a_module_that_calls_it() -> None:
+    text = "import torch\n\ndef gated(x: torch.Tensor, scale=2, *, bias=None):\n    return x * scale\n"
+    task = module_task_of(text, Wanted(inputs="torch.randn(2), bias=1", function="gated"), "file", "file.py").task
+    assert "def forward(self, x, scale=2, *, bias=None):\n        return gated(x, scale, bias=bias)" in task.source
+    assert "return [[torch.randn(2)], {'bias': 1}]" in task.source
+    with pytest.raises(UsageError, match="functions there: gated"):
+        module_task_of(text, Wanted(inputs="x", function="missing"), "file", "file.py")
+    with pytest.raises(UsageError, match="in place of --class"):
+        module_task_of(text, Wanted(inputs="x", init="1", function="gated"), "file", "file.py")
+
+
 def test_an_inherited_constructor_is_seen() -> None:
     assert "return [64, False]" in made(TWO, "Block", inputs="x", init="64, bias=False")
 
@@ -126,7 +143,7 @@ def test_model_is_meant_where_there_is_one() -> None:
         ({"init": "64", "inputs": "x), (y"}, ("neither a function of the file nor an expression", "one expression")),
         ({"init": "64", "inputs": "x) or f("}, ("one expression",)),
         ({"init": "64", "inputs": "x, get_inputs()"}, ("get_inputs alone",)),
-        ({"init": "64, eps=1", "inputs": "x"}, ("eps has no place of its own",)),
+        ({"init": "64, depth=1", "inputs": "x"}, ("depth has no place of its own",)),
         ({"init": "bias=False", "inputs": "x"}, ("lacks dim",)),
         ({"init": "64, dim=3", "inputs": "x"}, ("dim has no place",)),
         ({"class_name": "Missing", "init": "64", "inputs": "x"}, ("no class 'Missing'", "Gate")),

@@ -16,7 +16,7 @@ from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
 from bottega.app.settings.bench import BenchCommandSettings
-from bottega.app.terminal import json_line, say
+from bottega.app.terminal import print_json, say
 from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
@@ -28,7 +28,6 @@ from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWrite
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.budget import BudgetCaps
 from bottega.judge.baselines import parse_baselines
@@ -39,7 +38,7 @@ WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "workers", "quiet", "json"}
 OF_WRITING = {
-    "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
+    "samples", "turns", "strategy", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
 }  # fmt: skip
 
@@ -127,7 +126,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
     if finished is None:
         say(f"bottega: interrupted; the same command with --out {shlex.quote(str(folder))} goes on", err=True)
         raise typer.Exit(INTERRUPTED)
-    _tell(finished, settings.as_json)
+    _print_finished(finished, settings.as_json)
     raise typer.Exit(WHOLE if finished.whole else UNFINISHED)
 
 
@@ -155,8 +154,6 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
         samples=settings.samples,
         strategy=settings.strategy,
         generations=settings.turns,
-        width=settings.width,
-        branch=settings.branch,
         library=_library(settings.library),
         selection=settings.selection,
         unproved=not settings.proved_only,
@@ -170,14 +167,14 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
     )
 
 
-def _tell(finished: BenchFinished, as_json: bool) -> None:
+def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
         show(finished, summaries_of(finished.run))
         return
     from bottega.bench.leaderboard import record_of
 
     told = {"folder": str(finished.run.folder), "whole": finished.whole, "ended": finished.ended, **record_of(finished.run)}
-    sys.stdout.write(json_line(strict(told)) + "\n")
+    print_json(told)
 
 
 def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSettings, workers: int) -> int:
@@ -193,7 +190,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
         say("bottega: interrupted; nothing was concluded", err=True)
         return INTERRUPTED
     if settings.as_json:
-        sys.stdout.write(json_line(strict(found.to_json())) + "\n")
+        print_json(found.to_json())
     else:
         show_verification(found)
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE

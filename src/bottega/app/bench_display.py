@@ -64,7 +64,7 @@ class BenchProgress:
             told_sizes = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in sizes)
             return f"{told_sizes}{earlier}, on {', '.join(event.devices)}"
         if isinstance(event, PhaseStatus):
-            return event.told
+            return event.text
         if isinstance(event, SampleFailed):
             self.notes.append(event.text)
             return f"! {event.text}"
@@ -74,7 +74,7 @@ class BenchProgress:
             self.tokens += attempt.prompt_tokens + attempt.output_tokens
             self.money += attempt.money
         first = event.attempts[0]
-        line = f"{event.task.name} #{first.sample}: {', '.join(told(attempt, self.baseline) for attempt in event.attempts)}"
+        line = f"{event.task.name} #{first.sample}: {', '.join(attempt_text(attempt, self.baseline) for attempt in event.attempts)}"
         self.lines.append(line)
         return f"[{self.done}/{self.whole}{f', {self.left} left' if self.left else ''}] {line}"
 
@@ -98,7 +98,7 @@ class BenchProgress:
         grid = Table.grid(padding=(0, 2))
         grid.add_row("samples", Text(f"{self.done} of {self.whole}{f', {self.left} left' if self.left else ''}"))
         grid.add_row("", ProgressBar(total=max(1, self.whole), completed=self.done, width=60))
-        if now := self.begun.phases.now.told:
+        if now := self.begun.phases.now.text:
             grid.add_row("now", Text(now))
         grid.add_row("outcomes", Text(counted(self.outcomes.most_common())))
         if self.tokens:
@@ -111,7 +111,7 @@ class BenchProgress:
         return grid
 
 
-def told(attempt: BenchAttempt, baseline: str) -> str:
+def attempt_text(attempt: BenchAttempt, baseline: str) -> str:
     if attempt.verdict is None:
         return NO_KERNEL
     speedup = attempt.verdict.speedup.get(baseline)

@@ -67,8 +67,8 @@ def print_page(page: ReportPage) -> None:
             table.add_column(column, overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)
         for row in rows.rows:
             table.add_row(*row)
-        if rows.told:
-            table.caption, table.caption_justify = rows.told, "left"
+        if rows.caption:
+            table.caption, table.caption_justify = rows.caption, "left"
         console_for(table).print(table)
     for note in page.notes:
         plain.print(note, soft_wrap=not plain.is_terminal)

@@ -51,11 +51,11 @@ def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> ReportTabl
                 speed(every.speeds.kept),
             )
         )
-    told = (
+    caption = (
         f"Each run over its own tasks, against {summaries[0].baseline}. Geometric mean and median over tasks with a right kernel; kept: over "
         "all tasks, a kernel used only where it is surely faster. In brackets 95% intervals over tasks."
     )
-    return ReportTable("The runs", columns, rows, told)
+    return ReportTable("The runs", columns, rows, caption)
 
 
 def _differences(title: str, every: Difference) -> ReportTable:
@@ -67,11 +67,11 @@ def _differences(title: str, every: Difference) -> ReportTable:
         ("speedup, as kept", "", speed(every.kept_ratio, over=True), _surely(every.kept_ratio, 1.0)),
         ("wins, losses, ties", "", _score(every), f"sign test p = {every.sign_test:.2g}"),
     ]
-    told = (
+    caption = (
         f"Over {every.tasks} tasks that both have. Shares as differences, speedups as ratios; 95% intervals of tasks drawn in pairs. "
         "A win needs intervals that are apart, or a right kernel where the other has none."
     )
-    return ReportTable(title, ("", "by the point, as KernelBench", "surely, by intervals", "beyond chance"), rows, told)
+    return ReportTable(title, ("", "by the point, as KernelBench", "surely, by intervals", "beyond chance"), rows, caption)
 
 
 def _groups(title: str, groups: Sequence[Difference]) -> ReportTable:

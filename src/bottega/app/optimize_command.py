@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from bottega.agents.answers.pipeline import policy_for
 from bottega.app.configured import Given, configured
-from bottega.app.display import Display, display_for
-from bottega.app.interrupts import INTERRUPTED, on_signals
+from bottega.app.display import display_for
+from bottega.app.interrupts import INTERRUPTED
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.settings.kinds import MODES
+from bottega.app.optimize_run import request_for, run_request
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
-from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
-from bottega.backbone.chat import Usage
-from bottega.backbone.client import Client
-from bottega.backbone.ledger import Spent
+from bottega.backbone.budgeted import check_context, chosen_prices
 from bottega.core.errors import UsageError
-from bottega.core.event import Event
 from bottega.core.verdict import BEST
-from bottega.episodes.attempts import totals_of
-from bottega.episodes.backbone_defaults import (
-    answer_tokens,
-    draft_count,
-    drafting_seconds,
-    likeliest_first,
-    prompt_style,
-    resample_count,
-    strategy_for,
-    temperature_for,
-)
-from bottega.episodes.budget import BudgetCaps
 from bottega.episodes.delivery.result import Interval
-from bottega.episodes.request import OptimizeRequest, next_folder, opened_run
-from bottega.episodes.settings import EpisodeSettings
-from bottega.episodes.stopping import Stopping
-from bottega.judge.baselines import parse_baselines
-from bottega.judge.machine import worker_count
-from bottega.languages import choose_language
+from bottega.episodes.request import next_folder
 from bottega.tasks.module import Wanted, open_module
+
+if TYPE_CHECKING:
+    from bottega.episodes.optimise import OptimizeFinished
 
 FOUND, NONE_FOUND = 0, 3
 
@@ -94,97 +73,27 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
             f"name one module: a Python file or a task such as builtin:star_relu, not {len(given.words)} arguments"
         )
     check_context(settings.context)
-    request = request_for(settings, given.words[0])
     chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
-    subject = request.subject
+    wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function)
+    subject = open_module(given.words[0], wanted, size="cpu" if settings.device == "cpu" else "gpu")
+    request = request_for(settings, subject)
     folder = settings.out if settings.out is not None else next_folder(subject.task.name, Path(), settings.resume)
     progress = OptimizeProgress(request.caps, request.settings.baseline)
     display = display_for(progress, f"optimizing {subject.title}", settings.quiet)
-    raise typer.Exit(asyncio.run(_run(request, folder, settings, display)))
-
-
-def request_for(settings: OptimizeSettings, module: str) -> OptimizeRequest:
-    """What the user did not say is chosen by the backbone and the device."""
-    backbone, device, skills = settings.backbone, settings.device, settings.skills
-    style = prompt_style(backbone, settings.style)
-    wanted = Wanted(settings.class_name, settings.inputs, settings.init)
-    return OptimizeRequest(
-        subject=open_module(module, wanted, size="cpu" if device == "cpu" else "gpu"),
-        settings=EpisodeSettings(
-            device=device,
-            language=choose_language(settings.language, device),
-            baselines=parse_baselines(settings.baseline),
-            precision=settings.precision,
-            strategy=strategy_for(backbone, settings.strategy),
-            turns=settings.turns,
-            samples=settings.samples,
-            schemes=settings.schemes if skills else 0,
-            select="selector" if skills else "none",
-            unproved=not settings.proved_only,
-            temperature=temperature_for(backbone, settings.samples * settings.turns, settings.temperature),
-            likeliest_first=likeliest_first(backbone, settings.temperature),
-            max_tokens=answer_tokens(backbone, settings.max_tokens),
-            style=style,
-            drafts=draft_count(backbone, settings.kernels, settings.drafts),
-            answers=policy_for(resample_count(style, settings.resamples)),
-            summaries=settings.summaries if skills else 0,
-            seed=settings.seed,
-            stopping=Stopping(target=settings.target, patience=settings.patience),
-        ),
-        backbone=backbone,
-        caps=BudgetCaps(settings.kernels, settings.tokens, settings.money, settings.minutes and settings.minutes * 60),
-        training=MODES[settings.mode],
-        prompts=settings.prompts,
-        library=str(_library_folder(settings.library)) if skills else "",
-        workers=worker_count(settings.workers, device),
-        command=shlex.join(["bottega", *sys.argv[1:]]),
-    )
-
-
-async def _run(request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display) -> int:
-    from bottega.data.drafts import CompilerDrafts
-    from bottega.episodes.optimise import Stop, optimise
-    from bottega.skills.default_library import open_library
-
-    stop, loop = Stop(), asyncio.get_running_loop()
-
-    def ring() -> None:
-        stop.ring()
-        if stop.rings > 1:
-            on_signals(loop, None)  # a third one ends the process
-        display.say(
-            "stopping with the best so far, which is judged again; once more to stop at once" if stop.rings == 1 else "stopping"
-        )
-
-    with contextlib.ExitStack() as stack:
-        cards = stack.enter_context(open_library(settings.library)) if request.library else None
-        journal = stack.enter_context(opened_run(folder, request, settings.resume))
-        stack.enter_context(display)
-        on_signals(loop, ring)
-        display.say(f"run in {folder}")
-        finished = await optimise(
-            request,
-            journal,
-            lambda: _client(request, settings, journal.events),
-            cards,
-            stop,
-            display.hear,
-            CompilerDrafts(drafting_seconds(request.caps.seconds)),
-        )
-        kept = bool(journal.events)
+    finished = asyncio.run(run_request(request, folder, settings, display))
     if finished is None:
-        where = f"; go on with --out {shlex.quote(str(folder))} --resume" if kept else ""
+        where = f"; go on with --out {shlex.quote(str(folder))} --resume" if folder.exists() else ""
         say(f"bottega: interrupted before there was anything to report{where}", err=True)
-        return INTERRUPTED
+        raise typer.Exit(INTERRUPTED)
     if settings.as_json:
         told = {"folder": str(finished.folder), "interrupted": finished.interrupted, **json.loads(finished.result.text())}
         sys.stdout.write(json_line(told) + "\n")
     else:
-        _show(finished)
-    return FOUND if finished.result.outcome == "faster" else NONE_FOUND
+        show_finished(finished)
+    raise typer.Exit(FOUND if finished.result.outcome == "faster" else NONE_FOUND)
 
 
-def _show(finished: Any) -> None:
+def show_finished(finished: OptimizeFinished) -> None:
     console, result, folder = Terminal(), finished.result, finished.folder
 
     def say(text: str, style: str = "") -> None:
@@ -225,22 +134,3 @@ def _show(finished: Any) -> None:
 def speed_line(name: str, claim: Interval, fastest: str) -> str:
     which = f"{name}, which is {fastest} here" if name == BEST and fastest else name
     return f"{claim.point:.2f}× the speed of {which} (99 % interval {claim.low:.2f} to {claim.high:.2f})"
-
-
-def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
-    earlier = totals_of(events)
-    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost)
-    return open_budgeted(
-        request.backbone,
-        prices=chosen_prices(request.backbone, settings.price_prompt, settings.price_output, settings.money),
-        context=settings.context,
-        tokens=request.caps.tokens,
-        money=request.caps.money,
-        spent=Spent(usage, earlier.calls, earlier.estimated),
-    )
-
-
-def _library_folder(given: Path | None) -> Path:
-    from bottega.skills.default_library import default_folder
-
-    return (given or default_folder()).resolve()

@@ -17,6 +17,7 @@ from bottega.episodes.budget import BudgetCaps
 
 LINES = 6
 SEARCHING = "searching"
+ASKING = "the model is asked for kernels; Ctrl-C ends the search with the best so far"
 
 
 class OptimizeProgress:
@@ -30,9 +31,12 @@ class OptimizeProgress:
         self.best, self.best_low = "", 0.0
         self.authors: dict[str, str] = {}
         """Of drafts; everything else is the model's."""
+        self.repeated = 0
+        """Answers that were kernels which had been judged before."""
         self.waiting: set[str] = set()
         """Kernels that were written and have no verdict yet."""
         self.stage = "bringing the module up"
+        self.now, self.drafts = ASKING, 0
         self.earlier, self.begun, self.last = 0.0, time.time(), 0.0
         self.lines: list[str] = []
 
@@ -47,7 +51,10 @@ class OptimizeProgress:
             self.lines = [*self.lines, line][-LINES:]
         self.last = event.at
         if line and isinstance(event, Judged) and not is_final(event):
-            return f"{line}  | best {self.best or 'none yet'}"
+            self.drafts -= 1
+            self.now = self.now if self.drafts > 0 else ASKING
+            told = f"\n{ASKING}" if self.drafts == 0 else ""
+            return f"{line}  | best {self.best or 'none yet'}{told}"
         return line
 
     def _line(self, event: Event) -> str:
@@ -55,9 +62,12 @@ class OptimizeProgress:
             self.earlier += max(0.0, self.last - self.begun) if self.last else 0.0
             self.begun, self.stage = event.at or time.time(), SEARCHING
             problems = [f"{row['name']}: {row['detail']}" for row in event.fingerprint.get("problems", [])]
-            return f"about the module: {'; '.join(problems)}" if problems else ""
+            self.now = "the module runs; the compiler traces it and writes drafts"
+            return f"about the module: {'; '.join(problems)}" if problems else self.now
         if isinstance(event, Drafted):
-            return event.told
+            self.drafts = len(event.drafts)
+            self.now = "the drafts are built and judged" if self.drafts else ASKING
+            return f"{event.text}; {self.now}"
         if isinstance(event, Selected) and event.names:
             return f"skills for scheme {event.scheme}: {', '.join(event.names)}"
         if isinstance(event, Wrote):
@@ -74,7 +84,8 @@ class OptimizeProgress:
             return f"proposed: {', '.join(skill.name for skill in event.proposals)}"
         if isinstance(event, EpisodeEnded):
             self.stage = "judging the best again, in full"
-            return f"search ended: {event.ended}"
+            again = f"; {self.repeated} answers were kernels that had been judged" if self.repeated else ""
+            return f"search ended: {event.ended}{again}"
         return ""
 
     def _judged(self, event: Judged) -> str:
@@ -82,6 +93,9 @@ class OptimizeProgress:
         if is_final(event):
             return f"judged again: {event.node}  {event.verdict.outcome} {told}".rstrip() + f"  by {author}"
         self.waiting.discard(event.node)
+        if event.same_as:
+            self.repeated += 1
+            return ""
         self.outcomes[event.verdict.outcome.value] += 1
         speedup = event.verdict.speedup.get(self.baseline)
         if event.verdict.outcome is Outcome.FASTER and speedup is not None and speedup.low > max(1.0, self.best_low):
@@ -111,7 +125,7 @@ class OptimizeProgress:
         grid = Table.grid(padding=(0, 2))
         grid.add_row("best", Text(self.best or "none yet", "bold green" if self.best else "dim"))
         if self.stage == SEARCHING:
-            now = f"judging: {len(self.waiting)} kernels" if self.waiting else "sampling: the model is asked for a kernel"
+            now = f"judging: {len(self.waiting)} kernels" if self.waiting else self.now
             grid.add_row("now", Text(now))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.most_common()) or "none yet"
         grid.add_row("attempts", Text(counts))

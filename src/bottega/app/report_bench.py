@@ -12,9 +12,9 @@ from bottega.app.report_bench_tables import by_task, in_families, more_kernels, 
 from bottega.app.report_page import ReportPage, ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
+from bottega.bench.result_arrays import result_arrays_of
 from bottega.bench.run_directory import read_run
 from bottega.bench.scaling import THRESHOLDS
-from bottega.bench.sheet import sheet_of
 from bottega.core.verdict import Outcome
 
 SHOWN = ("model", "backbone", "language", "strategy", "samples", "turns", "library", "selection", "temperature", "precision", "mode", "quick",
@@ -34,14 +34,14 @@ CONVENTIONS = (
 def bench_page(folder: Path) -> ReportPage:
     run = read_run(folder)
     found = [summary(run, baseline) for baseline in baselines_of(run)]
-    sheets = {each.baseline: sheet_of(run, each.baseline) for each in found}
+    results_by_baseline = {each.baseline: result_arrays_of(run, each.baseline) for each in found}
     first = found[0]
     return ReportPage(
         title=f"Benchmark: {run.settings.get('name') or run.settings.get('model') or folder.resolve().name}",
         facts=_facts(run, first),
         warnings=[*first.notes, *(note for each in found[1:] for note in each.notes if note not in first.notes)],
         tables=[_short(found), *_thresholds(found), *_levels(first)],
-        panels=charts(sheets, first),
+        panels=charts(results_by_baseline, first),
         heading="Charts",
         empty="No attempt is finished yet.",
         later=[
@@ -52,7 +52,7 @@ def bench_page(folder: Path) -> ReportPage:
             *used_cards(first),
             spent(first),
             *unfair(run, first),
-            by_task(run, sheets),
+            by_task(run, results_by_baseline),
         ],
         notes=CONVENTIONS,
     )
@@ -146,7 +146,7 @@ def _endings(found: BenchSummary) -> ReportTable:
         (name.replace("_", " "), str(every.outcomes.get(name, 0)), str(every.task_outcomes.get(name, 0)))
         for name in dict.fromkeys((*Outcome, *every.outcomes, *every.task_outcomes))
     ]
-    told = f"Answers, and tasks by their best answer. Speed against {found.baseline}, which the judge's outcome speaks of."
+    caption = f"Answers, and tasks by their best answer. Speed against {found.baseline}, which the judge's outcome speaks of."
     if found.unfit:
-        told += f" Tasks without unfit ones: {counted(fit.task_outcomes.items())}."
-    return ReportTable("How they ended", ("", "answers", "tasks"), rows, told)
+        caption += f" Tasks without unfit ones: {counted(fit.task_outcomes.items())}."
+    return ReportTable("How they ended", ("", "answers", "tasks"), rows, caption)

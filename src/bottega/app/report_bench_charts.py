@@ -11,8 +11,8 @@ from bottega.app.report_curves import COLOURS, Chart
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.families import Family
 from bottega.bench.metrics import BenchSummary
+from bottega.bench.result_arrays import ENDINGS, ResultArrays
 from bottega.bench.scaling import GridCell
-from bottega.bench.sheet import ENDINGS, BenchSheet
 from bottega.bench.uplift import Uplift
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -38,14 +38,14 @@ HUES = tuple(COLOURS[place] for place in (0, 1, 3, 5, 6, 2))
 """In an order in which neighbours differ for every eye."""
 
 
-def fast_curve(sheets: dict[str, BenchSheet]) -> Chart:
+def fast_curve(results_by_baseline: dict[str, ResultArrays]) -> Chart:
     """By baseline."""
 
     def paint(axes: Any) -> None:
-        for place, (name, sheet) in enumerate(sheets.items()):
+        for place, (name, results) in enumerate(results_by_baseline.items()):
             for sure in (False, True):
-                best = np.nan_to_num(sheet.flat(sheet.low if sure else sheet.point).max(axis=1))
-                right = sheet.ever(sheet.correct) > 0
+                best = np.nan_to_num(results.flat(results.low if sure else results.point).max(axis=1))
+                right = results.ever(results.correct) > 0
                 edges = np.unique(np.clip(np.concatenate([[0.0, 3.0], best[best > 0]]), 0, 3.0))
                 shares = [float(np.mean(right & (best > p))) if p > 0 else float(np.mean(right)) for p in edges]
                 label = f"{name}, {'surely' if sure else 'by the point'}"
@@ -59,8 +59,8 @@ def fast_curve(sheets: dict[str, BenchSheet]) -> Chart:
     return Chart("fast_p", "Share of all tasks whose best kernel is right and more than p times as fast.", paint)
 
 
-def speed_spread(sheet: BenchSheet, baseline: str) -> Chart:
-    point, low, high = sheet.surest()
+def speed_spread(results: ResultArrays, baseline: str) -> Chart:
+    point, low, high = results.surest()
     known = np.flatnonzero(np.isfinite(point))
     order = known[np.argsort(point[known])]
     without = len(point) - len(order)
@@ -100,7 +100,7 @@ def speed_spread(sheet: BenchSheet, baseline: str) -> Chart:
     )
 
 
-def progress(cells: Sequence[GridCell], alone: Sequence[GridCell], title: str, told: str, axis: str) -> Chart:
+def progress(cells: Sequence[GridCell], alone: Sequence[GridCell], title: str, caption: str, axis: str) -> Chart:
     """The best so far with its interval, and beside it each turn alone."""
     parts: tuple[tuple[str, Callable[[GridCell], Estimate]], ...] = (
         ("correct", lambda cell: cell.correct),
@@ -127,7 +127,7 @@ def progress(cells: Sequence[GridCell], alone: Sequence[GridCell], title: str, t
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(fontsize=8, frameon=False)
 
-    return Chart(title, told, paint)
+    return Chart(title, caption, paint)
 
 
 def budgets(cells: Sequence[GridCell]) -> Chart:
@@ -153,8 +153,8 @@ def budgets(cells: Sequence[GridCell]) -> Chart:
         axes.set_xlabel("kernels for a task")
         axes.legend(fontsize=8, frameon=False)
 
-    told = "Speedup as kept, by number of kernels. Higher lines of more turns: refining beats drawing anew at equal cost."
-    return Chart("Samples or turns", told, paint)
+    caption = "Speedup as kept, by number of kernels. Higher lines of more turns: refining beats drawing anew at equal cost."
+    return Chart("Samples or turns", caption, paint)
 
 
 def outcomes(families: Sequence[Family]) -> Chart:
@@ -178,8 +178,8 @@ def outcomes(families: Sequence[Family]) -> Chart:
         axes.figure.legend(fontsize=8, frameon=False, ncols=3, loc="outside lower center")
 
     cut = f" The {len(rows)} largest of {len(families)} families." if len(rows) < len(families) else ""
-    told = f"Share of all answers, by operator family; in brackets its tasks.{cut}"
-    return Chart("How answers ended", told, paint, 0.8 + 0.2 * -(-len(present) // 3) + _height(len(rows)))
+    caption = f"Share of all answers, by operator family; in brackets its tasks.{cut}"
+    return Chart("How answers ended", caption, paint, 0.8 + 0.2 * -(-len(present) // 3) + _height(len(rows)))
 
 
 def skills(found: Sequence[Uplift]) -> Chart:
@@ -198,23 +198,23 @@ def skills(found: Sequence[Uplift]) -> Chart:
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:.4g}×")
 
-    told = "What answers with a card were worth over answers without it, at the same task and turn; in brackets the tasks compared."
-    return Chart("Skills by uplift", told, paint, 1.2 + _height(len(rows)))
+    caption = "What answers with a card were worth over answers without it, at the same task and turn; in brackets the tasks compared."
+    return Chart("Skills by uplift", caption, paint, 1.2 + _height(len(rows)))
 
 
-def charts(sheets: dict[str, BenchSheet], summary: BenchSummary) -> list[Chart]:
+def charts(results_by_baseline: dict[str, ResultArrays], summary: BenchSummary) -> list[Chart]:
     """What there is to draw of a run; the summary is that of the first baseline."""
     every = summary.every
     if not every.spending.answers:
         return []
-    found = [fast_curve(sheets)]
-    found += [speed_spread(each, name) for name, each in sheets.items() if np.isfinite(each.best_point()).any()]
+    found = [fast_curve(results_by_baseline)]
+    found += [speed_spread(each, name) for name, each in results_by_baseline.items() if np.isfinite(each.best_point()).any()]
     if summary.turns > 1:
-        told = "Best of a sample up to each turn, with 95% intervals over tasks; dotted: each turn alone."
-        found.append(progress(every.best_by_turn, every.by_turn, "By turn", told, "turn"))
+        caption = "Best of a sample up to each turn, with 95% intervals over tasks; dotted: each turn alone."
+        found.append(progress(every.best_by_turn, every.by_turn, "By turn", caption, "turn"))
     if summary.samples > 1:
-        told = "Best of n samples with all their turns, expected over every choice of n; 95% intervals over tasks."
-        found.append(progress(every.best_of_n, (), "Best of n", told, "samples"))
+        caption = "Best of n samples with all their turns, expected over every choice of n; 95% intervals over tasks."
+        found.append(progress(every.best_of_n, (), "Best of n", caption, "samples"))
     if summary.turns > 1 and summary.samples > 1:
         found.append(budgets(every.grid))
     found.append(outcomes(summary.families))

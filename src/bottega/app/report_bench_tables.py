@@ -9,8 +9,8 @@ from bottega.app.display import clock
 from bottega.app.report_page import ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.metrics import BenchSummary
+from bottega.bench.result_arrays import ResultArrays, task_ending
 from bottega.bench.scaling import GridCell, equal_budgets
-from bottega.bench.sheet import BenchSheet, task_ending
 from bottega.bench.spending import Amount
 
 CELL = ("correct", "fast_1", "fast_1 surely", "kept", "mean, wrong as 0")
@@ -36,10 +36,10 @@ def more_kernels(found: BenchSummary) -> list[ReportTable]:
             if kernels & (kernels - 1) == 0 or kernels == max(same)
             for cell in cells
         ]
-        told = (
+        caption = (
             "As many kernels, spent on parallel samples or on serial turns. Speedup with wrong as 0 is what Kevin's table has."
         )
-        tables.append(ReportTable("Samples × turns at equal budgets", ("kernels", "samples × turns", *CELL), rows, told))
+        tables.append(ReportTable("Samples × turns at equal budgets", ("kernels", "samples × turns", *CELL), rows, caption))
     return tables
 
 
@@ -50,8 +50,8 @@ def passes(found: BenchSummary) -> list[ReportTable]:
     rows = [
         (str(k), share(every.pass_correct[k]), share(every.pass_fast[k]), share(every.pass_sure[k])) for k in every.pass_correct
     ]
-    told = f"Out of {found.samples} samples, without bias; a sample passes if any of its turns does. Speed against {found.baseline}."
-    return [ReportTable("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, told)]
+    caption = f"Out of {found.samples} samples, without bias; a sample passes if any of its turns does. Speed against {found.baseline}."
+    return [ReportTable("pass@k", ("k", "correct", "fast_1", "fast_1 surely"), rows, caption)]
 
 
 def in_families(found: BenchSummary) -> list[ReportTable]:
@@ -71,11 +71,11 @@ def used_cards(found: BenchSummary) -> list[ReportTable]:
         (each.skill, str(each.answers), f"{each.correct / each.answers:.0%}", str(each.compared), speed(each.gain))
         for each in found.uplifts
     ]
-    told = (
+    caption = (
         "Uplift: what answers with the card were worth over answers without it at the same task and turn. Selections differ for reasons, so it "
         "is a hint; the gate's own trials prove a card."
     )
-    return [ReportTable("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, told)]
+    return [ReportTable("Skills", ("card", "answers", "of them right", "tasks compared", "uplift"), rows, caption)]
 
 
 def spent(found: BenchSummary) -> ReportTable:
@@ -90,7 +90,7 @@ def spent(found: BenchSummary) -> ReportTable:
 
 
 def unfair(run: BenchRun, found: BenchSummary) -> list[ReportTable]:
-    """Tasks that are told apart: unfit ones, and ones with trouble."""
+    """Tasks that are caption apart: unfit ones, and ones with trouble."""
     names = {task.id: task.name or task.id for task in run.tasks}
     tables = []
     if found.unfit:
@@ -106,22 +106,22 @@ def unfair(run: BenchRun, found: BenchSummary) -> list[ReportTable]:
     return tables
 
 
-def by_task(run: BenchRun, sheets: dict[str, BenchSheet]) -> ReportTable:
-    spans = {name: sheet.surest() for name, sheet in sheets.items()}
-    first = next(iter(sheets))
-    sheet = sheets[first]
+def by_task(run: BenchRun, results_by_baseline: dict[str, ResultArrays]) -> ReportTable:
+    spans = {name: results.surest() for name, results in results_by_baseline.items()}
+    first = next(iter(results_by_baseline))
+    results = results_by_baseline[first]
     rows = []
-    for place, task in enumerate(sheet.tasks):
-        attempts = sheet.attempts[place]
-        right = int(sheet.correct[place].sum())
-        told = []
+    for place, task in enumerate(results.tasks):
+        attempts = results.attempts[place]
+        right = int(results.correct[place].sum())
+        caption = []
         for point, low, high in spans.values():
             known = (float(point[place]), float(low[place]), float(high[place])) if point[place] > 0 else None
-            told.append(span(known, right > 0) if attempts else NONE)
+            caption.append(span(known, right > 0) if attempts else NONE)
         level = NONE if task.level is None else str(task.level)
         ended = task_ending(attempts, first).replace("_", " ")
-        rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *told))
-    columns = ("task", "level", "family", "best ending", "right answers", *(f"against {name}" for name in sheets))
+        rows.append((task.name or task.id, level, task.family or NONE, ended, f"{right} of {len(attempts)}", *caption))
+    columns = ("task", "level", "family", "best ending", "right answers", *(f"against {name}" for name in results_by_baseline))
     return ReportTable("Task by task", columns, rows, "Speedup of the surest kernel, with the judge's interval.")
 
 

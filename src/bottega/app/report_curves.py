@@ -32,7 +32,7 @@ class Line:
 @dataclass(frozen=True)
 class CurvePanel:
     title: str
-    told: str
+    caption: str
     """What a reader should look for, in a sentence."""
     lines: Sequence[Line]
     kind: Literal["lines", "exact", "stacked"] = "lines"
@@ -45,7 +45,7 @@ class Chart:
     """Any other drawing."""
 
     title: str
-    told: str
+    caption: str
     paint: Callable[[Any], None]
     """Draws onto matplotlib's axes."""
     height: float = HEIGHT

@@ -43,7 +43,7 @@ class ReportTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    told: str = ""
+    caption: str = ""
     """How to read it."""
 
 
@@ -71,7 +71,7 @@ def html(page: ReportPage) -> str:
     for table in page.tables:
         parts.append(f"<h2>{html_text(table.title)}</h2>" + _table(table))
     figures = [
-        f"<figure>{svg_of(panel, number)}<figcaption>{html_text(panel.told)}</figcaption></figure>"
+        f"<figure>{svg_of(panel, number)}<figcaption>{html_text(panel.caption)}</figcaption></figure>"
         for number, panel in enumerate(page.panels)
     ]
     parts.append(
@@ -95,8 +95,8 @@ def html(page: ReportPage) -> str:
 def _table(table: ReportTable) -> str:
     head = "".join(f"<th>{html_text(column)}</th>" for column in table.columns)
     rows = "".join("<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
-    told = f"<p>{html_text(table.told)}</p>" if table.told else ""
-    return f'{told}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    caption = f"<p>{html_text(table.caption)}</p>" if table.caption else ""
+    return f'{caption}<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
 def _cell(text: str) -> str:
@@ -131,8 +131,8 @@ def markdown(page: ReportPage) -> str:
 
 
 def _section(table: ReportTable) -> list[str]:
-    told = [markdown_text(table.told), ""] if table.told else []
-    return ["", f"## {markdown_text(table.title)}", "", *told, *_rows(table.columns, table.rows)]
+    caption = [markdown_text(table.caption), ""] if table.caption else []
+    return ["", f"## {markdown_text(table.title)}", "", *caption, *_rows(table.columns, table.rows)]
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

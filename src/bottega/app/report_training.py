@@ -102,7 +102,7 @@ def _measured(events: Sequence[Event], kind: str) -> list[Measured]:
     return [event for event in events if isinstance(event, Measured) and event.key.startswith(f"{kind}/")]
 
 
-def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str], kind: str) -> CurvePanel:
+def _panel(steps: Sequence[Measured], title: str, caption: str, names: Sequence[str], kind: str) -> CurvePanel:
     """A name with a star stands for all that fit it."""
     known = sorted({name for event in steps for name in event.values})
     wanted: list[str] = []
@@ -112,7 +112,7 @@ def _panel(steps: Sequence[Measured], title: str, told: str, names: Sequence[str
             [each for each in known if each.startswith(before) and each.endswith(after)] if star else [name] * (name in known)
         )
     lines = [_line(steps, name) for name in dict.fromkeys(wanted)]
-    return CurvePanel(title, told, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
+    return CurvePanel(title, caption, [line for line in lines if line.values], kind)  # type: ignore[arg-type]
 
 
 def _line(steps: Sequence[Measured], name: str) -> Line:

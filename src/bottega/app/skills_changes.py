@@ -1,4 +1,4 @@
-"""The commands of `bottega skills` that change the library: add, import, export, verify, merge, retire, restore, recover."""
+"""The commands of `bottega skills` that change the library: add, import, export, verify, merge, retire, restore."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Annotated
 
 import typer
 
-from bottega.app import skills_tables
 from bottega.app.configured import configured
 from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.skills_proving import verify_command
-from bottega.app.terminal import say, write_source
+from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
-from bottega.skills.default_library import default_folder, open_library
+from bottega.skills.default_library import open_library
 from bottega.skills.exchange import export_file, export_lines, import_file
 from bottega.skills.library import Library
-from bottega.skills.recover import recover
 from bottega.skills.shipped import add_shipped
 from bottega.skills.starter import read_card, starter_cards
 from bottega.skills.upkeep import (
@@ -59,7 +57,7 @@ def add_command(
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
                 alike = [{"name": pair.keep, "likeness": pair.similarity} for pair in known]
-                skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
+                print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
@@ -94,7 +92,7 @@ def import_command(
             report = add_shipped(opened, on_conflict) if shipped else import_file(opened, Path(source), on_conflict, trust)  # type: ignore[arg-type]
             added, trials, refused = report.cards, report.trials, report.refused
         if as_json:
-            skills_tables.print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})
+            print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})
         else:
             say(
                 f"{len(added.added)} added, {len(added.renamed)} of them under another name, {len(added.already_there)} there already, "
@@ -162,7 +160,7 @@ def merge_command(
             if every:
                 merged = [pair for pair in merged if _merge_living(opened, pair)]
         if as_json:
-            skills_tables.print_json([{"keep": pair.keep, "drop": pair.drop, "likeness": pair.similarity} for pair in merged])
+            print_json([{"keep": pair.keep, "drop": pair.drop, "likeness": pair.similarity} for pair in merged])
         elif not merged:
             say(f"no two cards are {least:.0%} alike")
         for pair in merged if not as_json else ():
@@ -192,7 +190,7 @@ def retire_command(
         else:
             gone = unhelpful_cards(opened) if dry_run else retire_unhelpful(opened)
         if as_json:
-            skills_tables.print_json([{"name": card, "reason": why} for card, why in gone])
+            print_json([{"name": card, "reason": why} for card, why in gone])
         for card, why in gone if not as_json else ():
             say(f"{'would retire' if dry_run else 'retired'} {card}: {why}")
         if not gone and not as_json:
@@ -212,28 +210,9 @@ def restore_command(
     with open_library(library) as opened:
         card = restore(opened, name, reason)
         if as_json:
-            skills_tables.print_json(card.to_json())
+            print_json(card.to_json())
         else:
             say(f"restored {name}, {card.state}: prove it with `bottega skills verify {name}`")
-
-
-def recover_command(library: Place = None, as_json: AsJson = False) -> None:
-    """Save what can be read of a damaged library into a new one, and rebuild the index. The damaged file is kept.
-
-    bottega skills recover --library damaged
-    """
-    folder = library or default_folder()
-    report = recover(folder)
-    with Library(folder) as opened:
-        opened.index.rebuild()
-        facts = {"saved": report.saved, "lost": report.lost, "kept_as": str(report.kept_as), "cards": len(opened)}
-    if as_json:
-        skills_tables.print_json(facts)
-        return
-    say(f"{facts['cards']} cards are in {folder} again; the damaged file is {report.kept_as}")
-    for table, lost in report.lost.items():
-        if lost != 0:
-            say(f"  {'an unknown number of' if lost is None else lost} rows of {table} could not be read")
 
 
 def register(app: typer.Typer) -> None:
@@ -244,7 +223,6 @@ def register(app: typer.Typer) -> None:
     app.command("merge")(merge_command)
     app.command("retire")(retire_command)
     app.command("restore")(restore_command)
-    app.command("recover")(recover_command)
 
 
 def _read(path: Path) -> Skill:

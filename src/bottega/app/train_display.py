@@ -66,7 +66,7 @@ class TrainProgress:
             self.now["judged"] += 1
             self.outcomes[event.verdict.outcome.value] += 1
         elif isinstance(event, PhaseStatus):
-            self.phase = event.told.partition(":")[0]
+            self.phase = event.text.partition(":")[0]
         elif isinstance(event, Learning):
             self.learning, self.phase = True, ""
         elif isinstance(event, Measured):

@@ -15,8 +15,7 @@ from bottega.backbone.client import ChatClient, Client, TokenClient
 from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
-from bottega.backbone.retry import RetryPolicy
-from bottega.backbone.scripted import Script, ScriptedChat, ScriptedTokens
+from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.backbone.server import LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.plugins import Plugins
@@ -137,7 +136,6 @@ def _server(
     key_variable: str = "OPENAI_API_KEY",
     context: int = 32_768,
     concurrency: int = 8,
-    retry: RetryPolicy | None = None,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
     extra: Mapping[str, object] | None = None,
@@ -152,7 +150,6 @@ def _server(
         Endpoint(base_url=parts[2], model=parts[1], key_variable=key_variable),
         context=context,
         concurrency=concurrency,
-        retry=retry,
         ledger=ledger,
         limit_field=limit_field,
         extra=extra,
@@ -161,11 +158,9 @@ def _server(
     return ChatClient(backbone)
 
 
-def _scripted(rest: str, *, tokens: bool = False, repeat: bool = False) -> Client:
-    """`tokens`: by the token protocol, with ids and log-probs. `repeat`: a list begins again when it ends."""
+def _scripted(rest: str, *, repeat: bool = False) -> Client:
+    """`repeat`: a list begins again when it ends."""
     script = read_script(Path(rest))
-    if tokens:
-        return TokenClient(ScriptedTokens(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
     return ChatClient(ScriptedChat(script, repeat=repeat, name=f"scripted:{Path(rest).name}"))
 
 

@@ -1,18 +1,12 @@
-"""Why a server gave no usable answer, and whether asking again may help. Pure: from status, headers and body to a `Failure`.
-
-Asked again: too many requests, the server's own errors, broken connections, time outs. Not asked again: what would come out the
-same (a bad request, key, model or address, a prompt too long, a refusal, garbage), since each attempt may cost money.
-"""
+"""Why a server gave no usable answer, and what to do about it. Pure: from status and body to a `Failure`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bottega.backbone.retry import asked_pause
 from bottega.core.errors import BackboneError
 
 
@@ -37,9 +31,6 @@ class Failure:
     kind: type[BackboneError]
     what: str
     advice: str
-    retry: bool = False
-    pause: float | None = None
-    """Seconds the server asked to be left alone."""
     tokens: tuple[int, int] | None = None
     """Prompt and output tokens, where the server billed the failure and said so."""
 
@@ -59,7 +50,7 @@ def excerpt(text: str) -> str:
     return words.rstrip(".") if len(words) <= EXCERPT else words[:EXCERPT] + " …"
 
 
-def told(body: str) -> tuple[str, str]:
+def error_message(body: str) -> tuple[str, str]:
     """What an error's body says, and its code or type: servers disagree on where they put either."""
     try:
         parsed: Any = json.loads(body)
@@ -72,17 +63,17 @@ def told(body: str) -> tuple[str, str]:
     return excerpt(str(message)), f"{error.get('code') or ''} {error.get('type') or ''}"
 
 
-def from_status(status: int, headers: Mapping[str, str], body: str, key_variable: str) -> Failure:
+def from_status(status: int, body: str, key_variable: str) -> Failure:
     """What an HTTP error means. `body` must be free of secrets: the beginning of it is shown."""
-    message, code = told(body)
+    message, code = error_message(body)
     what = f"answered with status {status}: {message}"
     if status == 429 and not any(word in code for word in BROKE):
-        return Failure(UnreachableError, what, "Lower the concurrency, or wait.", retry=True, pause=asked_pause(headers))
+        return Failure(UnreachableError, what, "Lower the concurrency, or wait.")
     if status == 429:
         return Failure(BackboneError, what, "The account has no credit left: look at it with the provider.")
     if status >= 500 or status == 408:
         advice = "Look at the server's log; a server that is still loading its model needs more time."
-        return Failure(UnreachableError, what, advice, retry=True, pause=asked_pause(headers))
+        return Failure(UnreachableError, what, advice)
     if status in (401, 403):
         return Failure(BackboneError, what, f"Set {key_variable or 'the key variable'} to a key that may use this model.")
     if FILTERED.search(code) or (status == 400 and FILTERED.search(message)):

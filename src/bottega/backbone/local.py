@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from bottega.backbone.engine import DeviceLock, Engine
-from bottega.backbone.generation import generation_of
+from bottega.backbone.engine_backbone import EngineBackbone
 from bottega.backbone.loading import EMBEDDED, LoadedModel, free_memory, load
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.plain_runner import PlainRunner
 from bottega.backbone.runner import BatchRunner, MemoryClaim
-from bottega.backbone.teacher import Row, teacher_forced
-from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.transformers_runner import TransformersRunner
 from bottega.backbone.weights import Weights, bare, unfit
 from bottega.core.errors import BackboneError
@@ -42,10 +38,8 @@ class Memory:
         return self.weights + self.buffers + self.cache
 
 
-class LocalBackbone:
-    """A `Trainable`. Requests of overlapping calls share one running batch; a slot is filled again when its answer is over.
-
-    A trainer changes the module's parameters in place and then calls `weights_changed`. It should do so while nothing is being
+class LocalBackbone(EngineBackbone):
+    """A trainer changes the module's parameters in place and then calls `weights_changed`. It should do so while nothing is being
     sampled: an answer that is under way goes on with the new weights, and carries the older policy version.
     """
 
@@ -54,12 +48,9 @@ class LocalBackbone:
         graphs: bool = True,
     ) -> None:  # fmt: skip
         """`dtype` is that of the decoder, if it is to differ from the module's: bf16 beside a trainer's fp32, say."""
-        self.name = loaded.name
-        self.tokenizer: Tokenizer = loaded.tokenizer
         self.model = loaded.model
-        self.policy_version = 0
-        self._runner = _runner(loaded, slots, cache_tokens, dtype, graphs)
-        self._engine = Engine(self._runner, loaded.tokenizer.ends, loaded.tokenizer.decode)
+        vocabulary = bare(self.model).get_input_embeddings().weight.shape[0]
+        super().__init__(loaded.name, loaded.tokenizer, vocabulary, _runner(loaded, slots, cache_tokens, dtype, graphs))
 
     @classmethod
     def embedded(cls, **options: Any) -> LocalBackbone:
@@ -70,22 +61,6 @@ class LocalBackbone:
     def open(cls, name: str, *, slots: int | None = None, cache_tokens: int | None = None, **options: Any) -> LocalBackbone:
         """A folder or a hub name, with the options of `loading.load`: device, dtype, lora, adapter, context, revision."""
         return cls(load(name, **options), slots=slots, cache_tokens=cache_tokens)
-
-    async def complete(self, requests: Sequence[TokenRequest]) -> list[TokenCompletion]:
-        vocabulary = bare(self.model).get_input_embeddings().weight.shape[0]
-        generations = [
-            generation_of(request, self.tokenizer.context, self._runner.capacity, vocabulary) for request in requests
-        ]
-        self._engine.submit(generations)
-        try:
-            return list(await asyncio.gather(*(asyncio.wrap_future(each.future) for each in generations)))
-        except BaseException:  # cancelled, or one of them failed: nobody waits for the others any more
-            self._engine.cancel(generations)
-            raise
-
-    def share(self, lock: Callable[[], DeviceLock]) -> DeviceLock:
-        """Use the device only as a lock allows it from now on; the one that was made first stays."""
-        return self._engine.lock or self._engine.share(lock())
 
     def count_memory(self, claim: Callable[[int], MemoryClaim]) -> None:
         """Have what the model holds, weights and cache, counted where others who use the device are counted too."""
@@ -98,37 +73,24 @@ class LocalBackbone:
         """Compile and record for every batch size now: half a minute on a new machine with a GPU, seconds after that. Not needed."""
         await asyncio.to_thread(self._engine.between, self._runner.warm_up)
 
-    def logprobs(self, rows: Sequence[Row]) -> list[list[float]]:
-        return teacher_forced(self.model, rows)
-
     def weights_changed(self) -> int:
         """Tell the decoder that the module's parameters were changed in place; the new policy version. Waits until it has seen them."""
-        self._settle_device()
-        return self._raised()
+        device = next(self.model.parameters()).device
+        if device.type == "cuda":  # the caller's stream is not the decoder's: what the trainer has put on it must be done first
+            torch.cuda.current_stream(device).synchronize()
 
-    def update(self, state: Mapping[str, Tensor]) -> int:
-        """Copy new values into some or all parameters, by their names in the module; the new policy version."""
-        known = dict(self.model.named_parameters(remove_duplicate=False))
-        for name, value in state.items():
-            if name not in known:
-                raise BackboneError(
-                    f"{self.name} has no parameter {name!r}: a state of another model, or of an adapter not loaded here"
-                )
-            if known[name].shape != value.shape:
-                raise BackboneError(f"{name} is {tuple(known[name].shape)} here and {tuple(value.shape)} in the new state")
+        def refresh() -> int:
+            self._runner.refresh()
+            self._engine.version += 1
+            return self._engine.version
 
-        def write() -> None:
-            for name, value in state.items():
-                known[name].data.copy_(value)
-
-        self._settle_device()
-        self._engine.between(write)
-        return self._raised()
+        self.policy_version = self._engine.between(refresh)
+        return self.policy_version
 
     @property
     def engine(self) -> str:
         """Which decoder serves the model, and why not a faster one."""
-        why = getattr(self._runner, "why", "")
+        why = self._runner.why
         return f"{self._runner.kind} ({why})" if why else self._runner.kind
 
     @property
@@ -138,41 +100,14 @@ class LocalBackbone:
         return "cpu" if device.type == "cpu" else f"{device.type}:{device.index or 0}"
 
     @property
-    def slots(self) -> int:
-        return self._runner.slots
-
-    @property
-    def load_now(self) -> tuple[int, int]:
-        """How many requests are being answered, and how many wait."""
-        return self._engine.load
-
-    @property
     def memory(self) -> Memory:
         weights = sum(parameter.numel() * parameter.element_size() for parameter in self.model.parameters())
         return Memory(weights, self._runner.buffer_bytes, self._runner.cache_bytes)
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._engine.close)
 
     def __del__(self) -> None:
         engine = getattr(self, "_engine", None)
         if engine is not None:  # else its thread would keep the cache for good
             engine.close(wait=False)
-
-    def _raised(self) -> int:
-        def refresh() -> int:
-            self._runner.refresh()
-            self._engine.version += 1
-            return self._engine.version
-
-        self.policy_version = self._engine.between(refresh)
-        return self.policy_version
-
-    def _settle_device(self) -> None:
-        """The caller's stream is not the decoder's: what the trainer has put on it must be done first."""
-        device = next(self.model.parameters()).device
-        if device.type == "cuda":
-            torch.cuda.current_stream(device).synchronize()
 
 
 def _runner(
@@ -188,9 +123,7 @@ def _runner(
         config = bare(model).config
         padding = next((i for i in (tokenizer.inner.pad_token_id, *tokenizer.ends) if i is not None), 0)
         each = 2 * config.hidden_size * config.num_hidden_layers * next(model.parameters()).element_size()
-        fallback = TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding)
-        fallback.why = why
-        return fallback
+        return TransformersRunner(model, slots, _capacity(slots, cache_tokens, tokenizer.context, each, device), padding, why)
     weights = Weights(model, tokenizer.context, dtype)
     capacity = _capacity(slots, cache_tokens, tokenizer.context, weights.shape.cache_bytes(weights.dtype), device)
     head = weights.shape.head

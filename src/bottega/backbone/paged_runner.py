@@ -17,7 +17,7 @@ from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import free_memory, release_unused
 from bottega.backbone.pack import SIZES, PrefillSpan, packs
 from bottega.backbone.pages import PAGE, HeldPages, Pages
-from bottega.backbone.runner import Sampled
+from bottega.backbone.runner import BatchRunner, Sampled
 from bottega.backbone.weights import Weights
 from bottega.core.errors import BackboneError
 
@@ -29,7 +29,7 @@ BUCKETS = (8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 640, 768, 896, 1024)
 """Batch sizes that have a graph of their own."""
 
 
-class PagedRunner:
+class PagedRunner(BatchRunner):
     kind = "paged kernels"
     lag = 1
 

@@ -8,7 +8,6 @@ running one copies that part of the cache instead of computing it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +16,7 @@ from torch import Tensor
 from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
 from bottega.backbone.padded_cache import PaddedCache
-from bottega.backbone.runner import FinishedWindow, Sampled
+from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
 from bottega.backbone.sampler import sample
 from bottega.backbone.weights import LayerTensors, Weights
 
@@ -29,9 +28,8 @@ NEIGHBOURS = 8
 """Rows that attend in one call."""
 
 
-class PlainRunner:
+class PlainRunner(BatchRunner):
     kind = "plain torch"
-    lag = 0
 
     def __init__(self, weights: Weights, slots: int, capacity: int) -> None:
         self.weights = weights
@@ -49,12 +47,6 @@ class PlainRunner:
     @property
     def buffer_bytes(self) -> int:
         return self.weights.own_bytes
-
-    def session(self) -> AbstractContextManager[object]:
-        return torch.inference_mode()
-
-    def reserve(self, lengths: Sequence[int]) -> None:
-        """The cache grows with the generations that are taken."""
 
     def hand_back(self) -> None:
         """The cache went with the last generation."""
@@ -87,9 +79,6 @@ class PlainRunner:
     def refresh(self) -> None:
         self.weights.refresh()
         self._stale = {generation for generation in self._cache.generations if generation is not None}
-
-    def warm_up(self) -> None:
-        """There is nothing to prepare."""
 
     def reset(self) -> None:
         self._cache.clear()

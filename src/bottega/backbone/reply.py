@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from bottega.backbone.failures import Failure, GarbageError, RefusedError, UnreachableError, excerpt, told
+from bottega.backbone.failures import Failure, GarbageError, RefusedError, UnreachableError, error_message, excerpt
 from bottega.backbone.pricing import likely_tokens
 from bottega.backbone.sampling import StopReason
 
@@ -53,7 +53,7 @@ def _from_choice(choice: dict[str, Any], message: dict[str, Any], tokens: tuple[
         return Failure(RefusedError, f"declined to answer: {reason}", advice, tokens=tokens)
     if finish in BROKEN_OFF:
         what = f"gave the answer up (finish_reason {finish!r})"
-        return Failure(UnreachableError, what, "Look at the server's log.", retry=tokens is None, tokens=tokens)
+        return Failure(UnreachableError, what, "Look at the server's log.", tokens=tokens)
     thinking = next((said for name in ("reasoning_content", "reasoning") if (said := _text(message.get(name)))), "")
     if text is None and finish == "length":
         text = (
@@ -73,13 +73,11 @@ def _without_choices(parsed: dict[str, Any], body: str, tokens: tuple[int, int] 
     if not parsed.get("error"):
         what = f"sent JSON without an answer in it (choices): {excerpt(body)}"
         return Failure(GarbageError, what, "Check that the base URL is that of an OpenAI-compatible server.", tokens=tokens)
-    message, _ = told(body)
+    message, _ = error_message(body)
     code = parsed["error"].get("code") if isinstance(parsed["error"], dict) else None
     passing = isinstance(code, int) and (code in (408, 429) or code >= 500)
     kind = UnreachableError if passing else GarbageError
-    return Failure(
-        kind, f"sent an error in place of an answer: {message}", "Look at the server's log.", retry=passing, tokens=tokens
-    )
+    return Failure(kind, f"sent an error in place of an answer: {message}", "Look at the server's log.", tokens=tokens)
 
 
 def _text(content: object) -> str | None:

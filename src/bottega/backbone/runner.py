@@ -1,14 +1,17 @@
-"""The protocol of a batch runner. Three implement it: paged cache and kernels on a GPU, plain torch anywhere, transformers for the rest.
+"""The base of all batch runners: paged cache and kernels on a GPU, plain torch anywhere, transformers for the rest, and vLLM.
 
 The engine decides who is in the batch; a runner owns the cache and the device, and knows generations, not requests or futures.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
+
+import torch
 
 from bottega.backbone.generation import ActiveGeneration
 
@@ -52,58 +55,60 @@ class MemoryClaim(Protocol):
         ...
 
 
-class BatchRunner(Protocol):
+class BatchRunner(ABC):
+    """What a runner has no use for it leaves as it is here: doing nothing."""
+
     kind: str
-    """For people: which of the three it is."""
+    """For people: which one it is."""
+    why = ""
+    """Why a faster one cannot serve the model."""
     slots: int
     """How many generations it can have in the batch."""
     capacity: int
     """How many tokens its cache may come to hold."""
-    lag: int
+    lag = 0
     """How many windows may be under way before the oldest is looked at: 1 where the device works by itself."""
 
     @property
-    def cache_bytes(self) -> int: ...
+    def cache_bytes(self) -> int:
+        return 0
 
     @property
     def buffer_bytes(self) -> int:
         """Copies of weights beside the module's own."""
-        ...
+        return 0
 
     def session(self) -> AbstractContextManager[object]:
         """Entered once by the thread that will call everything else."""
-        ...
+        return torch.inference_mode()
 
-    def reserve(self, lengths: Sequence[int]) -> None:
+    def reserve(self, lengths: Sequence[int]) -> None:  # noqa: B027
         """Generations that are there or about to come may need so many tokens of the cache: have room for them, as far as the memory goes."""
-        ...
 
-    def hand_back(self) -> None:
+    def hand_back(self) -> None:  # noqa: B027
         """No generation is left: give the cache's memory back to the device until a generation comes again."""
-        ...
 
+    @abstractmethod
     def take(self, generation: ActiveGeneration) -> bool:
         """Give it a place in the batch and in the cache, or say that there is none now."""
-        ...
 
+    @abstractmethod
     def prefill(self, generations: Sequence[ActiveGeneration]) -> None:
         """Read the prompts of generations that were taken, and draw their first tokens into the next window."""
-        ...
 
+    @abstractmethod
     def launch(self) -> StepWindow: ...
 
+    @abstractmethod
     def drop(self, generation: ActiveGeneration) -> None:
         """It is over: its place is free. What is still under way for it will not be looked at."""
-        ...
 
-    def refresh(self) -> None:
+    def refresh(self) -> None:  # noqa: B027
         """The weights have changed. What was computed from the old ones may serve running generations, but no new ones."""
-        ...
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027
         """Compile now what would be compiled when it is first needed."""
-        ...
 
+    @abstractmethod
     def reset(self) -> None:
         """Drop everything after a failure."""
-        ...

@@ -53,13 +53,3 @@ class TokenBackbone(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class Trainable(TokenBackbone, Protocol):
-    """A token backbone whose weights live here."""
-
-    policy_version: int
-
-    def logprobs(self, rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[list[float]]:
-        """For each (prompt ids, output ids): the log-prob of every output token, by a teacher-forced forward pass."""
-        ...

@@ -7,7 +7,6 @@ then the next one begins. A module of unknown make offers no way to put a new ge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -15,20 +14,15 @@ from torch import Tensor
 
 from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.loading import release_unused
-from bottega.backbone.runner import FinishedWindow, Sampled
+from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
 from bottega.backbone.sampler import sample
 
 
-class TransformersRunner:
+class TransformersRunner(BatchRunner):
     kind = "transformers"
-    lag = 0
 
-    def __init__(self, model: Any, slots: int, capacity: int, padding: int) -> None:
-        self.model = model
-        self.slots = slots
-        self.capacity = capacity
-        self.why = ""
-        """Why the faster runners cannot serve it."""
+    def __init__(self, model: Any, slots: int, capacity: int, padding: int, why: str = "") -> None:
+        self.model, self.slots, self.capacity, self.why = model, slots, capacity, why
         self._padding = padding
         self._device = next(model.parameters()).device
         self._running = False
@@ -42,16 +36,6 @@ class TransformersRunner:
         layers = getattr(self._cache, "layers", None) or ()
         tensors = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
         return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
-
-    @property
-    def buffer_bytes(self) -> int:
-        return 0
-
-    def session(self) -> AbstractContextManager[object]:
-        return torch.inference_mode()
-
-    def reserve(self, lengths: Sequence[int]) -> None:
-        """The cache grows with its cohort."""
 
     def hand_back(self) -> None:
         """The cache went with the last generation of its cohort."""
@@ -94,12 +78,6 @@ class TransformersRunner:
         self._first = [sampled for sampled in self._first if sampled.generation is not generation]
         if not any(self._cohort):
             self.reset()
-
-    def refresh(self) -> None:
-        """Nothing is kept of the weights."""
-
-    def warm_up(self) -> None:
-        """There is nothing to prepare."""
 
     def reset(self) -> None:
         self._running, self._cohort, self._cache, self._first = False, [], None, []

@@ -8,14 +8,12 @@ brings the buffers up to date, and is all that is needed after a trainer has cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from bottega.core.errors import BackboneError
 
 FAMILY = ("llama", "qwen2", "qwen3", "mistral")
 STEADY_ROTARY = ("default", "linear", "llama3", "yarn")
@@ -124,30 +122,6 @@ def merged(module: Any) -> Tensor:
         if name in module.lora_A:
             weight = weight.float() + module.get_delta_weight(name).detach().float()
     return weight
-
-
-def plain_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
-    """Every weight by the name that it has without adapters, with active LoRA merged in: what another engine loads in place."""
-    seen: set[int] = set()
-    adapted: list[str] = []
-    for path, module in bare(model).named_modules():
-        if any(path.startswith(f"{above}.") for above in adapted):
-            continue
-        if hasattr(module, "lora_A"):
-            adapted.append(path)
-            if not _plain(module):
-                raise BackboneError(
-                    f"{path} has an adapter that is no plain LoRA: merge it before its weights are taken elsewhere"
-                )
-            bias = _bias(module)
-            yield f"{path}.weight", merged(module)
-            if bias is not None:
-                yield f"{path}.bias", bias
-            continue
-        for name, parameter in module.named_parameters(recurse=False):
-            if id(parameter) not in seen:  # tied weights have one name
-                seen.add(id(parameter))
-                yield f"{path}.{name}" if path else name, parameter.detach()
 
 
 def _bias(module: Any) -> Tensor | None:

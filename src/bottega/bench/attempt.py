@@ -88,22 +88,3 @@ class BenchRun:
     fingerprint: dict[str, Any]
     tasks: tuple[BenchTask, ...]
     attempts: tuple[BenchAttempt, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "folder": str(self.folder),
-            "settings": self.settings,
-            "fingerprint": self.fingerprint,
-            "tasks": [task.to_json() for task in self.tasks],
-            "attempts": [attempt.to_json() for attempt in self.attempts],
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> BenchRun:
-        return cls(
-            folder=Path(data["folder"]),
-            settings=data["settings"],
-            fingerprint=data["fingerprint"],
-            tasks=tuple(BenchTask.from_json(task) for task in data["tasks"]),
-            attempts=tuple(BenchAttempt.from_json(attempt) for attempt in data["attempts"]),
-        )

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottega.bench.attempt import BenchRun
-from bottega.bench.sheet import BenchSheet
+from bottega.bench.result_arrays import ResultArrays
 from bottega.judge.baselines import LEFT_OUT
 
 
-def caveats(run: BenchRun, sheet: BenchSheet, baseline: str, reasons: dict[str, str]) -> list[str]:
+def caveats(run: BenchRun, results: ResultArrays, baseline: str, reasons: dict[str, str]) -> list[str]:
     notes = []
-    if not sheet.tasks:
+    if not results.tasks:
         return ["the run has no tasks, so there are no figures"]
-    missing = [task.name or task.id for task, attempts in zip(sheet.tasks, sheet.attempts) if not attempts]
-    if len(missing) == len(sheet.tasks):
+    missing = [task.name or task.id for task, attempts in zip(results.tasks, results.attempts) if not attempts]
+    if len(missing) == len(results.tasks):
         notes.append("no task has an attempt yet: every share is 0 because nothing was tried")
     elif missing:
         notes.append(
             f"{_counted(len(missing), 'task has', 'tasks have')} no attempt; such a task counts as a failure: {_some(missing)}"
         )
-    asked_for = sheet.samples * sheet.turns
-    short = [task.name or task.id for task, attempts in zip(sheet.tasks, sheet.attempts) if 0 < len(attempts) < asked_for]
+    asked_for = results.samples * results.turns
+    short = [task.name or task.id for task, attempts in zip(results.tasks, results.attempts) if 0 < len(attempts) < asked_for]
     if short:
         what = _counted(len(short), "task has", "tasks have")
         notes.append(f"{what} fewer than {asked_for} attempts; what is missing counts as failed: {_some(short)}")
     if reasons:
         what = _counted(len(reasons), "task", "tasks")
         notes.append(f"{what} cannot be judged fairly; figures are given with and without them")
-    right = int(sheet.correct.sum())
-    untimed = right - int((sheet.point > 0).sum())
+    right = int(results.correct.sum())
+    untimed = right - int((results.point > 0).sum())
     if untimed:
         notes.append(
             f"{untimed} of {right} right kernels were not timed against {baseline}: "
             "they count as right, and as faster than nothing"
         )
-    verdicts = [attempt.verdict for attempts in sheet.attempts for attempt in attempts if attempt.verdict is not None]
+    verdicts = [attempt.verdict for attempts in results.attempts for attempt in attempts if attempt.verdict is not None]
     left_out = sum(any(note.startswith(LEFT_OUT) for note in verdict.notes) for verdict in verdicts)
     if left_out:
         notes.append(
@@ -48,10 +48,6 @@ def caveats(run: BenchRun, sheet: BenchSheet, baseline: str, reasons: dict[str, 
         notes.append(f"{_counted(strangers, 'attempt belongs', 'attempts belong')} to no task of the run, and that is left out")
     if run.settings.get("quick"):
         notes.append("judged quickly, with fewer inputs and fewer timed rounds: not for publishing")
-    if run.settings.get("strategy") in ("beam", "evolve") and sheet.turns > 1:
-        notes.append(
-            "turns are kernels in the order in which the search wrote them; they are not all refinements of one another"
-        )
     versions = judge_versions(run)
     if len(versions) > 1:
         notes.append(

@@ -6,7 +6,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchRun
 from bottega.bench.caveats import judge_versions
-from bottega.bench.sheet import asked
+from bottega.bench.result_arrays import asked
 
 MEASURED_ON = ("device", "gpu", "cpu", "cores", "torch", "triton", "compiler")
 SAME_MACHINE = ("judge", "device", "gpu", "cpu", "torch", "triton")
@@ -27,10 +27,10 @@ def incomparable(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
         notes.append(
             f"other judges: version {one} against {two}; the same kernel may get another verdict. Judge one of them again"
         )
-    where = [_told(name, base.fingerprint, other.fingerprint) for name in MEASURED_ON]
+    where = [_difference(name, base.fingerprint, other.fingerprint) for name in MEASURED_ON]
     if any(where):
         notes.append(f"measured on other machines or software, so speedups do not compare: {_joined(where)}")
-    how = [_told(name, base.settings, other.settings) for name in JUDGED_BY]
+    how = [_difference(name, base.settings, other.settings) for name in JUDGED_BY]
     if any(how):
         notes.append(f"judged otherwise: {_joined(how)}")
     kernels = [asked(run, "samples") * asked(run, "turns") for run in (base, other)]
@@ -51,7 +51,7 @@ def incomparable(base: BenchRun, other: BenchRun, baseline: str) -> list[str]:
     return notes
 
 
-def _told(name: str, one: dict[str, Any], two: dict[str, Any]) -> str:
+def _difference(name: str, one: dict[str, Any], two: dict[str, Any]) -> str:
     first, second = (tuple(value) if isinstance(value := each.get(name), list) else value for each in (one, two))
     return "" if first == second else f"{name} {_word(first)} against {_word(second)}"
 

@@ -17,8 +17,8 @@ from bottega.bench.attempt import BenchRun, BenchTask
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate, Floats, certain_reach
 from bottega.bench.comparable import incomparable
 from bottega.bench.families import family_of
+from bottega.bench.result_arrays import Flags, ResultArrays, result_arrays_of, unfit
 from bottega.bench.scaling import THRESHOLDS
-from bottega.bench.sheet import BenchSheet, Flags, sheet_of, unfit
 from bottega.core.errors import UsageError
 
 Sign = Literal["win", "loss", "tie"]
@@ -115,8 +115,8 @@ def compare(
     base: BenchRun, other: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Comparison:
     """Raises `UsageError` where the runs share no task."""
-    one, two = sheet_of(base, baseline), sheet_of(other, baseline)
-    at_one, at_two = ({task.id: place for place, task in enumerate(sheet.tasks)} for sheet in (one, two))
+    one, two = result_arrays_of(base, baseline), result_arrays_of(other, baseline)
+    at_one, at_two = ({task.id: place for place, task in enumerate(results.tasks)} for results in (one, two))
     shared = [name for name in at_one if name in at_two]
     if not shared:
         raise UsageError(f"{base.folder} and {other.folder} share no task, so there is nothing to compare")
@@ -163,9 +163,9 @@ def sign_of(one: tuple[float, float, float] | None, two: tuple[float, float, flo
     return "win" if two[1] > one[2] else "loss" if two[2] < one[1] else "tie"
 
 
-def _pairs(one: BenchSheet, two: BenchSheet) -> list[TaskPair]:
-    spans = [np.stack(sheet.surest(), axis=1) for sheet in (one, two)]
-    rights = [sheet.ever(sheet.correct) for sheet in (one, two)]
+def _pairs(one: ResultArrays, two: ResultArrays) -> list[TaskPair]:
+    spans = [np.stack(results.surest(), axis=1) for results in (one, two)]
+    rights = [results.ever(results.correct) for results in (one, two)]
     found = []
     for place, task in enumerate(one.tasks):
         first, second = (_span(rows[place]) for rows in spans)
@@ -179,7 +179,7 @@ def _span(row: Floats) -> tuple[float, float, float] | None:
 
 
 def _difference(
-    name: str, one: BenchSheet, two: BenchSheet, pairs: Sequence[TaskPair], resamples: int, seed: int
+    name: str, one: ResultArrays, two: ResultArrays, pairs: Sequence[TaskPair], resamples: int, seed: int
 ) -> Difference:
     draws = Draws(len(pairs), resamples, seed)
 

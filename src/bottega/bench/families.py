@@ -9,7 +9,7 @@ from typing import Any
 
 from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
-from bottega.bench.sheet import ENDINGS, NO_ATTEMPT, BenchSheet, ending
+from bottega.bench.result_arrays import ENDINGS, NO_ATTEMPT, ResultArrays, ending
 
 UNNAMED = "no family"
 
@@ -40,12 +40,12 @@ class Family:
         }
 
 
-def families(sheet: BenchSheet, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Family, ...]:
+def families(results: ResultArrays, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Family, ...]:
     """The largest first."""
     places: dict[str, list[int]] = {}
-    for place, task in enumerate(sheet.tasks):
+    for place, task in enumerate(results.tasks):
         places.setdefault(family_of(task), []).append(place)
-    found = [_family(name, sheet.only(at), resamples, seed) for name, at in places.items()]
+    found = [_family(name, results.only(at), resamples, seed) for name, at in places.items()]
     return tuple(sorted(found, key=lambda each: (-each.tasks, each.name)))
 
 
@@ -59,10 +59,10 @@ def outcomes_of(attempts: Iterable[tuple[BenchAttempt, ...]]) -> dict[str, int]:
     return {name: counted[name] for name in ENDINGS if counted[name]}
 
 
-def _family(name: str, sheet: BenchSheet, resamples: int, seed: int) -> Family:
-    draws = Draws(len(sheet.tasks), resamples, seed)
+def _family(name: str, results: ResultArrays, resamples: int, seed: int) -> Family:
+    draws = Draws(len(results.tasks), resamples, seed)
     right, fast, sure = (
-        draws.share(sheet.ever(flags)) for flags in (sheet.correct, sheet.fast(1.0), sheet.fast(1.0, sure=True))
+        draws.share(results.ever(flags)) for flags in (results.correct, results.fast(1.0), results.fast(1.0, sure=True))
     )
-    speedup = draws.geometric_mean(sheet.best_point(), sheet.best_spread())
-    return Family(name, len(sheet.tasks), outcomes_of(sheet.attempts), right, fast, sure, speedup)
+    speedup = draws.geometric_mean(results.best_point(), results.best_spread())
+    return Family(name, len(results.tasks), outcomes_of(results.attempts), right, fast, sure, speedup)

@@ -18,8 +18,8 @@ from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.caveats import caveats
 from bottega.bench.families import Family, families, outcomes_of
 from bottega.bench.pass_at_k import chances, usual_k
+from bottega.bench.result_arrays import ENDINGS, ResultArrays, result_arrays_of, task_ending, timed, unfit
 from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, grid
-from bottega.bench.sheet import ENDINGS, BenchSheet, sheet_of, task_ending, timed, unfit
 from bottega.bench.spending import Spending, spending
 from bottega.bench.uplift import Uplift, uplifts
 from bottega.judge.baselines import BASELINES
@@ -108,40 +108,40 @@ class BenchSummary:
 
 def summary(run: BenchRun, baseline: str = "eager", *, resamples: int = RESAMPLES, seed: int = SEED) -> BenchSummary:
     """A run without tasks or without attempts has a summary too: it has no figures, and says so."""
-    sheet = sheet_of(run, baseline)
-    reasons = {task.id: reason for task, attempts in zip(sheet.tasks, sheet.attempts) if (reason := unfit(task, attempts))}
+    results = result_arrays_of(run, baseline)
+    reasons = {task.id: reason for task, attempts in zip(results.tasks, results.attempts) if (reason := unfit(task, attempts))}
     groups: list[TaskGroup] = []
-    for name, places in groupings(sheet).items():
+    for name, places in groupings(results).items():
         whole = not groups
-        every = _group(name, sheet.only(places), baseline, resamples, seed, whole)
-        fit = [place for place in places if sheet.tasks[place].id not in reasons]
+        every = _group(name, results.only(places), baseline, resamples, seed, whole)
+        fit = [place for place in places if results.tasks[place].id not in reasons]
         same = len(fit) == len(places)
         groups += [
             every,
-            replace(every if same else _group(name, sheet.only(fit), baseline, resamples, seed, whole), fit_only=True),
+            replace(every if same else _group(name, results.only(fit), baseline, resamples, seed, whole), fit_only=True),
         ]
     return BenchSummary(
         baseline=baseline,
-        samples=sheet.samples,
-        turns=sheet.turns,
+        samples=results.samples,
+        turns=results.turns,
         resamples=resamples,
         seed=seed,
         groups=tuple(groups),
-        families=families(sheet, resamples, seed),
-        uplifts=uplifts(sheet, baseline, resamples, seed),
+        families=families(results, resamples, seed),
+        uplifts=uplifts(results, baseline, resamples, seed),
         unfit=reasons,
-        troubled={task.id: task.trouble for task in sheet.tasks if task.trouble},
-        notes=tuple(caveats(run, sheet, baseline, reasons)),
+        troubled={task.id: task.trouble for task in results.tasks if task.trouble},
+        notes=tuple(caveats(run, results, baseline, reasons)),
     )
 
 
-def groupings(sheet: BenchSheet) -> dict[str, list[int]]:
+def groupings(results: ResultArrays) -> dict[str, list[int]]:
     """Places of all tasks, and of each level's where there are several."""
-    found: dict[str, list[int]] = {"all": list(range(len(sheet.tasks)))}
-    levels = sorted({task.level for task in sheet.tasks}, key=lambda level: (level is None, level or 0))
+    found: dict[str, list[int]] = {"all": list(range(len(results.tasks)))}
+    levels = sorted({task.level for task in results.tasks}, key=lambda level: (level is None, level or 0))
     for level in levels if len(levels) > 1 or levels[:1] != [None] else []:
         name = "no level" if level is None else f"level {level}"
-        found[name] = [place for place, task in enumerate(sheet.tasks) if task.level == level]
+        found[name] = [place for place, task in enumerate(results.tasks) if task.level == level]
     return found
 
 
@@ -152,39 +152,39 @@ def baselines_of(run: BenchRun) -> tuple[str, ...]:
     return tuple(name for name in order if name in found) or ("eager",)
 
 
-def _group(name: str, sheet: BenchSheet, baseline: str, resamples: int, seed: int, whole: bool) -> TaskGroup:
-    draws = Draws(len(sheet.tasks), resamples, seed)
-    flags = [sheet.compiled, *(sheet.fast(p) for p in THRESHOLDS), *(sheet.fast(p, sure=True) for p in THRESHOLDS)]
-    shares = draws.shares(np.stack([sheet.ever(flag) for flag in flags], axis=1))
+def _group(name: str, results: ResultArrays, baseline: str, resamples: int, seed: int, whole: bool) -> TaskGroup:
+    draws = Draws(len(results.tasks), resamples, seed)
+    flags = [results.compiled, *(results.fast(p) for p in THRESHOLDS), *(results.fast(p, sure=True) for p in THRESHOLDS)]
+    shares = draws.shares(np.stack([results.ever(flag) for flag in flags], axis=1))
     fast = dict(zip(THRESHOLDS, shares[1:]))
-    endings = Counter(task_ending(attempts, baseline) for attempts in sheet.attempts)
+    endings = Counter(task_ending(attempts, baseline) for attempts in results.attempts)
     return TaskGroup(
         name=name,
         fit_only=False,
-        tasks=len(sheet.tasks),
-        unattempted=sum(not attempts for attempts in sheet.attempts),
-        outcomes=outcomes_of(attempts for attempts in sheet.attempts if attempts),
+        tasks=len(results.tasks),
+        unattempted=sum(not attempts for attempts in results.attempts),
+        outcomes=outcomes_of(attempts for attempts in results.attempts if attempts),
         task_outcomes={each: endings[each] for each in ENDINGS if endings[each]},
         compiled=shares[0],
         correct=fast[0.0],
         fast=fast,
         sure=dict(zip(THRESHOLDS, shares[1 + len(THRESHOLDS) :])),
-        speeds=_speeds(sheet, draws),
-        pass_correct=_pass_at(sheet, draws, sheet.correct),
-        pass_fast=_pass_at(sheet, draws, sheet.fast(1.0)),
-        pass_sure=_pass_at(sheet, draws, sheet.fast(1.0, sure=True)),
-        coverage=draws.mean_of_known(_coverage(sheet, baseline)),
-        spending=spending(sheet.attempts),
-        by_turn=by_turn(sheet, draws),
-        best_by_turn=best_by_turn(sheet, draws),
-        best_of_n=best_of_n(sheet, draws),
-        grid=grid(sheet, draws) if whole else (),
+        speeds=_speeds(results, draws),
+        pass_correct=_pass_at(results, draws, results.correct),
+        pass_fast=_pass_at(results, draws, results.fast(1.0)),
+        pass_sure=_pass_at(results, draws, results.fast(1.0, sure=True)),
+        coverage=draws.mean_of_known(_coverage(results, baseline)),
+        spending=spending(results.attempts),
+        by_turn=by_turn(results, draws),
+        best_by_turn=best_by_turn(results, draws),
+        best_of_n=best_of_n(results, draws),
+        grid=grid(results, draws) if whole else (),
     )
 
 
-def _speeds(sheet: BenchSheet, draws: Draws) -> Speeds:
-    best, kept = sheet.best_point(), sheet.kept()
-    best_spread, kept_spread = sheet.best_spread(), sheet.kept_spread()
+def _speeds(results: ResultArrays, draws: Draws) -> Speeds:
+    best, kept = results.best_point(), results.kept()
+    best_spread, kept_spread = results.best_spread(), results.kept_spread()
     return Speeds(
         geometric_mean=draws.geometric_mean(best, best_spread),
         median=draws.median(best, best_spread),
@@ -194,16 +194,16 @@ def _speeds(sheet: BenchSheet, draws: Draws) -> Speeds:
     )
 
 
-def _pass_at(sheet: BenchSheet, draws: Draws, flags: Any) -> dict[int, Estimate]:
+def _pass_at(results: ResultArrays, draws: Draws, flags: Any) -> dict[int, Estimate]:
     """A sample passes if any of its turns does."""
     right = flags.any(axis=2).sum(axis=1)
-    return {k: draws.share(chances(right, sheet.samples, k)) for k in usual_k(sheet.samples)}
+    return {k: draws.share(chances(right, results.samples, k)) for k in usual_k(results.samples)}
 
 
-def _coverage(sheet: BenchSheet, baseline: str) -> Any:
+def _coverage(results: ResultArrays, baseline: str) -> Any:
     """Of each task's best right kernel; NaN where there is none, or where it could not be measured."""
     found = []
-    for attempts in sheet.attempts:
+    for attempts in results.attempts:
         right = [attempt.verdict for attempt in attempts if attempt.verdict is not None and attempt.verdict.outcome.accepted]
         timings = [(speed.point if (speed := timed(verdict, baseline)) else 0.0) for verdict in right]
         share = right[int(np.argmax(timings))].coverage.get("share") if right else None

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from bottega.bench.attempt import BenchAttempt, BenchTask
+from bottega.bench.kernel_sources import KernelSource
 from bottega.bench.run_directory import Recorder
 from bottega.bench.shard import DeviceLost, Fitness, Shard, Unfit
 from bottega.bench.task_set import NO_CANDIDATE, NOT_YET
-from bottega.bench.work import BenchWork
 from bottega.core.errors import BackboneError, BottegaError, BudgetError, JudgeError
 from bottega.core.task import Task
 from bottega.episodes.phases import Phases, PhaseStatus
@@ -71,7 +71,7 @@ class Queue:
     waiting: dict[str, deque[SampleJob]]
     holders: dict[str, Shard] = field(default_factory=dict)
 
-    def draw(self, shard: Shard) -> SampleJob | None:
+    def take(self, shard: Shard) -> SampleJob | None:
         own = (task for task in self.waiting if self.holders.get(task) is shard)
         free = (task for task in self.waiting if task not in self.holders)
         task = next(own, None) or next(free, None) or next(iter(self.waiting), None)
@@ -92,7 +92,7 @@ class BenchRunner:
     recorder: Recorder
     tasks: dict[str, Task]
     shards: Sequence[Shard]
-    work: BenchWork
+    work: KernelSource
     on_event: OnEvent = lambda event: None
     phases: Phases = field(default_factory=Phases)
     """Of the device on which the model draws."""
@@ -146,7 +146,7 @@ class BenchRunner:
 
     def _is_kept(self, task: str, sample: int) -> bool:
         """A sample is whole when its last turn is kept, since turns are kept in order. One of a task that cannot be judged has no more
-        turns; one of a beam may end early, and is then walked through its log once more, which costs nothing."""
+        turns; one that ended early is walked through its log once more, which costs nothing."""
         if (task, sample) in self._whole:
             return True
         turns = int(self.recorder.settings.get("turns", 1))
@@ -157,7 +157,7 @@ class BenchRunner:
 
     async def _lane(self, shard: Shard, queue: Queue) -> None:
         while not shard.lost and not self.ended:
-            job = queue.draw(shard)
+            job = queue.take(shard)
             if job is None:
                 return
             try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bottega.bench.bootstrap import Draws, Estimate, Floats, mapped
 from bottega.bench.pass_at_k import chances, expected_best
-from bottega.bench.sheet import BenchSheet, Flags
+from bottega.bench.result_arrays import Flags, ResultArrays
 
 THRESHOLDS = (0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0)
 """The p of fast_p."""
@@ -54,57 +54,57 @@ class GridCell:
         }
 
 
-def cell(sheet: BenchSheet, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> GridCell:
+def cell(results: ResultArrays, draws: Draws, samples: int, turns: slice, thresholds: Sequence[float] = THRESHOLDS) -> GridCell:
     """The best of so many samples within a slice of the turns."""
-    values = cell_values(sheet, samples, turns, thresholds)
+    values = cell_values(results, samples, turns, thresholds)
     count = len(thresholds)
     shares = draws.shares(np.stack(values[: 1 + 2 * count], axis=1))
     mean, kept = draws.means(np.stack(values[1 + 2 * count :], axis=1))
     return GridCell(
         samples=samples,
-        turns=len(range(*turns.indices(sheet.turns))),
+        turns=len(range(*turns.indices(results.turns))),
         correct=shares[0],
         fast=dict(zip(thresholds, shares[1 : 1 + count])),
         sure=dict(zip(thresholds, shares[1 + count :])),
         mean=mean,
         kept=mapped(kept, lambda value: float(np.exp(value))),
-        answers=int(sheet.answered[:, :, turns].sum()),
+        answers=int(results.answered[:, :, turns].sum()),
     )
 
 
-def cell_values(sheet: BenchSheet, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
+def cell_values(results: ResultArrays, samples: int, turns: slice, thresholds: Sequence[float]) -> list[Floats]:
     """For each task: right, fast and surely fast for each threshold, the best speedup, and the logarithm of what a user keeps."""
-    flags = [sheet.correct, *(sheet.fast(p) for p in thresholds), *(sheet.fast(p, sure=True) for p in thresholds)]
+    flags = [results.correct, *(results.fast(p) for p in thresholds), *(results.fast(p, sure=True) for p in thresholds)]
     found = [_chance(flag, samples, turns) for flag in flags]
-    best = sheet.point[:, :, turns].max(axis=2)
-    at = sheet.low[:, :, turns].argmax(axis=2)[:, :, None]
-    low = np.take_along_axis(sheet.low[:, :, turns], at, axis=2)[:, :, 0]
-    point = np.take_along_axis(sheet.point[:, :, turns], at, axis=2)[:, :, 0]
+    best = results.point[:, :, turns].max(axis=2)
+    at = results.low[:, :, turns].argmax(axis=2)[:, :, None]
+    low = np.take_along_axis(results.low[:, :, turns], at, axis=2)[:, :, 0]
+    point = np.take_along_axis(results.point[:, :, turns], at, axis=2)[:, :, 0]
     worth = np.log(np.where(low > 1, point, 1.0))
     return [*found, expected_best(best, best, samples), expected_best(low, worth, samples)]
 
 
-def grid(sheet: BenchSheet, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[GridCell, ...]:
+def grid(results: ResultArrays, draws: Draws, thresholds: Sequence[float] = (1.0,)) -> tuple[GridCell, ...]:
     return tuple(
-        cell(sheet, draws, samples, slice(0, turns), thresholds)
-        for turns in range(1, sheet.turns + 1)
-        for samples in range(1, sheet.samples + 1)
+        cell(results, draws, samples, slice(0, turns), thresholds)
+        for turns in range(1, results.turns + 1)
+        for samples in range(1, results.samples + 1)
     )
 
 
-def by_turn(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
+def by_turn(results: ResultArrays, draws: Draws) -> tuple[GridCell, ...]:
     """Each turn alone, of one sample."""
-    return tuple(cell(sheet, draws, 1, slice(turn, turn + 1)) for turn in range(sheet.turns))
+    return tuple(cell(results, draws, 1, slice(turn, turn + 1)) for turn in range(results.turns))
 
 
-def best_by_turn(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
+def best_by_turn(results: ResultArrays, draws: Draws) -> tuple[GridCell, ...]:
     """The best up to each turn, of one sample."""
-    return tuple(cell(sheet, draws, 1, slice(0, turns)) for turns in range(1, sheet.turns + 1))
+    return tuple(cell(results, draws, 1, slice(0, turns)) for turns in range(1, results.turns + 1))
 
 
-def best_of_n(sheet: BenchSheet, draws: Draws) -> tuple[GridCell, ...]:
+def best_of_n(results: ResultArrays, draws: Draws) -> tuple[GridCell, ...]:
     """The best of n samples with all their turns."""
-    return tuple(cell(sheet, draws, samples, slice(0, sheet.turns)) for samples in range(1, sheet.samples + 1))
+    return tuple(cell(results, draws, samples, slice(0, results.turns)) for samples in range(1, results.samples + 1))
 
 
 def equal_budgets(cells: Sequence[GridCell]) -> dict[int, tuple[GridCell, ...]]:

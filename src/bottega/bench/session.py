@@ -19,6 +19,7 @@ from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.candidates import CandidateSet, read_candidates
 from bottega.bench.comparable import SAME_MACHINE
+from bottega.bench.kernel_sources import CandidateSource, KernelSource, ModelSource
 from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
@@ -26,7 +27,6 @@ from bottega.bench.runner import BenchRunner, OnEvent
 from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
-from bottega.bench.work import BenchWork, Readers, Writers
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
@@ -114,7 +114,7 @@ async def run_session(
             if attempt.verdict is not None:
                 known.keep(attempt.task, attempt.candidate, attempt.verdict)
         if candidates is not None:
-            work: BenchWork = _readers(candidates, recorder)
+            work: KernelSource = _readers(candidates, recorder)
         else:
             assert client is not None and prompts is not None
             facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
@@ -189,7 +189,7 @@ def _is_there(folder: Path, head: dict[str, Any]) -> bool:
     return True
 
 
-def _readers(candidates: CandidateSet, recorder: Recorder) -> Readers:
+def _readers(candidates: CandidateSet, recorder: Recorder) -> CandidateSource:
     """A file that was changed since an earlier session judged it is an error."""
     for (task, sample, _), attempt in recorder.attempts.items():
         kernel = candidates.kernels.get(task, {}).get(sample)
@@ -200,13 +200,13 @@ def _readers(candidates: CandidateSet, recorder: Recorder) -> Readers:
             )
         if kernel is not None:
             recorder.keep_kernel(kernel.id, kernel.source)  # where somebody deleted it
-    return Readers(candidates.kernels)
+    return CandidateSource(candidates.kernels)
 
 
 def _writers(
     request: BenchRequest, recorder: Recorder, client: Client, prompts: Prompts, phases: Phases, facts: dict[str, DeviceFacts],
     stack: contextlib.AsyncExitStack,
-) -> Writers:  # fmt: skip
+) -> ModelSource:  # fmt: skip
     settings = request.settings
     assert settings.writing is not None
     library = _open_library(settings.writing.library, request.folder)
@@ -223,7 +223,9 @@ def _writers(
     if _share_a_device(phases, request):
         usual = min(AT_ONCE_SHARED, getattr(getattr(client, "backbone", None), "slots", AT_ONCE_SHARED))
     at_once = request.at_once or usual
-    return Writers(request.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts)
+    return ModelSource(
+        request.folder, settings.writing, settings.judging, client, library, prompts, budget, at_once, phases, facts
+    )
 
 
 def _share_a_device(phases: Phases, request: BenchRequest) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.bootstrap import NOTHING, RESAMPLES, SEED, Draws, Estimate, mapped
-from bottega.bench.sheet import BenchSheet, timed
+from bottega.bench.result_arrays import ResultArrays, timed
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Uplift:
         return {**self.__dict__, "gain": self.gain.to_json()}
 
 
-def uplifts(sheet: BenchSheet, baseline: str, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Uplift, ...]:
+def uplifts(results: ResultArrays, baseline: str, resamples: int = RESAMPLES, seed: int = SEED) -> tuple[Uplift, ...]:
     """The most useful first; cards that could not be compared last."""
-    names = sorted({name for row in sheet.attempts for attempt in row for name in attempt.skills})
-    found = [_uplift(name, sheet, baseline, resamples, seed) for name in names]
+    names = sorted({name for row in results.attempts for attempt in row for name in attempt.skills})
+    found = [_uplift(name, results, baseline, resamples, seed) for name in names]
     return tuple(sorted(found, key=lambda each: (each.gain.point is None, -(each.gain.point or 0.0), each.skill)))
 
 
@@ -46,10 +46,10 @@ def worth(attempt: BenchAttempt, baseline: str) -> float:
     return max(0.0, math.log(found.point)) if found is not None else 0.0
 
 
-def _uplift(name: str, sheet: BenchSheet, baseline: str, resamples: int, seed: int) -> Uplift:
-    shown = [attempt for row in sheet.attempts for attempt in row if name in attempt.skills]
+def _uplift(name: str, results: ResultArrays, baseline: str, resamples: int, seed: int) -> Uplift:
+    shown = [attempt for row in results.attempts for attempt in row if name in attempt.skills]
     correct = sum(attempt.verdict is not None and attempt.verdict.outcome.accepted for attempt in shown)
-    gains = [gain for row in sheet.attempts if (gain := _gain(name, row, baseline)) is not None]
+    gains = [gain for row in results.attempts if (gain := _gain(name, row, baseline)) is not None]
     estimate = mapped(Draws(len(gains), resamples, seed).mean(np.array(gains)), math.exp) if gains else NOTHING
     return Uplift(name, len(shown), correct, len(gains), estimate)
 

@@ -101,7 +101,7 @@ async def verify(
         raise UsageError(f"{folder}: was judged on {judging.kind}; give --device {judging.kind}")
     same = maker_of(fingerprint_of(devices)) == maker_of(run.fingerprint)
     every = kernels_of(run)
-    drawn = drawn_from(every, share, count, seed)
+    drawn = sampled_from(every, share, count, seed)
     checked = await _checked(run, drawn, devices, judging, workers, same, on_event)
     failed = [one for one in checked if one.holds is False]
     reasons += [f"{one.task}, kernel {one.candidate}: {one.why}" for one in failed]
@@ -129,7 +129,7 @@ def kernels_of(run: BenchRun) -> list[BenchAttempt]:
     return [found[key] for key in sorted(found)]
 
 
-def drawn_from(every: Sequence[BenchAttempt], share: float, count: int | None, seed: int) -> list[BenchAttempt]:
+def sampled_from(every: Sequence[BenchAttempt], share: float, count: int | None, seed: int) -> list[BenchAttempt]:
     """At least one where there is one, at random; the same seed draws the same. Those of a task stand together."""
     if not 0 < share <= 1:
         raise UsageError(f"a share lies above 0 and is at most 1, not {share:g}")

@@ -181,6 +181,12 @@ def _one(value: Any) -> Any:
     return value[0] if isinstance(value, tuple | list) and value and all(item == value[0] for item in value) else value
 
 
+def self_text(path: str) -> str:
+    """The same within a method: `self.net[0].weight`, and `self[0].weight` where the module itself is a list."""
+    text = path_text(path)
+    return f"self{text}" if text.startswith("[") else f"self.{text}"
+
+
 def path_text(path: str) -> str:
     """`net.0.weight` as it is written: `net[0].weight`."""
     text = ""

@@ -22,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from bottega.compiler.call_names import TURNED, arguments_of, operator_name, path_text, tensors_in, typed, value_text
+from bottega.compiler.call_names import TURNED, arguments_of, operator_name, self_text, tensors_in, typed, value_text
 from bottega.compiler.callgraph import Argument, Call, CallGraph, Input, NamedTensor
 from bottega.core.arguments import read_arguments
 
@@ -253,11 +253,11 @@ class _Recorder(TorchFunctionMode):
 def _constants(model: nn.Module, namespace: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that are there before the call: parameters, buffers, plain attributes, and those of the file."""
     for path, value in (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)):
-        yield f"self.{path_text(path)}", value
+        yield self_text(path), value
     for path, module in model.named_modules():
         for key, value in vars(module).items():
             if key not in _OF_EVERY_MODULE:
-                place = f"self.{path_text(path)}.{key}" if path else f"self.{key}"
+                place = f"{self_text(path)}.{key}" if path else f"self.{key}"
                 yield from ((place + "".join(inside), tensor) for inside, tensor in tensors_in(value))
     for key, value in namespace.items():
         if key.startswith("__"):

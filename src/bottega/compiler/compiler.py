@@ -9,6 +9,7 @@ from typing import Any
 
 from bottega.compiler.backend import Backend
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
+from bottega.compiler.choices import BY_RULE, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
@@ -18,6 +19,7 @@ from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
@@ -80,13 +82,14 @@ class LoweredTask:
     lowered: Lowered
     cuts: Cuts = ()
 
-    def plan(self, passes: frozenset[str]) -> KernelPlan:
-        return make_plan(self.lowered, passes, self.cuts)
+    def plan(self, passes: frozenset[str], tuning: Tuning = BY_RULE) -> KernelPlan:
+        return replace(make_plan(self.lowered, passes, self.cuts), tuning=tuning)
 
 
 def lower_task(task: Task, with_library: bool = True) -> LoweredTask:
     """Traces and lowers a task. `with_library`: operators that the kernel library has are also lowered to calls of it."""
     frame, graph = frame_of(task), trace(task, KNOWN)
+    frame = replace(frame, unpacked=graph.unpacked)
     callgraph = recorded(task.source)
     named = _named(graph, frame, result_names(graph, callgraph))
     calls = calls_by_result(callgraph) if with_library else None
@@ -181,7 +184,8 @@ class Compiler:
 
     def build(self, task: Task, language: str, without: Iterable[str] = (), seed: int = 0) -> BuildSteps:
         """Returns the steps for a task, without the passes named in `without`; the seed changes nothing. Raises `Refusal`."""
-        target, excluded = target_of(language), frozenset(without)
+        target, excluded, task_id = target_of(language), frozenset(without), task.id
+        task = with_model_class(task)
         layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
             own = any(step.technique != CAPTURED.name for step in layered)
@@ -190,7 +194,7 @@ class Compiler:
             if not layered:
                 raise
             steps = ()
-        return BuildSteps(task.id, language, self.name, (*steps, *layered))
+        return BuildSteps(task_id, language, self.name, (*steps, *layered))
 
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
@@ -255,17 +259,18 @@ class StepBuilder:
                 place = self._try(place, pass_) or place
         return place
 
-    def at_once(self, passes: Iterable[CompilerPass]) -> BuildStep | None:
+    def at_once(self, passes: Iterable[CompilerPass], tuning: Tuning = BY_RULE) -> BuildStep | None:
         """Enables all passes together: one step, named after the last pass."""
         chosen = [pass_ for pass_ in passes if pass_.name not in self.excluded]
         on = frozenset(pass_.name for pass_ in chosen)
-        plan = self.lowered.plan(on)
+        plan = self.lowered.plan(on, tuning)
         source = self._write(plan, on)
-        if source is None or not chosen:
+        if source is None:
             return None
         candidate = Candidate(source, self.target.language.name, self.lowered.task.name, None)
-        last = chosen[-1]
-        return BuildStep(candidate, last.name, cards_of(last, self.target.language.name), _summary(last, plan))
+        last = chosen[-1] if chosen else None
+        cards = cards_of(last, self.target.language.name) if last else ()
+        return BuildStep(candidate, last.name if last else FIRST_ATTEMPT, cards, _summary(last, plan))
 
     def _try(self, place: _Place, pass_: CompilerPass | None) -> _Place | None:
         on = place.on | ({pass_.name} if pass_ else set())

@@ -34,10 +34,8 @@ def inline(producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
     def rewrite(body: Expression) -> Expression | None:
         swap: dict[Expression, Expression] = {}
         for node in walk(body):
-            if isinstance(node, Gather) and node.view.buffer == buffer:
-                return None
-            if isinstance(node, Load) and node.view.buffer == buffer:
-                made = computed(node.view)
+            if isinstance(node, Load | Gather) and node.view.buffer == buffer:
+                made = computed(node.view) if isinstance(node, Load) else _gathered(source.body, producer.shape, node)
                 if made is None:
                     return None
                 swap[node] = made
@@ -45,6 +43,39 @@ def inline(producer: Map, consumer: Kernel, buffer: str) -> Kernel | None:
 
     fused = rewritten(consumer, rewrite)
     return None if fused is None else dataclasses.replace(fused, origin=renamed_origin(producer, consumer))
+
+
+def _gathered(body: Expression, shape: Shape, node: Gather) -> Expression | None:
+    """A body over `shape`, at a place that is computed along one of its dimensions."""
+    if any(isinstance(inner, Gather | Index) for inner in walk(body)):
+        return None
+    long = View("", (*node.view.shape, node.size), (*node.view.strides, node.axis_stride), node.view.offset)
+    swap: dict[Expression, Expression] = {}
+    for inner in walk(body):
+        if isinstance(inner, Load):
+            seen = compose(inner.view, shape, long)
+            if seen is None:
+                return None
+            view = View(inner.view.buffer, node.view.shape, seen.strides[:-1], seen.offset, inner.view.text)
+            step = seen.strides[-1]
+            swap[inner] = Gather(view, step, node.size, node.index, inner.dtype) if step else Load(view, inner.dtype)
+    return replace(body, swap)
+
+
+def carry(producer: Map, consumer: RowProgram, buffer: str) -> RowProgram | None:
+    """The consumer computes the producer's elements and stores them too, since others read them: a residual that is added and normalised."""
+    found = {node.view for node in loads(consumer, buffer)}
+    if len(found) != 1 or (fused := inline(producer, consumer, buffer)) is None:
+        return None
+    view = found.pop()
+    whole = math.prod(view.shape) == math.prod(producer.shape) and view.shape == (*consumer.kept, *consumer.reduced)
+    if not whole or any(stride == 0 and size > 1 for size, stride in zip(view.shape, view.strides)) or view.offset:
+        return None
+    body = _seen(producer.stores[0].body, producer.shape, view)
+    if body is None or not isinstance(fused, RowProgram):
+        return None
+    stored = StoreOp(View(buffer, view.shape, view.strides, 0, buffer), body, producer.stores[0].dtype)
+    return dataclasses.replace(fused, element_stores=(stored, *fused.element_stores))
 
 
 def _seen(body: Expression, shape: Shape, outer: View) -> Expression | None:

@@ -193,6 +193,8 @@ class FunctionCall:
     """The call as it is written, where that is settled; the arguments then say only what is read."""
     looks: tuple[tuple[str, str], ...] = ()
     """Views of tensors that the text names, each with the Python that gives it."""
+    then: str = ""
+    """Python behind the call: the layout that is wanted of its one result."""
 
     @property
     def targets(self) -> str:

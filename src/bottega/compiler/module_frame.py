@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bottega.compiler.source.statements import binds, reads
 from bottega.compiler.steps import Refusal
-from bottega.core.task import Task, parsed
+from bottega.core.task import BESIDE, Task, parsed
 
 MODEL, NEW = "Model", "ModelNew"
 
@@ -31,6 +31,10 @@ class Frame:
     arguments: str
     """Of `forward`, as text without self: `x, mask=None`."""
     argument_names: tuple[str, ...]
+    opening: str = ""
+    """What provides the modules that the imports name, where the task carries them."""
+    unpacked: tuple[str, ...] = ()
+    """Lines that take tensors out of arguments which hold several."""
 
     def render(
         self, imports: Iterable[str], prelude: str, forward: Sequence[str], extra: Sequence[str] = (), after: str = ""
@@ -44,11 +48,11 @@ class Frame:
         body = [
             constructor,
             self.methods,
-            f"def forward(self, {self.arguments}):\n" + textwrap.indent("\n".join(forward), "    "),
+            f"def forward(self, {self.arguments}):\n" + textwrap.indent("\n".join((*self.unpacked, *forward)), "    "),
         ]
         body.append(after)
         inside = "\n\n".join(textwrap.indent(part.strip("\n"), "    ") for part in body if part.strip())
-        parts = [head, prelude.strip("\n"), self.support.strip("\n"), f"class {NEW}({self.base}):\n{inside}"]
+        parts = [self.opening, head, prelude.strip("\n"), self.support.strip("\n"), f"class {NEW}({self.base}):\n{inside}"]
         return "\n\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -68,7 +72,7 @@ def frame_of(task: Task) -> Frame:
     tree, bound, model = read_model(task)
     methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
     forward = methods["forward"]
-    if forward.args.vararg or forward.args.kwarg:
+    if forward.args.vararg:
         raise Refusal(f"{task.label}: forward takes any number of arguments")
     constructor = methods.get("__init__")
     kept = _called_methods(constructor, methods)
@@ -92,8 +96,13 @@ def frame_of(task: Task) -> Frame:
         methods="\n\n".join(texts),
         base=", ".join(ast.unparse(base) for base in model.bases),
         arguments=ast.unparse(arguments),
-        argument_names=tuple(argument.arg for argument in arguments.args),
+        opening="\n\n\n".join(ast.unparse(each) for each in tree.body if _provides(each)) if imports else "",
+        argument_names=tuple(argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)),
     )
+
+
+def _provides(statement: ast.stmt) -> bool:
+    return ast.unparse(statement).startswith((f"def {BESIDE}(", f"{BESIDE}("))
 
 
 def _text(function: ast.FunctionDef) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bottega.compiler.choices import BY_RULE, Tuning
 from bottega.compiler.kernel import Kernel
 from bottega.compiler.view import Buffer, Shape
 
@@ -21,14 +22,16 @@ class KernelPlan:
     inputs: tuple[str, ...] = ()
     """Tensor inputs in the order of `forward`'s arguments."""
     prepared: tuple[tuple[str, str], ...] = ()
-    """Buffers that depend on parameters alone, with the Python that makes them: folded weights. They are computed in each call unless
-    a pass caches them."""
+    """Variables that `forward` sets before any kernel, with the Python that gives them: inputs in the layout that kernels expect."""
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     """Of every result in the call graph, where kernels may address operands by shapes."""
 
     cuts: Cuts = ()
     """Calls in the call graph that slice a tensor: names of the results, the call, and the shape of one."""
+
+    tuning: Tuning = BY_RULE
+    """Numbers that the backend does not take by its rules."""
 
     def results(self) -> list[Buffer]:
         return [buffer for buffer in self.buffers.values() if buffer.kind == "result"]

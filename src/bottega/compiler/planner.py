@@ -19,6 +19,7 @@ from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.plan import Cuts, KernelPlan
+from bottega.compiler.product_rule import pays
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -93,6 +94,16 @@ OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_
 
 
 OWN_PASSES = frozenset(name for _, name in OWN)
+SHORT_PRODUCT = CompilerPass(
+    "own_short_product",
+    "Matrix products that gain by an epilogue in the same kernel, by the rule of `product_rule`.",
+    "Write the products that memory limits myself and fuse what follows into them ({origin}).",
+)
+DEPTHWISE = CompilerPass(
+    "own_depthwise",
+    "Convolutions with a channel for each group.",
+    "Write the depthwise convolutions myself and fuse what follows into them ({origin}).",
+)
 
 
 LIBRARY_FUNCTIONS = CompilerPass(
@@ -113,14 +124,31 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     returned = _buffers_of(lowered.returned)
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
-    kernels = _unnamed(_fused(kernels, passes, returned), returned)
+    kernels = _unnamed(_laid_out(_fused(kernels, passes, returned), buffers, returned), returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
-    by_shape = LIBRARY_FUNCTIONS.name in passes
+    turned = [buffer for buffer in kept.values() if buffer.kind == "input" and buffer.strides]
+    by_shape = LIBRARY_FUNCTIONS.name in passes and not any(buffer.strides for buffer in kept.values())
     shapes = {name: buffer.shape for name, buffer in buffers.items() if by_shape and buffer.kind == "result"}
-    plan = resolved(KernelPlan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, shapes=shapes, cuts=cuts))
+    if any(buffer.strides for buffer in kept.values()):  # a convolution's result lies as its operands do
+        kernels = [_in_order(kernel) for kernel in kernels]
+    layouts = tuple((buffer.name, _in_layout(buffer)) for buffer in turned)
+    plan = resolved(KernelPlan(every, tuple(kernels), _text(lowered.returned), lowered.inputs, layouts, shapes, cuts))
     return dataclasses.replace(plan, buffers={name: plan.buffers[name] for name in kept})
+
+
+def _in_layout(buffer: Buffer) -> str:
+    """An input as the kernels address it, copied where a caller gives it in another layout than the task does."""
+    name, strides = buffer.name, f"({', '.join(map(str, buffer.strides))},)"
+    copied = f"torch.empty_strided({name}.shape, {strides}, dtype={name}.dtype, device={name}.device).copy_({name})"
+    return f"{name} if {name}.stride() == {strides} else {copied}"
+
+
+def _in_order(kernel: Kernel) -> Kernel:
+    if not isinstance(kernel, FunctionCall) or "conv" not in kernel.function or len(kernel.results) != 1:
+        return kernel
+    return dataclasses.replace(kernel, then=".contiguous()")
 
 
 def _needed(lowered: Lowered) -> list[Statement]:
@@ -145,13 +173,27 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
         if statement.library_call is not None and LIBRARY_FUNCTIONS.name in passes:
             chosen.append(statement.library_call)
             continue
-        own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
-        if statement.kernel is None or (own is not None and light and own not in passes and statement.call is not None):
+        if statement.call is not None and statement.call.function == "torch.cat" and LIBRARY_FUNCTIONS.name in passes:
+            chosen.append(statement.call)  # a candidate in the call graph's own lines has no such kernel
+            continue
+        kernel = statement.kernel
+        theirs = kernel is None or (light and isinstance(kernel, heavy) and not _is_ours(kernel, passes))
+        if theirs and (kernel is None or statement.call is not None):
             assert statement.call is not None
             chosen.append(statement.call)
             continue
-        chosen.append(statement.kernel)
+        assert kernel is not None
+        chosen.append(kernel)
     return chosen
+
+
+def _is_ours(kernel: Kernel, passes: frozenset[str]) -> bool:
+    """Whether the enabled passes write this heavy operator."""
+    if isinstance(kernel, Product) and SHORT_PRODUCT.name in passes and pays(kernel):
+        return True
+    if isinstance(kernel, Convolution) and DEPTHWISE.name in passes and kernel.weight.shape[1] == 1 < kernel.groups:
+        return not kernel.transposed
+    return any(isinstance(kernel, kind) and name in passes for kind, name in OWN)
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
@@ -211,17 +253,26 @@ def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returne
     for buffer in made(producer):
         users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
         for later in users:
-            if isinstance(producer, Map) and (buffer in returned or len(users) > 1):
-                continue
-            fused = _pair(producer, kernels[later], buffer, passes)
+            kept = buffer in returned or len(users) > 1
+            if isinstance(producer, Map) and kept:
+                fused = _carried(producer, kernels[later], buffer, passes)
+            else:
+                fused = _pair(producer, kernels[later], buffer, passes)
             if fused is None:
                 continue
-            if buffer not in returned and len(users) == 1:
+            if not kept:
                 fused = without_store(fused, buffer)
             new = _placed(kernels, place, later, fused)
             if new is not None:
                 return new
     return None
+
+
+def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
+    """A map whose result others read too, computed and stored by a program over the same rows."""
+    if not isinstance(consumer, RowProgram) or "fuse_rows" not in passes or not _worth_inlining(producer, consumer, buffer):
+        return None
+    return fusion.carry(producer, consumer, buffer)
 
 
 def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list[Kernel] | None:
@@ -249,13 +300,12 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
-        wanted = _pass_for(consumer)
-        if wanted not in passes or not _worth_inlining(producer, consumer, buffer):
+        if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
             return None
         return fusion.inline(producer, consumer, buffer)
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
-    if not isinstance(consumer, Map) or _pass_for(producer) not in passes:
+    if not isinstance(consumer, Map) or not _may_fuse(producer, passes):
         return None
     if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
         enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
@@ -265,14 +315,10 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     return fusion.absorb(producer, consumer, buffer)
 
 
-def _pass_for(kernel: Kernel) -> str:
-    kinds: tuple[tuple[Any, str], ...] = (
-        (Map, "fuse_elementwise"),
-        (RowProgram, "fuse_rows"),
-        ((Pool, Scan), "fuse_windows"),
-        *OWN,
-    )
-    return next(name for kind, name in kinds if isinstance(kernel, kind))
+def _may_fuse(kernel: Kernel, passes: frozenset[str]) -> bool:
+    """Whether elementwise work may become a part of this kernel."""
+    kinds: tuple[tuple[Any, str], ...] = ((Map, "fuse_elementwise"), (RowProgram, "fuse_rows"), ((Pool, Scan), "fuse_windows"))
+    return any(isinstance(kernel, kind) and name in passes for kind, name in kinds) or _is_ours(kernel, passes)
 
 
 def _worth_inlining(producer: Map, consumer: Kernel, buffer: str) -> bool:
@@ -298,6 +344,41 @@ def _placed(kernels: list[Kernel], first: int, second: int, fused: Kernel) -> li
         rest.insert(first, fused)
         return rest
     return None
+
+
+def _laid_out(kernels: list[Kernel], buffers: dict[str, Buffer], returned: set[str]) -> list[Kernel]:
+    """Attention that torch computes and a copy of it with the heads last, as one call: torch's result lies that way already."""
+    for place, call in enumerate(kernels):
+        if not isinstance(call, FunctionCall) or not call.function.endswith("attention") or call.library_call:
+            continue
+        users = [later for later in range(place + 1, len(kernels)) if call.results[0] in read(kernels[later])]
+        if len(users) != 1 or call.results[0] in returned:
+            continue
+        order = _copied_order(kernels[users[0]], buffers[call.results[0]], buffers)
+        if order is not None:
+            copied = made(kernels[users[0]])[0]
+            turned = dataclasses.replace(call, results=(copied,), then=f".permute({', '.join(map(str, order))})")
+            rest = [kernel for number, kernel in enumerate(kernels) if number not in (place, users[0])]
+            return _laid_out([*rest[:place], turned, *rest[place:]], buffers, returned)
+    return kernels
+
+
+def _copied_order(kernel: Kernel, source: Buffer, buffers: dict[str, Buffer]) -> tuple[int, ...] | None:
+    """The order in which a kernel that does nothing else copies the dimensions of a buffer."""
+    if not isinstance(kernel, Map) or len(kernel.stores) != 1 or not isinstance(body := kernel.stores[0].body, Load):
+        return None
+    target, full = buffers[kernel.stores[0].view.buffer], contiguous_strides(source.shape)
+    if body.view.buffer != source.name or body.view.offset or len(target.shape) != len(source.shape):
+        return None
+    strides = iter(body.view.strides)
+    wanted = [next(strides, None) if size != 1 else None for size in target.shape]
+    order: list[int] = []
+    for size, stride in zip(target.shape, wanted):
+        axes = (a for a, n in enumerate(source.shape) if a not in order and n == size and stride in (None, full[a]))
+        if (axis := next(axes, None)) is None:
+            return None
+        order.append(axis)
+    return tuple(order) if kernel.stores[0].view.contiguous else None
 
 
 def _unnamed(kernels: list[Kernel], returned: set[str]) -> list[Kernel]:

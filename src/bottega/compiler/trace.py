@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 import threading
+import types
 import warnings
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -22,8 +25,9 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import exported_program
 
-from bottega.compiler.call_names import path_text
+from bottega.compiler.call_names import self_text
 from bottega.compiler.steps import Refusal
+from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
 
 COMPOSITES = "_collect_all_valid_cia_ops"
@@ -74,11 +78,14 @@ class Graph:
     """Tensors of one element that forward makes from a number, by the graph's name."""
     hidden: frozenset[str] = frozenset()
     """Arguments of `forward` that are no tensors."""
+    unpacked: tuple[str, ...] = ()
+    """Assignments that take tensors out of arguments of `forward` which hold several: `batch_mask = batch['mask']`."""
 
 
 def trace(task: Task, known: Collection[str]) -> Graph:
     """`known` are the operators that the reader of the graph understands; others are taken apart where torch knows how."""
-    namespace: dict[str, Any] = {"__name__": "task"}
+    module = sys.modules["task"] = types.ModuleType("task")  # a dataclass asks for the module that it is of
+    namespace = vars(module)
     try:
         exec(compile(task.source, task.label, "exec"), namespace)
         try:
@@ -98,17 +105,17 @@ def trace(task: Task, known: Collection[str]) -> Graph:
 
 def _traced(namespace: dict[str, Any], known: Collection[str]) -> Graph:
     torch.manual_seed(0)
-    arguments = namespace["get_init_inputs"]()
+    initial = read_arguments(namespace["get_init_inputs"](), namespace["Model"])
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = namespace["Model"](**arguments) if isinstance(arguments, dict) else namespace["Model"](*arguments)
-        inputs = tuple(namespace["get_inputs"]())
-        whole = torch.export.export(model, inputs, strict=False)
+        model = namespace["Model"](*initial.positional, **initial.keywords)
+        given = read_arguments(namespace["get_inputs"](), model.forward)
+        whole = torch.export.export(model, given.positional, given.keywords, strict=False)
         exported = _functional(whole, {}) if _strange(whole, known) or any(map(_mutates, _targets(whole))) else whole
         if strange := _strange(exported, known):
             table = _decompositions()
             exported = _functional(exported, {target: table[target] for target in strange if target in table}, known)
-    return _graph(exported, model, inputs)
+    return _graph(exported, model, given)
 
 
 def _functional(exported: Any, apart: dict[Any, Any], known: Collection[str] = ()) -> Any:
@@ -150,7 +157,7 @@ def _number(value: torch.Tensor) -> Any:
     return float(str(numpy.float32(found))) if value.dtype == torch.float32 else found
 
 
-def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
+def _graph(exported: Any, model: nn.Module, given: Arguments) -> Graph:
     signature = exported.graph_signature
     kept = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     constants = {name: exported.constants[key] for name, key in signature.inputs_to_lifted_tensor_constants.items()}
@@ -163,7 +170,7 @@ def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
     for node in exported.graph.nodes:
         if node.op == "placeholder":
             if node.name in kept:
-                parameters[node.name] = (f"self.{path_text(kept[node.name])}", _spec_of(node.meta["val"]))
+                parameters[node.name] = (self_text(kept[node.name]), _spec_of(node.meta["val"]))
             elif node.name in constants:
                 if node.name not in numbers and node.users:
                     raise Refusal("makes tensors from numbers in forward")
@@ -181,9 +188,10 @@ def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
         elif node.op == "output":
             kinds = [str(spec.kind) for spec in signature.output_specs]
             returned = [value for value, kind in zip(_plain(node.args[0]), kinds) if kind.endswith("USER_OUTPUT")]
-    if len(found) != sum(isinstance(value, torch.Tensor) for value in inputs):
-        raise Refusal("takes tensors inside of lists or dicts")
-    spoken = [name for name, value in zip(signature_of(model), inputs) if isinstance(value, torch.Tensor)]
+    places = _places(model, given)
+    if len(found) != len(places):
+        raise Refusal("takes a tensor in several places, or one in an object that is no list or dictionary")
+    spoken = list(places)
     nodes, returned = _respoken(nodes, returned, dict(zip((name for name, _ in found), spoken)))
     return Graph(
         inputs=tuple((name, spec) for name, (_, spec) in zip(spoken, found)),
@@ -193,7 +201,31 @@ def _graph(exported: Any, model: nn.Module, inputs: tuple[Any, ...]) -> Graph:
         numbers=numbers,
         buffers=frozenset(signature.inputs_to_buffers),
         hidden=frozenset(hidden),
+        unpacked=tuple(f"{name} = {place}" for name, place in places.items() if name != place),
     )
+
+
+def _places(model: nn.Module, given: Arguments) -> dict[str, str]:
+    """The tensors of a call in the order of the tracer's inputs: a name for each, and where `forward` finds it."""
+    bound = inspect.signature(model.forward).bind(*given.positional, **given.keywords).arguments
+    kinds = inspect.signature(model.forward).parameters
+    named: dict[str, Any] = {}
+    for name, value in bound.items():
+        if kinds[name].kind is inspect.Parameter.VAR_POSITIONAL and value:
+            raise Refusal("takes any number of arguments")
+        if kinds[name].kind is inspect.Parameter.VAR_KEYWORD:
+            named |= {f"{name}[{key!r}]": item for key, item in value.items()}
+        else:
+            named[name] = value
+    found: dict[str, str] = {}
+    for argument, value in named.items():
+        for path, leaf in torch.utils._pytree.tree_flatten_with_path(value)[0]:
+            if isinstance(leaf, torch.Tensor):
+                place = argument + torch.utils._pytree.keystr(path)
+                name = "_".join(re.findall(r"\w+", place))
+                free = name not in found and (name == place or name not in bound)
+                found[name if free else f"{name}_{len(found)}"] = place
+    return found
 
 
 def _node(node: Any) -> TraceNode:
@@ -217,10 +249,6 @@ def _node(node: Any) -> TraceNode:
     values = node.meta.get("val")
     outputs = tuple(_spec(v) for v in values) if isinstance(values, tuple | list) else (_spec(values),)
     return TraceNode(node.name, _operator(node.target), arguments, outputs, module)
-
-
-def signature_of(model: nn.Module) -> list[str]:
-    return list(inspect.signature(model.forward).parameters)
 
 
 def _respoken(nodes: list[TraceNode], returned: list[Any], names: dict[str, str]) -> tuple[list[TraceNode], list[Any]]:

@@ -31,6 +31,12 @@ class Buffer:
     kind: BufferKind = "result"
     axes: tuple[str, ...] = field(default=(), compare=False)
     """Python text for the size of each dimension, in terms of what exists before it: `x.shape[0]`, `self.fc.out_features`."""
+    strides: Shape = ()
+    """Of an input or a parameter that lies dense in another order: channels-last, a transposed argument."""
+
+    @property
+    def steps(self) -> Shape:
+        return self.strides or contiguous_strides(self.shape)
 
     @property
     def size(self) -> int:
@@ -40,7 +46,7 @@ class Buffer:
         return self.axes[axis] if self.axes else str(self.shape[axis])
 
     def whole(self) -> View:
-        return View(self.name, self.shape, contiguous_strides(self.shape), 0, self.name, self.axes)
+        return View(self.name, self.shape, self.steps, 0, self.name, self.axes)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Drafted:
     at: float = 0.0
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         if self.refused or not self.drafts:
             return ": ".join(filter(None, ("no draft", self.author, self.refused)))
         return f"{self.author} wrote {len(self.drafts)} draft{'s' if len(self.drafts) > 1 else ''}"

@@ -42,7 +42,7 @@ class Plugins:
                 return _installed(self.kind)[name].load()
             except Exception as error:
                 value = _installed(self.kind)[name].value
-                raise UsageError(f"the {self.noun} {name} ({value}) is installed, but fails: {_told(error)}") from None
+                raise UsageError(f"the {self.noun} {name} ({value}) is installed, but fails: {_message(error)}") from None
         self.check(name)
         return resolve(name)
 
@@ -85,7 +85,7 @@ def resolve(reference: str) -> Any:
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
-        raise UsageError(f"{reference}: {module_name} cannot be imported: {_told(error)}") from None
+        raise UsageError(f"{reference}: {module_name} cannot be imported: {_message(error)}") from None
     try:
         for part in attribute.split("."):
             found = getattr(found, part)
@@ -117,5 +117,5 @@ def _lies_here(module: str) -> bool:
     return Path(f"{module}.py").is_file() or Path(module, "__init__.py").is_file()
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

@@ -81,7 +81,7 @@ def read_settings(model: type[S], layers: Sequence[SettingsLayer]) -> S:
     try:
         return model.model_validate(merged)
     except ValidationError as error:
-        raise UsageError("; ".join(_told(model, error, layers))) from None
+        raise UsageError("; ".join(_messages(model, error, layers))) from None
 
 
 def overrides_of(model: type[BaseModel], words: Iterable[str], base: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + name, value
 
 
-def _told(model: type[BaseModel], error: ValidationError, layers: Sequence[SettingsLayer]) -> list[str]:
+def _messages(model: type[BaseModel], error: ValidationError, layers: Sequence[SettingsLayer]) -> list[str]:
     """A line for each key: who set it, what was given, what is allowed."""
     known, found = set(keys(model)), dict[str, tuple[str, list[str]]]()
     for each in error.errors():

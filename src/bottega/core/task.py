@@ -16,6 +16,8 @@ from bottega.core.candidate import SOURCE_LIMIT
 from bottega.core.errors import TaskError
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
+BESIDE = "_bottega_beside"
+"""The function in a task's text that provides modules which lay beside the user's file. Statements with it come before all others."""
 
 
 @dataclass(frozen=True)

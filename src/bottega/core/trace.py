@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from bottega.core.turn import Role, Turn
 from bottega.core.verdict import Verdict
@@ -26,10 +25,3 @@ class Trace:
     @property
     def verdicts(self) -> tuple[Verdict | None, ...]:
         return tuple(turn.verdict for turn in self.turns)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "role": self.role, "scheme": self.scheme, "turns": [turn.to_json() for turn in self.turns]}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Trace:
-        return cls(data["id"], data["role"], tuple(Turn.from_json(turn) for turn in data["turns"]), data.get("scheme", 0))

@@ -17,7 +17,7 @@ from bottega.data.examples_stage import ExampleSet
 from bottega.data.records import UNJUDGED
 
 FILE, TEXT = "card.json", "card.md"
-COUNTED = ("role", "kind", "language", "level", "family", "outcome", "renamed")
+COUNTED = ("role", "kind", "language", "level", "family", "outcome")
 
 
 def card_of(

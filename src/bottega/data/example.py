@@ -61,8 +61,6 @@ class Example:
     seed: int = 0
     split: str = "train"
     tokens: int = 0
-    renamed: bool = False
-    """A copy under other names; its kernel is the one that was judged but for them."""
     cluster: int = -1
     """Of the answer's kernel, by its shape."""
     code: str = field(default="", repr=False)

@@ -20,7 +20,6 @@ from bottega.data.examples_writing import ExampleContext, unjudged_examples, wri
 from bottega.data.parallel import ExampleJob, ProcessMap
 from bottega.data.proofs import FACT
 from bottega.data.records import JudgedTask
-from bottega.data.renaming import renamings
 from bottega.data.splits import Split, splits_of
 from bottega.data.store import JudgedStore, JudgeSetup
 from bottega.data.structure import Runs, clusters, runs_of, words_of
@@ -83,12 +82,7 @@ def examples_of(
         else:
             kept, held = train, test
         outcome.coverage = report(train, kept)
-        bare = [replace(example, code="") for example in kept]
-        # Under other names, with one side of the split only: held-out tasks are as people wrote them.
-        writing = [example for example in bare if example.role == "write"] if context.stage.renamed else []
-        copies = [copy for piece in workers.pieces(_renamed, writing) for copy in piece]
-    by_number = (copy[number] for number in range(context.stage.renamed) for copy in copies)
-    outcome.examples = [*bare, *(copy for copy in by_number if copy), *(replace(example, code="") for example in held)]
+    outcome.examples = [replace(example, code="") for example in (*kept, *held)]
     return outcome
 
 
@@ -164,10 +158,3 @@ def _all_of(judged_task: JudgedTask, job: ExampleJob, made: _Made) -> Iterator[E
             yield from maker
         except UnreadableAnswer as error:
             made.faults.append(f"{judged_task.task.label} in {judged_task.language}: {error}")
-
-
-def _renamed(job: ExampleJob, examples: Sequence[Example]) -> list[list[Example | None]]:
-    """The copies of each, None where there is none."""
-    copies = [renamings(example, job.context.stage.renamed) for example in examples]
-    sizes = iter(sizes_of([copy.messages for of_one in copies for copy in of_one if copy], job.count))
-    return [[replace(copy, tokens=next(sizes)) if copy else None for copy in of_one] for of_one in copies]

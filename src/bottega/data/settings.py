@@ -100,8 +100,6 @@ class ExampleStage:
     """Of a whole example; 0 for any number."""
     concise: float = 1.0
     """The shortest kernel with this share of the best one's speed is the one to learn: a small model makes fewer mistakes in it."""
-    renamed: int = 0
-    """Copies of every training example for the writer under other names."""
     unjudged: bool = False
     """A first attempt also of kernels that nobody judged, marked as such."""
     believed: bool = False
@@ -118,8 +116,6 @@ class ExampleStage:
             raise UsageError("the held-out share lies between 0 and 1")
         if not 0 < self.concise <= 1:
             raise UsageError("concise is a share of the best speed: above 0, at most 1")
-        if self.renamed < 0:
-            raise UsageError("copies under other names are not negative")
         if self.retrieved < 1 or self.skills < 1 or self.max_tokens < 0 or self.margin < 1:
             raise UsageError("retrieved and skills are at least 1, a margin too, and max tokens are not negative")
 

@@ -49,7 +49,7 @@ class Totals:
     seconds: float = 0.0
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What it took in tokens, in words."""
         guessed = f" ({self.estimated} of them not counted by the server, so estimated)" if self.estimated else ""
         return f"{self.calls} answers{guessed}, {self.prompt_tokens} prompt and {self.output_tokens} output tokens"

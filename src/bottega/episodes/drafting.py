@@ -13,7 +13,7 @@ from bottega.core.event import Drafted
 from bottega.episodes.writing import EpisodeSearch
 
 
-async def draw(search: EpisodeSearch) -> None:
+async def write_drafts(search: EpisodeSearch) -> None:
     """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
     key = f"{search.episode}/drafts"
     drafted = search.context.journal.done(key, Drafted)
@@ -21,7 +21,7 @@ async def draw(search: EpisodeSearch) -> None:
         draft_source = search.context.draft_source
         if draft_source is None or not search.settings.drafts or search.finished():
             return
-        drafted = await search.context.journal.once(key, Drafted, lambda: _drawn(search, draft_source, key))
+        drafted = await search.context.journal.once(key, Drafted, lambda: _drafted(search, draft_source, key))
     for number, draft in enumerate(drafted.drafts, 1):
         if search.finished():
             return
@@ -32,7 +32,7 @@ async def draw(search: EpisodeSearch) -> None:
             return
 
 
-async def _drawn(search: EpisodeSearch, draft_source: DraftSource, key: str) -> Drafted:
+async def _drafted(search: EpisodeSearch, draft_source: DraftSource, key: str) -> Drafted:
     """Whatever happens to the draft_source is told in a line, and the model writes all the same."""
     settings, begun = search.settings, time.monotonic()
     try:

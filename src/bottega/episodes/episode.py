@@ -10,7 +10,7 @@ from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.trace import Trace
 from bottega.episodes.context import EpisodeContext
-from bottega.episodes.drafting import draw
+from bottega.episodes.drafting import write_drafts
 from bottega.episodes.node import SearchNode, faster
 from bottega.episodes.selecting import retrieve, select
 from bottega.episodes.settings import EpisodeSettings
@@ -29,7 +29,7 @@ async def run_episode(context: EpisodeContext, task: Task, settings: EpisodeSett
     started = await context.journal.once(f"{episode}/start", EpisodeStarted, lambda: _start(context, episode, task, settings))
     offered = _offered(context, started)
     search = EpisodeSearch(context, episode, task, settings, [()])
-    await draw(search)
+    await write_drafts(search)
     selections: list[Trace] = []
     if not (search.nodes and search.finished()):  # a draft that is all one can wish for needs no skills
         search.schemes, selections = await select(context, episode, task, offered, settings)

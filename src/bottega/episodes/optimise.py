@@ -79,8 +79,10 @@ async def optimise(
     options: dict[str, Any] = {"baselines": with_eager((settings.baseline,)), "quick": settings.quick, **request.judging}
     try:
         with RunJudge(settings.device, workers=request.workers, **options) as judge:
-            client = await _unless_stopped(stop, asyncio.to_thread(open_speaker))
+            opening = asyncio.ensure_future(asyncio.to_thread(open_speaker))  # beside it: both take seconds
+            opening.add_done_callback(lambda done: done.cancelled() or done.exception())
             started = await _unless_stopped(stop, asyncio.to_thread(_started, request, journal, judge))
+            client = await _unless_stopped(stop, opening)
             request = _as_it_can_be_judged(request, started)
             settings = request.settings
             budget = RunBudget(request.caps, earlier_seconds=seconds_of(journal.events))
@@ -140,7 +142,9 @@ def _started(request: OptimizeRequest, journal: EpisodeJournal, judge: Judge) ->
         report = judge.fitness(request.subject.task)
     except TaskError as error:
         if "ModuleNotFoundError" in str(error) or "ImportError" in str(error):
-            raise TaskError(f"{error}; the sandbox sees installed packages and this one file, nothing beside it") from None
+            raise TaskError(
+                f"{error}; the sandbox sees installed packages, this file, and Python modules in its folder or package"
+            ) from None
         raise
     unavailable = [{"name": f"baseline {name}", "detail": f"it {why}"} for name, why in report["unavailable"].items()]
     found = {**fingerprint(device), "facts": report["facts"], "problems": [*report["problems"], *unavailable]}

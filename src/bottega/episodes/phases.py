@@ -39,7 +39,7 @@ class PhaseStatus:
     """Sections of the other kind that wait for their phase."""
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """In a few words; nothing where nothing is under way."""
         if self.phase is None or not self.inside:
             return ""
@@ -90,14 +90,14 @@ class Phases:
             else:
                 self._inside += 1
                 place.set_result(None)
-        self._tell(bool(changed))
+        self._notify(bool(changed))
         return place
 
     def leave(self, kind: Kind) -> None:
         with self._lock:
             self._inside -= 1
             changed = self._turn()
-        self._tell(changed)
+        self._notify(changed)
 
     def withdraw(self, kind: Kind, place: Future[None]) -> None:
         """Whoever waited in vain, or was let in while it gave up."""
@@ -117,7 +117,7 @@ class Phases:
             self._model = changed is not None
             self._model_waits = not self._model
             got = self._model
-        self._tell(bool(changed), wake=False)
+        self._notify(bool(changed), wake=False)
         return got
 
     def asked(self) -> bool:
@@ -128,7 +128,7 @@ class Phases:
         with self._lock:
             self._model = self._model_waits = False
             changed = self._turn()
-        self._tell(changed, wake=False)
+        self._notify(changed, wake=False)
 
     def expected(self) -> int:
         with self._lock:
@@ -168,7 +168,7 @@ class Phases:
         other = len(self._waiting[OTHER[self._phase]]) if self._phase is not None else 0
         return PhaseStatus(self._phase, self._inside, other)
 
-    def _tell(self, changed: bool, wake: bool = True) -> None:
+    def _notify(self, changed: bool, wake: bool = True) -> None:
         if wake:
             self.wake()
         if changed:
@@ -203,7 +203,7 @@ class PhaseSection:
             try:
                 loop = asyncio.get_running_loop()
                 entered: asyncio.Future[None] = loop.create_future()
-                place.add_done_callback(lambda _: _told(loop, entered))
+                place.add_done_callback(lambda _: _resolve_soon(loop, entered))
                 await entered
             except BaseException:
                 self.phases.withdraw(self.kind, place)
@@ -271,7 +271,7 @@ def device_name(device: str) -> str:
     return "cuda:0" if device == "cuda" else device
 
 
-def _told(loop: asyncio.AbstractEventLoop, entered: asyncio.Future[None]) -> None:
+def _resolve_soon(loop: asyncio.AbstractEventLoop, entered: asyncio.Future[None]) -> None:
     def tell() -> None:
         if not entered.done():
             entered.set_result(None)

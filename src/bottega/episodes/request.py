@@ -72,7 +72,11 @@ def opened_run(folder: Path, request: OptimizeRequest, resume: bool) -> Iterator
         try:
             started = next((event for event in journal.events if isinstance(event, RunStarted)), None)
             terms = request.terms()
-            before = {"redraws": 0, "likeliest_first": terms["likeliest_first"]}  # of runs from when there was no such setting
+            before = {
+                "redraws": 0,
+                "likeliest_first": terms["likeliest_first"],
+                "repeats": terms["repeats"],
+            }  # of runs from when there was no such setting
             differing = differences({**before, **started.settings}, terms) if started else []
             if differing:
                 raise UsageError(

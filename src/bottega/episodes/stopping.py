@@ -18,6 +18,8 @@ class Stopping:
     """Within this factor of the time that memory traffic alone takes, there is nothing left to gain. 0 never stops here."""
     patience: int | None = None
     """Kernels in a row that bring nothing, after which the episode ends."""
+    repeats: int | None = None
+    """Answers in a row that are kernels which were judged before, after which the model has nothing new to say."""
     progress: float = 1.02
     """A kernel brings something when it is better than the best before it by this factor."""
 
@@ -36,6 +38,8 @@ class Stopping:
             floor, own = best.verdict.times_ms.get("floor"), _sure_time(best, baseline)
             if self.roofline and floor and own and own <= floor * self.roofline and best.score(baseline) > 1:
                 return f"roofline: {own:.4g} ms, and memory traffic alone takes {floor:.4g} ms"
+        if self.repeats is not None and _repeated(nodes) >= self.repeats:
+            return f"the last {_repeated(nodes)} answers repeat earlier ones"
         if self.patience is not None and self._idle(nodes, baseline) >= self.patience:
             return f"no progress in {self.patience} kernels"
         return None
@@ -49,6 +53,16 @@ class Stopping:
             )  # a draft sets the mark, and tries no patience
             best = max(best, score)
         return idle
+
+
+def _repeated(nodes: Sequence[SearchNode]) -> int:
+    """How many of the last answers in a row are texts that were there before."""
+    seen: set[str] = set()
+    count = 0
+    for node in nodes:
+        count = count + 1 if node.turn.source in seen and not node.author else 0
+        seen.add(node.turn.source)
+    return count
 
 
 def _sure_time(node: SearchNode, baseline: str) -> float | None:

@@ -21,25 +21,25 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import tantivy
 
-from bottega.core.errors import LibraryError
+from bottega.core.atomic_file import write_atomic
 from bottega.core.skill import DEVICES, SkillState
 from bottega.languages import index_bit
-from bottega.skills.index_files import IndexPointer, check_sum, last_row, read_pointer, segment_files, write_pointer
 from bottega.skills.query import Query
-from bottega.skills.store import SkillStore, to_do
+from bottega.skills.store import SkillStore
 
+FORMAT = 2
+"""Raised when documents or analysis change: an index of another format is built anew."""
+POINTER = "current.json"
 TERMS = 24
 LEAST = 0.1
 """A query keeps its most telling words, and none that tells less than this part of the best: the rest cost time and move nothing."""
-PATIENCE_S = 2.0
-"""How long a search waits for another process that is bringing the index up to date, before it takes the index as it is."""
 
-Progress = Callable[[int, int], None]
 _STATE_BITS = {SkillState.PROPOSED: 1, SkillState.ADMITTED: 2, SkillState.RETIRED: 4}
 _DEVICE_BITS = {device: 256 << place for place, device in enumerate(DEVICES)}
 
@@ -51,20 +51,29 @@ class Found(NamedTuple):
     scope: int
 
 
+@dataclass(frozen=True)
+class IndexPointer:
+    """Which folder is in use, and what it covers."""
+
+    generation: str
+    library: str
+    version: int
+    last: str
+    """The last row it covers: a database put back from an older copy comes to the same version with other cards."""
+    format: int = FORMAT
+
+
 class SearchIndex:
     """One process's view of the index. Safe to use from several threads."""
 
     def __init__(self, store: SkillStore) -> None:
         self.store, self.folder = store, store.folder / "index"
         self._forget()
-        self.behind = 0
-        """Changes of cards that the last search did not see, because another process was still writing the index."""
 
     def _forget(self) -> None:
         self._process = os.getpid()
         self._open: tuple[IndexPointer, tantivy.Index] | None = None
-        self._past: dict[int, tantivy.Index] = {}
-        self._sound: set[str] = set()
+        self._in_memory: dict[int, tantivy.Index] = {}
         self._lock = threading.RLock()
 
     def search(self, query: Query, limit: int, at: int | None = None) -> list[Found]:
@@ -72,141 +81,88 @@ class SearchIndex:
         if self._process != os.getpid():  # a fork: the lock may be held by a thread that is not here
             self._forget()
         with self._lock:
-            ways = (self._current, self._looked_at_again, self._built_anew, self._as_of)
-            for way in ways if at is None else (lambda: self._as_of(at),):
+            for way in (self._current, self._rebuilt) if at is None else ():
                 try:
                     return _ask(way(), query, limit)
                 except BaseException as error:
                     if not _is_damage(error):
                         raise
-                    self._open, reason = None, str(error)
-            raise LibraryError(f"{self.store.path}: the cards cannot be searched: {reason}. {to_do(self.store.folder)}")
+                    self._open = None
+            with self.store.sound():
+                return _ask(self._as_of(self._last_change() if at is None else at), query, limit)
 
     def terms(self, query: Query) -> list[tuple[str, float]]:
         """What a search looks up, and how much it weighs."""
         with self._lock:
             return _telling_terms(self._current().searcher(), query)
 
-    def rebuild(self, progress: Progress | None = None) -> None:
-        """From the truth, into a new folder; readers of the old one are not disturbed."""
-        try:
-            with self._lock, self._writing(patience=600.0) as mine:
-                if mine:
-                    self._build(progress)
-        except BaseException as error:
-            if not _is_damage(error):
-                raise
-            raise LibraryError(
-                f"{self.folder}: the index cannot be built: {error}. Searches will build one in memory, if the cards can be read"
-            ) from None
+    def rebuild(self) -> None:
+        """From the database, into a new folder; readers of the old one are not disturbed."""
+        with self._lock:
+            self._rebuilt()
 
     def close(self) -> None:
         with self._lock:
             self._open = None
-            self._past.clear()
+            self._in_memory.clear()
 
     def _current(self) -> tantivy.Index:
-        """The index, up to date unless another process is at it."""
-        pointer = self._pointer()
-        changed = self._last_change()
+        pointer, changed = self._pointer(), self._last_change()
         if pointer is not None and changed <= pointer.version:
-            self.behind = 0
             return self._opened(pointer)
         if not self.store.writable:
-            return self._as_of()
-        with self._writing(PATIENCE_S) as mine:
+            return self._as_of(changed)
+        with self._writing():
             pointer = self._pointer()
-            if not mine:
-                if pointer is None:
-                    return self._as_of()
-                self.behind = max(0, changed - pointer.version)
-                return self._opened(pointer, exact=False)
-            self.behind = 0
             if pointer is None:
-                return self._build(None)
-            if changed > pointer.version:
-                pointer = self._catch_up(pointer)
-            return self._opened(pointer)
+                return self._build()
+            return self._opened(pointer if changed <= pointer.version else self._catch_up(pointer))
 
-    def _looked_at_again(self) -> tantivy.Index:
-        """What looked damaged may be an index that another process was just replacing: with the lock held, nobody is."""
-        with self._writing(PATIENCE_S) as mine:
-            pointer = self._pointer()
-            if pointer is None or self._last_change() > pointer.version:
-                raise ValueError("it is behind as well")
-            return self._opened(pointer, exact=mine)
+    def _rebuilt(self) -> tantivy.Index:
+        with self._writing():
+            return self._build()
 
-    def _built_anew(self) -> tantivy.Index:
-        with self._writing(PATIENCE_S) as mine:
-            return self._build(None) if mine else self._as_of()
-
-    def _loaded(self, generation: str) -> tantivy.Index:
-        place = self.folder / generation
-        for file in segment_files(place):
-            if file.name not in self._sound:
-                check_sum(file)
-                self._sound.add(file.name)
-        index = tantivy.Index.open(str(place))
-        index.register_tokenizer("card", analyser())
-        return index
-
-    def _opened(self, pointer: IndexPointer, exact: bool = True) -> tantivy.Index:
-        """The index that a pointer names; while another process writes it, the pointer may be a little behind."""
+    def _opened(self, pointer: IndexPointer) -> tantivy.Index:
         if self._open is None or self._open[0].generation != pointer.generation:
-            self._open = (pointer, self._loaded(pointer.generation))
+            self._open = (pointer, _with_analyser(tantivy.Index.open(str(self.folder / pointer.generation))))
         elif self._open[0] != pointer:
             self._open[1].reload()
             self._open = (pointer, self._open[1])
-        else:
-            return self._open[1]
-        if exact and self._open[1].searcher().num_docs != pointer.documents:
-            raise ValueError("the index does not hold what its pointer says")
         return self._open[1]
 
     def _catch_up(self, pointer: IndexPointer) -> IndexPointer:
-        index = self._open[1] if self._open and self._open[0].generation == pointer.generation else None
-        if index is None:
-            index = self._loaded(pointer.generation)
+        index = self._opened(pointer)
         writer, schema = index.writer(32_000_000, 1), index.schema
         with self.store.reading() as connection:
-            version, documents = _version(connection), pointer.documents
-            gone = connection.execute("SELECT row, valid_from FROM cards WHERE valid_to > ?", (pointer.version,))
+            version = _version(connection)
+            gone = connection.execute("SELECT row FROM cards WHERE valid_to > ?", (pointer.version,))
             new = connection.execute(
                 "SELECT row, body FROM cards WHERE valid_from > ? AND valid_to IS NULL", (pointer.version,)
             )
-            # Counted by what changed: counting all cards takes a while when there are many.
             # By a query: a number as a term is taken for a signed one, which is never found among these.
             for row in gone:
                 writer.delete_documents_by_query(tantivy.Query.term_query(schema, "row", row["row"]))
-                documents -= row["valid_from"] <= pointer.version
             for row in new:
                 writer.delete_documents_by_query(tantivy.Query.term_query(schema, "row", row["row"]))
                 writer.add_document(_document(row["row"], json.loads(row["body"])))
-                documents += 1
-            last = last_row(connection, version)
+            last = _last_row(connection, version)
         writer.commit()
         writer.wait_merging_threads()
-        index.reload()
-        if index.searcher().num_docs != documents:
-            raise ValueError("the index does not hold what was put into it")
-        pointer = write_pointer(self.folder, IndexPointer(pointer.generation, pointer.library, version, documents, last))
-        self._open = (pointer, index)
-        return pointer
+        return self._write_pointer(IndexPointer(pointer.generation, pointer.library, version, last))
 
-    def _build(self, progress: Progress | None) -> tantivy.Index:
+    def _build(self) -> tantivy.Index:
         generation = f"{int(time.time() * 1000):x}-{os.getpid():x}"
         place = self.folder / generation
         place.mkdir(parents=True)
         try:
-            index = tantivy.Index(_schema(), path=str(place))
-            index.register_tokenizer("card", analyser())
+            index = _with_analyser(tantivy.Index(_schema(), path=str(place)))
             with self.store.reading() as connection:
                 version = _version(connection)
                 documents = connection.execute("SELECT count(*) FROM cards WHERE valid_to IS NULL").fetchone()[0]
-                last = last_row(connection, version)
+                last = _last_row(connection, version)
                 library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
-                _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents, progress)
-            pointer = write_pointer(self.folder, IndexPointer(generation, library, version, documents, last))
+                _fill(index, connection.execute("SELECT row, body FROM cards WHERE valid_to IS NULL"), documents)
+            pointer = self._write_pointer(IndexPointer(generation, library, version, last))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -216,21 +172,18 @@ class SearchIndex:
         self._open = None
         return self._opened(pointer)
 
-    def _as_of(self, at: int | None = None) -> tantivy.Index:
-        """An index in memory: for a version of the past, or for a library that cannot be written."""
-        key = self._last_change() if at is None else at
-        if key not in self._past:
-            index = tantivy.Index(_schema())
-            index.register_tokenizer("card", analyser())
+    def _as_of(self, version: int) -> tantivy.Index:
+        """An index in memory: for a version of the past, or where none can be written."""
+        if version not in self._in_memory:
+            index = _with_analyser(tantivy.Index(_schema()))
             with self.store.reading() as connection:
                 rows = connection.execute(
-                    "SELECT row, body FROM cards WHERE valid_from <= ? AND (valid_to IS NULL OR valid_to > ?)", (key, key)
+                    "SELECT row, body FROM cards WHERE valid_from <= ? AND (valid_to IS NULL OR valid_to > ?)",
+                    (version, version),
                 )
-                _fill(index, rows, 0, None)
-            while len(self._past) >= 2:
-                self._past.pop(next(iter(self._past)))
-            self._past[key] = index
-        return self._past[key]
+                _fill(index, rows, 0)
+            self._in_memory = {version: index}
+        return self._in_memory[version]
 
     def _last_change(self) -> int:
         """The last version that touched a card; trials and uses do not concern the index."""
@@ -241,36 +194,31 @@ class SearchIndex:
         return max(row[0] or 0, row[1] or 0) if row else 0
 
     def _pointer(self) -> IndexPointer | None:
-        """The pointer, or nothing when there is none that is ours, whole, and of this format."""
-        pointer = read_pointer(self.folder)
-        if pointer is None:
+        """The pointer, or nothing when there is none that is whole, of this format, and of this very database."""
+        try:
+            pointer = IndexPointer(**json.loads((self.folder / POINTER).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
-        row = self.store.row("SELECT (SELECT value FROM meta WHERE key = 'library'), (SELECT max(version) FROM changes)")
-        sound = row is not None and pointer.library == row[0] and pointer.version <= (row[1] or 0)
-        if sound and (self._open is None or self._open[0] != pointer):
-            with self.store.reading() as connection:
-                sound = last_row(connection, pointer.version) == pointer.last
-        return pointer if sound else None
+        if pointer.format != FORMAT or type(pointer.version) is not int or not (self.folder / str(pointer.generation)).is_dir():
+            return None
+        if self._open is not None and self._open[0] == pointer:
+            return pointer
+        with self.store.reading() as connection:
+            library = connection.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()[0]
+            known = pointer.version <= _version(connection) and _last_row(connection, pointer.version) == pointer.last
+        return pointer if known and pointer.library == library else None
+
+    def _write_pointer(self, pointer: IndexPointer) -> IndexPointer:
+        write_atomic(self.folder / POINTER, json.dumps(asdict(pointer)).encode())
+        return pointer
 
     @contextlib.contextmanager
-    def _writing(self, patience: float) -> Iterator[bool]:
-        """The one writer among all processes; false when another one still is after that many seconds."""
-        if not self.store.writable:
-            yield False
-            return
+    def _writing(self) -> Iterator[None]:
+        """The one writer among all processes. Who waits for another one finds the index up to date afterwards."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "lock", "a", encoding="utf-8") as file:
-            deadline = time.monotonic() + patience
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError:
-                    if time.monotonic() > deadline:
-                        yield False
-                        return
-                    time.sleep(0.005)
-            yield True
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
 
 def _is_damage(error: BaseException) -> bool:
@@ -288,6 +236,11 @@ def analyser() -> tantivy.TextAnalyzer:
         .filter(tantivy.Filter.stemmer("english"))
         .build()
     )
+
+
+def _with_analyser(index: tantivy.Index) -> tantivy.Index:
+    index.register_tokenizer("card", analyser())
+    return index
 
 
 def bits_of(state: SkillState | None = None, language: str | None = None, device: str | None = None) -> int:
@@ -334,12 +287,10 @@ def described(body: dict[str, Any]) -> tuple[str, str]:
     return head, "\n".join((head, body["anchor"], body["technique"], *body["conditions"].values()))
 
 
-def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int, progress: Progress | None) -> None:
+def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int) -> None:
     writer = index.writer(256_000_000 if total > 50_000 else 32_000_000, 2 if total > 50_000 else 1)
-    for count, row in enumerate(rows, 1):
+    for row in rows:
         writer.add_document(_document(row["row"], json.loads(row["body"])))
-        if progress is not None and count % 1000 == 0:
-            progress(count, total)
     writer.commit()
     writer.wait_merging_threads()
     index.reload()
@@ -347,6 +298,12 @@ def _fill(index: tantivy.Index, rows: Iterable[sqlite3.Row], total: int, progres
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0] or 0)
+
+
+def _last_row(connection: sqlite3.Connection, version: int) -> str:
+    query = "SELECT row, name, state, hash FROM cards WHERE valid_from <= ? ORDER BY valid_from DESC, row DESC LIMIT 1"
+    row = connection.execute(query, (version,)).fetchone()
+    return " ".join(map(str, row)) if row else ""
 
 
 def _telling_terms(searcher: tantivy.Searcher, query: Query) -> list[tuple[str, float]]:

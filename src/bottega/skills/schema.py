@@ -64,16 +64,4 @@ CREATE TABLE uses (
   episode TEXT NOT NULL UNIQUE,
   body TEXT NOT NULL
 );
-
-CREATE TABLE tallies (
-  skill TEXT NOT NULL,
-  family TEXT NOT NULL,
-  device TEXT NOT NULL,
-  retrieved INTEGER NOT NULL DEFAULT 0,
-  selected INTEGER NOT NULL DEFAULT 0,
-  compared INTEGER NOT NULL DEFAULT 0,
-  uplift_sum REAL NOT NULL DEFAULT 0,
-  uplift_squares REAL NOT NULL DEFAULT 0,
-  PRIMARY KEY (skill, family, device)
-) WITHOUT ROWID;
 """

@@ -27,7 +27,7 @@ PATIENCE_S = 30.0
 class SkillStore:
     """The connections of one process to one library file: one for each thread, made when first needed.
 
-    Neither a fork nor a file put in this one's place, as recovery does, may be met with an old connection: both are looked for.
+    Neither a fork nor a file put in this one's place, as a copy is, may be met with an old connection: both are looked for.
     """
 
     def __init__(self, folder: Path, *, create: bool = True) -> None:
@@ -256,9 +256,9 @@ def _create(folder: Path) -> None:
 
 
 def to_do(folder: Path) -> str:
+    path = folder / FILE
     return (
-        f"`bottega skills recover --library {folder}` saves every card that can still be read into a new library "
-        "and keeps the damaged file"
+        f"Put back a copy, or save what can still be read with SQLite's shell: sqlite3 '{path}' .recover | sqlite3 recovered.db"
     )
 
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import stdev
 
+from bottega.core.errors import LibraryError
 from bottega.skills.store import SkillStore
+
+_Key = tuple[str, str, str]
+"""Card, family and device."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Uses:
 
     def record(self, use: Use) -> bool:
         """Count an episode; false when it was counted before."""
+        if not all(math.isfinite(worth) for scheme in use.schemes for worth in scheme.worths):
+            raise LibraryError(f"the episode {use.episode} has a worth that is no number; it is not counted")
         if self.store.row("SELECT 1 FROM uses WHERE episode = ?", use.episode):
             return False
         with self.store.change("use", use.episode) as change:
@@ -63,41 +70,45 @@ class Uses:
                 "INSERT OR IGNORE INTO uses (version, episode, body) VALUES (?, ?, ?)",
                 (change.version, use.episode, json.dumps(asdict(use))),
             ).rowcount
-            if fresh:
-                _count(change.connection, use)
         return bool(fresh)
 
     def tallies(self, skill: str | None = None) -> list[UseCounts]:
         """For each card, family and device."""
-        condition = "WHERE skill = ?" if skill is not None else ""
-        rows = self.store.rows(
-            f"SELECT * FROM tallies {condition} ORDER BY skill, family, device", *([] if skill is None else [skill])
-        )
-        with self.store.sound():
-            return [_tally(row) for row in rows]
+        return [counts for counts in self._counted(apart=True) if skill is None or counts.skill == skill]
 
-    def totals(self, names: Sequence[str] | None = None) -> list[UseCounts]:
+    def totals(self) -> list[UseCounts]:
         """For each card, over families and devices."""
-        rows = self.store.rows(
-            "SELECT skill, '' AS family, '' AS device, sum(retrieved) AS retrieved, sum(selected) AS selected, "
-            "sum(compared) AS compared, sum(uplift_sum) AS uplift_sum, sum(uplift_squares) AS uplift_squares "
-            "FROM tallies GROUP BY skill ORDER BY skill"
-        )
+        return self._counted(apart=False)
+
+    def _counted(self, apart: bool) -> list[UseCounts]:
+        retrieved, selected = Counter[_Key](), Counter[_Key]()
+        uplifts: dict[_Key, list[float]] = {}
+        for _, use in self._since(0):
+            names = {name for scheme in use.schemes for name in scheme.selected}
+            for name in {*use.retrieved, *names}:
+                key = (name, use.family, use.device) if apart else (name, "", "")
+                retrieved[key] += name in use.retrieved
+                selected[key] += sum(name in scheme.selected for scheme in use.schemes)
+                uplift = uplift_of(name, use.schemes)
+                uplifts.setdefault(key, []).extend([] if uplift is None else [uplift])
+        return [UseCounts(*key, retrieved[key], selected[key], *_mean(uplifts[key])) for key in sorted(uplifts)]
+
+    def _since(self, version: int) -> Iterator[tuple[int, Use]]:
+        """The episodes that were counted from a library version on, each with the version that it saw."""
         with self.store.sound():
-            return [_tally(row) for row in rows if names is None or row["skill"] in names]
+            for row in self.store.rows("SELECT body FROM uses WHERE version >= ? ORDER BY row", version):
+                use = json.loads(row["body"])
+                schemes = tuple(Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in use["schemes"])
+                yield use["library_version"], Use(**{**use, "schemes": schemes})
 
     def uplifts(self, since: Mapping[str, int]) -> dict[str, list[float]]:
         """For each of these cards, what single episodes gained with it, from the library version on that is given for it."""
         found: dict[str, list[float]] = {name: [] for name in since}
-        first = min(since.values(), default=0)
-        rows = self.store.rows("SELECT body FROM uses WHERE version >= ? ORDER BY row", first) if since else []
-        with self.store.sound():
-            for use in (json.loads(row["body"]) for row in rows):
-                schemes = [Scheme(tuple(scheme["selected"]), tuple(scheme["worths"])) for scheme in use["schemes"]]
-                for name in {name for scheme in schemes for name in scheme.selected} & since.keys():
-                    uplift = uplift_of(name, schemes) if use["library_version"] >= since[name] else None
-                    if uplift is not None:
-                        found[name].append(uplift)
+        for seen, use in self._since(min(since.values(), default=0)) if since else ():
+            for name in {name for scheme in use.schemes for name in scheme.selected} & since.keys():
+                uplift = uplift_of(name, use.schemes) if seen >= since[name] else None
+                if uplift is not None:
+                    found[name].append(uplift)
         return found
 
 
@@ -110,34 +121,8 @@ def uplift_of(skill: str, schemes: Sequence[Scheme]) -> float | None:
     return sum(having) / len(having) - sum(lacking) / len(lacking)
 
 
-def _count(connection: sqlite3.Connection, use: Use) -> None:
-    selected = {name for scheme in use.schemes for name in scheme.selected}
-    for name in sorted({*use.retrieved, *selected}):
-        uplift = uplift_of(name, use.schemes)
-        compared = uplift is not None
-        value = uplift or 0.0
-        connection.execute(
-            "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (skill, family, device) DO UPDATE SET "
-            "retrieved = retrieved + excluded.retrieved, selected = selected + excluded.selected, "
-            "compared = compared + excluded.compared, uplift_sum = uplift_sum + excluded.uplift_sum, "
-            "uplift_squares = uplift_squares + excluded.uplift_squares",
-            (
-                name,
-                use.family,
-                use.device,
-                int(name in use.retrieved),
-                sum(name in scheme.selected for scheme in use.schemes),
-                int(compared),
-                value,
-                value * value,
-            ),
-        )
-
-
-def _tally(row: sqlite3.Row) -> UseCounts:
-    count = row["compared"]
-    mean = row["uplift_sum"] / count if count else None
-    error = None
-    if mean is not None and count > 1:
-        error = math.sqrt(max(0.0, row["uplift_squares"] / count - mean * mean) / (count - 1))
-    return UseCounts(row["skill"], row["family"], row["device"], row["retrieved"], row["selected"], count, mean, error)
+def _mean(uplifts: Sequence[float]) -> tuple[int, float | None, float | None]:
+    """How many, their mean, and its standard error."""
+    count = len(uplifts)
+    mean = math.fsum(uplifts) / count if count else None
+    return count, mean, stdev(uplifts) / math.sqrt(count) if count > 1 else None

@@ -22,7 +22,7 @@ from pydantic import (
 from bottega.core.errors import CardError
 from bottega.core.skill import CARD_SCHEMA, Skill, SkillState
 from bottega.languages import kernel_languages
-from bottega.skills.lazy import lazy_advice
+from bottega.skills.advice_lint import lazy_advice
 
 NAME = r"^[a-z][a-z0-9]*(_[a-z0-9]+)*$"
 SCOPE = r"^(general|family/[a-z][a-z0-9_]*)$"

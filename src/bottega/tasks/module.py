@@ -7,12 +7,14 @@ mean is refused, with what to say instead.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bottega.core.errors import UsageError
 from bottega.core.task import REQUIRED_NAMES, Task, parsed, top_level_names
+from bottega.tasks.beside import with_modules_beside
 from bottega.tasks.files import level_of_folder, read_source
 from bottega.tasks.load import load_task
 from bottega.tasks.tags import tags_of
@@ -31,6 +33,8 @@ class Wanted:
     """A function of the file, or an expression: the arguments of one call, as they would stand between its parentheses."""
     init: str | None = None
     """The same for the constructor."""
+    function: str | None = None
+    """A function of the file, in place of a class."""
 
     def to_json(self) -> dict[str, str | None]:
         return asdict(self)
@@ -61,7 +65,9 @@ def open_module(reference: str, wanted: Wanted, *, size: str = "cpu") -> ModuleT
         raise UsageError(
             f"{reference}: no such file; name a Python file with an nn.Module, or a task such as builtin:star_relu"
         )
-    return module_task_of(read_source(path), wanted, path.stem, str(path), level_of_folder(path.parent))
+    text = read_source(path)
+    parsed(text, str(path))
+    return module_task_of(with_modules_beside(text, path), wanted, path.stem, str(path), level_of_folder(path.parent))
 
 
 def module_task_of(text: str, wanted: Wanted, name: str, origin: str, level: int | None = None) -> ModuleTask:
@@ -99,6 +105,8 @@ def _complete(tree: ast.Module, text: str, wanted: Wanted, origin: str) -> tuple
     names = top_level_names(tree)
     if wanted == Wanted() and all(name in names for name in REQUIRED_NAMES):
         return "Model", text
+    if wanted.function is not None:
+        return wanted.function, text.rstrip("\n") + f"\n\n\n{MARK}\n{_of_function(tree, names, wanted, origin)}"
     chosen = _chosen_class(tree, names, wanted.class_name, origin)
     inputs = _arguments(tree, names, wanted.inputs, "get_inputs", chosen, "forward", origin)
     initial = _arguments(tree, names, wanted.init, "get_init_inputs", chosen, "__init__", origin)
@@ -109,6 +117,31 @@ def _complete(tree: ast.Module, text: str, wanted: Wanted, origin: str) -> tuple
     if not added:
         return chosen, text
     return chosen, text.rstrip("\n") + f"\n\n\n{MARK}\n" + "\n".join(added).replace("\n\n\n\n", "\n\n\n") + "\n"
+
+
+def _of_function(tree: ast.Module, names: set[str], wanted: Wanted, origin: str) -> str:
+    """A module that calls a function of the file, as its constructor and forward would be written by hand."""
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    function = found.get(wanted.function or "")
+    if wanted.class_name is not None or wanted.init is not None:
+        raise UsageError("function=NAME stands in place of --class and --init: a function is not built")
+    if function is None:
+        raise UsageError(f"{origin}: defines no function {wanted.function!r}; functions there: {', '.join(found) or 'none'}")
+    if "Model" in names:
+        raise UsageError(f"{origin}: has a Model already; put the function into a file of its own")
+    places = copy.deepcopy(function.args)
+    for argument in (*places.posonlyargs, *places.args, *places.kwonlyargs):
+        argument.annotation = None
+    given = [argument.arg for argument in (*places.posonlyargs, *places.args)]
+    given += [f"*{places.vararg.arg}"] if places.vararg else []
+    given += [f"{argument.arg}={argument.arg}" for argument in places.kwonlyargs]
+    given += [f"**{places.kwarg.arg}"] if places.kwarg else []
+    inputs = _arguments(tree, names, wanted.inputs, "get_inputs", function.name, "forward", origin, function)
+    lines = ["import torch", "\n", "class Model(torch.nn.Module):", f"    def forward(self, {ast.unparse(places)}):"]
+    lines += [f"        return {function.name}({', '.join(given)})"]
+    lines += ["\n", "def get_inputs():", f"    return {inputs}"] if inputs is not None else []
+    lines += ["\n", "def get_init_inputs():", "    return []"]
+    return "\n".join(lines) + "\n"
 
 
 def _chosen_class(tree: ast.Module, names: set[str], asked: str | None, origin: str) -> str:
@@ -127,11 +160,18 @@ def _chosen_class(tree: ast.Module, names: set[str], asked: str | None, origin: 
 
 
 def _arguments(
-    tree: ast.Module, names: set[str], asked: str | None, default: str, class_name: str, method: str, origin: str
+    tree: ast.Module,
+    names: set[str],
+    asked: str | None,
+    default: str,
+    class_name: str,
+    method: str,
+    origin: str,
+    function: Function | None = None,
 ) -> str | None:
     """The expression that a function of the format returns; None where the file has that function and it is to be used."""
     option = "--inputs" if method == "forward" else "--init"
-    signature = _method(tree, class_name, method)
+    signature = function or _method(tree, class_name, method)
     if asked is None:
         if default in names:
             return None
@@ -151,11 +191,12 @@ def _arguments(
         return None
     if asked.isidentifier() and any(isinstance(node, Function) and node.name == asked for node in tree.body):
         return f"{asked}()"
-    return "[" + ", ".join(_positional(asked, default, signature, option)) + "]"
+    return _written(asked, default, signature, _places(signature)[0 if function else 1 :], option)
 
 
-def _positional(asked: str, default: str, signature: Function | None, option: str) -> list[str]:
-    """An expression as a list of positional arguments; keywords find their places in the signature, with its defaults between."""
+def _written(asked: str, default: str, signature: Function | None, places: Sequence[str], option: str) -> str:
+    """An expression as `get_inputs()` returns it: a list, with keywords in the places of the signature and its defaults between. Where a keyword
+    has no such place, a pair of list and dictionary."""
     try:
         call = ast.parse(f"_({asked}\n)", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -169,23 +210,24 @@ def _positional(asked: str, default: str, signature: Function | None, option: st
     if len(arguments) == 1 and not call.keywords and isinstance(arguments[0], ast.List | ast.Tuple):
         arguments = list(arguments[0].elts)  # as get_inputs() would return them
     given = [ast.unparse(argument) for argument in arguments]
-    if not call.keywords:
-        return given
-    places = [argument.arg for argument in (*signature.args.posonlyargs, *signature.args.args)][1:] if signature else []
-    keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    unknown = [str(name or "**") for name in keywords if name not in places[len(given) :]]
-    if unknown:
-        raise UsageError(
-            f"{option} {asked!r}: {', '.join(unknown)} has no place of its own in {_shown(signature) or 'the call'}"
-        )
+    keywords = {str(keyword.arg or "**"): ast.unparse(keyword.value) for keyword in call.keywords}
+    if "**" in keywords:
+        raise UsageError(f"{option} {asked!r}: write out what stands behind **")
+    free = places[len(given) :]
+    if signature is not None:
+        by_name = {argument.arg for argument in signature.args.kwonlyargs}
+        unknown = [name for name in keywords if name not in free and (name in places or name not in by_name)]
+        if unknown and (signature.args.kwarg is None or set(unknown) & set(places)):
+            raise UsageError(f"{option} {asked!r}: {', '.join(unknown)} has no place of its own in {_shown(signature)}")
     defaults = _defaults(signature) if signature else {}
-    last = max(places.index(str(name)) for name in keywords)
-    for name in places[len(given) : last + 1]:
-        value = keywords.get(name, defaults.get(name))
-        if value is None:
-            raise UsageError(f"{option} {asked!r}: lacks {name}")
-        given.append(value)
-    return given
+    used = free[: max((free.index(name) + 1 for name in keywords if name in free), default=0)]
+    lacking = [name for name in used if name not in keywords and name not in defaults]
+    if lacking:
+        raise UsageError(f"{option} {asked!r}: lacks {', '.join(lacking)}")
+    written = f"[{', '.join([*given, *(keywords.pop(name, defaults.get(name, '')) for name in used)])}]"
+    if not keywords:
+        return written
+    return f"[{written}, {{{', '.join(f'{name!r}: {value}' for name, value in keywords.items())}}}]"
 
 
 def _method(tree: ast.Module, class_name: str, method: str) -> Function | None:
@@ -208,14 +250,18 @@ def _needed(signature: Function | None) -> list[str]:
     """Arguments without a default; nothing where the text shows no signature."""
     if signature is None:
         return []
-    places = [argument.arg for argument in (*signature.args.posonlyargs, *signature.args.args)][1:]
+    places = _places(signature)[1:]
     with_default = _defaults(signature).keys()
     keyword_only = [a.arg for a, d in zip(signature.args.kwonlyargs, signature.args.kw_defaults) if d is None]
     return [name for name in places if name not in with_default] + keyword_only
 
 
+def _places(signature: Function | None) -> list[str]:
+    return [argument.arg for argument in (*signature.args.posonlyargs, *signature.args.args)] if signature else []
+
+
 def _defaults(signature: Function) -> dict[str, str]:
-    places = [argument.arg for argument in (*signature.args.posonlyargs, *signature.args.args)]
+    places = _places(signature)
     values = signature.args.defaults
     return {name: ast.unparse(value) for name, value in zip(places[len(places) - len(values) :], values)}
 
@@ -230,5 +276,7 @@ def _example(names: Sequence[str]) -> str:
 
 def _asked(task: Task, wanted: Wanted) -> Task:
     if wanted != Wanted():
-        raise UsageError(f"{task.label}: is a task already; --class, --inputs and --init are for Python files of your own")
+        raise UsageError(
+            f"{task.label}: is a task already; --class, --inputs, --init and function= are for Python files of your own"
+        )
     return task

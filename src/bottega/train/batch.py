@@ -46,7 +46,7 @@ class TrainBatch:
     without_tokens: int
 
     @property
-    def told(self) -> str:
+    def rejection_report(self) -> str:
         """Why nothing may be left of it."""
         parts = [f"coverage: {self.coverage}", f"mismatch: {self.mismatch}"]
         parts += [f"{self.too_long} turns longer than data.longest"] * bool(self.too_long)

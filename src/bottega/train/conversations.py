@@ -88,7 +88,7 @@ def read_samples(
     """Raises `UsageError` with file and line for a row that is none, and when nothing is left to learn."""
     found, digest = SftData(), hashlib.sha256()
     counted = 0
-    told: list[_Told] = []
+    told: list[_ReadRow] = []
 
     def take() -> None:
         for one, sample in zip(told, _samples(told, tokenizer)):
@@ -109,7 +109,7 @@ def read_samples(
         if roles is not None and role not in roles:
             found.other_roles += 1
         elif _has_answer(place, conversation):
-            told.append(_Told(place, conversation, role))
+            told.append(_ReadRow(place, conversation, role))
         else:
             found.without_answer += 1
         if len(told) == AT_ONCE:
@@ -170,7 +170,7 @@ def _conversation(place: str, raw: Any) -> Conversation:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ReadRow:
     """A row that was read and not yet broken into tokens."""
 
     place: str
@@ -185,7 +185,7 @@ def _has_answer(place: str, conversation: Conversation) -> bool:
     return bool(answer.content.strip())
 
 
-def _samples(told: Sequence[_Told], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
+def _samples(told: Sequence[_ReadRow], tokenizer: HuggingFaceTokenizer) -> list[SftSample]:
     """All at once, because a tokenizer then uses all cores: one by one, 30,000 rows took longer than the first minute of training."""
     before = [[Message(cast(Any, said.role), said.content) for said in one.conversation.messages[:-1]] for one in told]
     try:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from bottega.backbone.weights import bare, unfit
 from bottega.core.errors import BackboneError
 from bottega.train.forward import Forward
-from bottega.train.head import CHUNK, head_logprobs, head_loss, plain_logprobs
+from bottega.train.lm_head_loss import CHUNK, head_logprobs, head_loss, plain_logprobs
 from bottega.train.loss import token_losses
 from bottega.train.packing import TrainPack, bins, pack
 from bottega.train.rows import TrainRow

@@ -196,7 +196,7 @@ class RlRun:
             **rollout_metrics(rollouts.episodes, self.reward, self.reading),
             **statistics(credits),
             **learned,
-            **_told(batch, admission, rollouts, watch),
+            **_step_metrics(batch, admission, rollouts, watch),
         }
         notes = [note, *rollouts.failed, *admission.undecided]
         notes += [f"{watch.lost} verdicts were lost with their judge"] if watch.lost else []
@@ -223,7 +223,7 @@ class RlRun:
         """All roles in one update. A batch of which nothing is left, or nothing that says more of one answer than of another, changes
         nothing, and says so: momentum and weight decay alone would move the weights, and towards nothing."""
         if not batch.rows:
-            return {}, f"no update, nothing is left to learn from: {batch.told}"
+            return {}, f"no update, nothing is left to learn from: {batch.rejection_report}"
         rows, size = batch.rows, self.config.data.pack_tokens
         if self.reference is not None:
             rows = with_logprobs(rows, self.reference.row_logprobs(rows, size), "reference")
@@ -330,7 +330,7 @@ class RlRun:
                 library.close()
 
 
-def _told(batch: TrainBatch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:
+def _step_metrics(batch: TrainBatch, admission: Admission, rollouts: Rollouts, watch: Stopwatch) -> dict[str, float]:
     cuda = torch.cuda.is_available()
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {

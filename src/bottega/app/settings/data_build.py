@@ -85,8 +85,6 @@ class DataBuildSettings(CommandSettings):
     """Leave out longer examples; 0 for none."""
     concise: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Learn the shortest kernel with this share of the best one's speed; 1 is the fastest."""
-    renamed: Count = 0
-    """Copies of every training example for the writer under other names."""
     believed: bool = False
     """Summaries also of cards that helped on one task and no gate has proved, marked as such."""
     unjudged: bool = False

@@ -18,6 +18,8 @@ class OptimizeSettings(CommandSettings):
 
     class_name: Annotated[str | None, Field(alias="class")] = None
     """Which class of the file; not needed where there is only one."""
+    function: str | None = None
+    """A function of the file, in place of a class."""
     init: str | None = None
     """Constructor arguments: a function of the file, or an expression with torch."""
     inputs: str | None = None
@@ -37,7 +39,7 @@ class OptimizeSettings(CommandSettings):
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""
     samples: Positive = 2
-    """Lines for each selection of skills; width of a beam; islands."""
+    """Lines for each selection of skills."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from symtable import SymbolTable, symtable
 
-from bottega.compiler.module_frame import MODEL, read_model
+from bottega.compiler.module_frame import read_model
 from bottega.compiler.source.statements import binds
 from bottega.compiler.steps import Refusal
 from bottega.core.task import Task
@@ -21,18 +21,13 @@ class NetworkSource:
 
     source: str
     label: str
+    model: ast.ClassDef
     bound: dict[str, ast.stmt]
     paths: dict[str, str]
     """Imported names with what they stand for, by torch's dotted name."""
     kept: tuple[ast.stmt, ...]
     """Classes, functions and constants that the model uses, in order, imports apart."""
     imports: tuple[ast.stmt, ...]
-
-    @property
-    def model(self) -> ast.ClassDef:
-        found = self.bound[MODEL]
-        assert isinstance(found, ast.ClassDef)
-        return found
 
     @property
     def forward(self) -> ast.FunctionDef:
@@ -63,7 +58,7 @@ def read_network(task: Task) -> NetworkSource:
     needed = _needed(model, bound, task.source)
     imports = tuple(node for node in tree.body if node in needed and isinstance(node, ast.Import | ast.ImportFrom))
     kept = tuple(node for node in tree.body if node in needed and node not in imports)
-    return NetworkSource(task.source, task.label, bound, _paths(imports), kept, imports)
+    return NetworkSource(task.source, task.label, model, bound, _paths(imports), kept, imports)
 
 
 def _needed(model: ast.ClassDef, bound: Mapping[str, ast.stmt], source: str) -> set[ast.stmt]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bottega.compiler.layers.network import NetworkSource
 from bottega.compiler.layers.observe import Observed
-from bottega.compiler.module_frame import MODEL, NEW, sorted_imports
+from bottega.compiler.module_frame import NEW, sorted_imports
 from bottega.compiler.networks import graph_methods
 
 RUN = "run"
@@ -38,4 +38,4 @@ def _swapped(network: NetworkSource, kinds: Sequence[str], observed: Observed, g
         methods += [f"def forward(self, {given}):\n    " + "\n    ".join(forward)]
     inside = "\n\n".join(textwrap.indent(method, "    ") for method in methods)
     kept = "\n\n\n".join(ast.unparse(statement) for statement in network.kept)
-    return f"{kept}\n\n\nclass {NEW}({MODEL}):\n{inside}"
+    return f"{kept}\n\n\nclass {NEW}({network.model.name}):\n{inside}"

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional
 
-from bottega.compiler.call_names import path_text
+from bottega.compiler.call_names import self_text
 from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope
 from bottega.compiler.sizes import marked
@@ -71,9 +71,7 @@ def _special(scope: LoweringScope, names: tuple[str, ...]) -> FunctionCall | Non
         x = scope.operand("input")
         if not scope.node.module:
             raise scope.refuse("outside of a module")
-        return FunctionCall(
-            f"self.{path_text(scope.node.module)}", (x.view, *_states(scope)), (), names, origin, operator == "lstm"
-        )
+        return FunctionCall(self_text(scope.node.module), (x.view, *_states(scope)), (), names, origin, operator == "lstm")
     if operator == "constant_pad_nd":
         x = scope.operand("self")
         value = scope.argument("value") or 0
@@ -137,6 +135,7 @@ def _default(pair: tuple[str, Any]) -> bool:
         "dtype": (None,),
         "bias": (None,),
         "divisor_override": (None,),
+        "output_size": (None,),
         "sparse_grad": (False,),
         "compute_mode": (None,),
     }

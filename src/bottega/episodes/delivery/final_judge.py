@@ -9,7 +9,7 @@ from bottega.core.errors import TaskError
 from bottega.judge.judge import Judge
 from bottega.sandbox.channel import Channel, ChannelClosed, DeadlinePassed, ProtocolError, channel_pair
 
-ENTRY = "bottega.episodes.delivery.inside:main"
+ENTRY = "bottega.episodes.delivery.probe:main"
 
 
 CLOSING_ATTEMPTS = 50
@@ -33,7 +33,7 @@ class FinalJudge(RunJudge):
         return self
 
     def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
-        """What `inside` finds, in a process of its own. `TaskError` when it finds nothing: the module's own code has failed there."""
+        """What `probe` finds, in a process of its own. `TaskError` when it finds nothing: the module's own code has failed there."""
         machine, settings = self._pool.machine(), self.settings
         ours, theirs = channel_pair()
         try:

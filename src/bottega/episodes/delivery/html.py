@@ -70,7 +70,7 @@ def _facts(content: ReportContent) -> str:
     rows += [("ended", content.ended), *([("stopped by an error", content.error)] if content.error else [])]
     rows += [("attempts", ", ".join(f"{count} {outcome}" for outcome, count in content.outcomes.items()) or "none")]
     rows += [("drafts", content.drafting)] if content.drafting else []
-    rows += [("tokens", totals.told)]
+    rows += [("tokens", totals.text)]
     rows += [("cost", f"{totals.cost:.4f}")] if totals.cost else []
     rows += [("time", f"{totals.seconds:.0f} s")]
     rows += [("about the module", problem) for problem in content.problems]

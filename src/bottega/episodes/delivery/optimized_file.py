@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import pprint
+import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,9 @@ def {load}(original, *, init=None, ignore=(), warn=False):
     """
     return {wrapper}(original, init=init, ignore=ignore, warn=warn)
 '''
+PARTS = ("state", "calls", "module")
+"""Files of `drop_in/`, each before those that use it."""
+OWN_IMPORT = re.compile(r"^from bottega\.\S+ import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Delivered:
 
 
 def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delivered:
-    """The whole file. `facts` are what `inside.describe` found, with the device and autocast. `ValueError` when it cannot be written."""
+    """The whole file. `facts` are what `probe.describe` found, with the device and autocast. `ValueError` when it cannot be written."""
     kernel = export_source(candidate.source)
     taken = top_level_names(ast.parse(kernel))
     if "ModelNew" not in taken:
@@ -76,9 +80,9 @@ def delivered(candidate: Candidate, facts: dict[str, Any], label: str) -> Delive
 
 
 def drop_in_text() -> str:
-    """The text of `drop_in.py`, as the body of a function."""
-    text = (Path(__file__).parent / "drop_in.py").read_text(encoding="utf-8")
-    return textwrap.indent(text.strip(), "    ")
+    """The texts of the module around the kernel, as the body of one function."""
+    texts = [(Path(__file__).parent / "drop_in" / f"{part}.py").read_text(encoding="utf-8") for part in PARTS]
+    return textwrap.indent("\n\n\n".join(OWN_IMPORT.sub("", text).strip() for text in texts), "    ")
 
 
 def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, Any]:
@@ -87,8 +91,10 @@ def facts_of(found: dict[str, Any], device: str, precision: str) -> dict[str, An
         return {
             "class": str(found["class"]),
             "device": "cpu" if device == "cpu" else "cuda",
-            "init": None if found["init"] is None else ast.literal_eval(found["init"]),
+            "init": _init(found["init"]),
             "calls": [_form(form) for form in found["calls"]],
+            "keywords": tuple(str(name) for name in found["keywords"]),
+            "returns": [None if form is None else _form(form) for form in found["returns"]],
             "training": _mode(found["training"]),
             "kernel_training": _mode(found["kernel_training"]),
             "autocast": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}.get(precision),
@@ -111,11 +117,21 @@ def _form(form: Any) -> Any:
         return {kind: tuple(_form(item) for item in content)}
     if kind == "dict":
         return {"dict": tuple((key, _form(item)) for key, item in content if isinstance(key, str | int))}
+    if kind in ("fields", "named"):
+        where, name, entries = content
+        return {kind: (str(where), str(name), tuple((str(key), _form(item)) for key, item in entries))}
     if kind == "type":
         return {"type": str(content)}
     if content is None or isinstance(content, bool | int | float | str):
         return {"value": content}
     raise ValueError(f"a value of type {type(content).__name__}")
+
+
+def _init(found: Any) -> Any:
+    """A pair as a literal, or the text of its pickle; None where there is neither."""
+    if found is None:
+        return None
+    return str(found["pickle"]) if "pickle" in found else ast.literal_eval(found["text"])
 
 
 def _mode(value: Any) -> bool | None:

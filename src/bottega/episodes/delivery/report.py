@@ -98,7 +98,7 @@ def _attempt(attempt: ReportAttempt) -> str:
 def _took(content: ReportContent) -> str:
     totals = content.totals
     cost = f", {totals.cost:.4f} in money" if totals.cost else ""
-    return f"{totals.told}{cost}, {totals.seconds:.0f} s."
+    return f"{totals.text}{cost}, {totals.seconds:.0f} s."
 
 
 def _fence(text: str, language: str) -> str:

@@ -144,7 +144,7 @@ def in_words(author: str, backbone: str) -> str:
 
 def drafting_of(events: Sequence[Event], episode: str) -> str:
     drafted = [event for event in events if isinstance(event, Drafted) and event.episode == episode]
-    return drafted[0].told if drafted else ""
+    return drafted[0].text if drafted else ""
 
 
 def _backbone(started: Sequence[RunStarted]) -> str:

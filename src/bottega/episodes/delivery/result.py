@@ -35,6 +35,7 @@ class Module(BaseModel):
     class_name: str | None = None
     inputs: str | None = None
     init: str | None = None
+    function: str | None = None
 
 
 class Result(BaseModel):

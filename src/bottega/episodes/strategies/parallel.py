@@ -1,4 +1,7 @@
-"""Independent samples: as many kernels as serial refinement would write, none of which sees another."""
+"""Independent samples: as many kernels as serial refinement would write, none of which sees another.
+
+Where a model that repeats itself is to be stopped, they are asked for a few at a time: all at once could not be stopped.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +15,7 @@ async def parallel(search: EpisodeSearch) -> None:
             await search.grow(f"s{scheme}p{sample}", (), scheme)
 
     count = search.settings.samples * search.settings.turns
-    await side_by_side(search, (one(scheme, sample) for sample in range(count) for scheme in schemes_in_use(search)))
+    at_once = count if search.settings.stopping.repeats is None else search.settings.samples
+    for first in range(0, count, at_once):
+        wave = range(first, min(first + at_once, count))
+        await side_by_side(search, (one(scheme, sample) for sample in wave for scheme in schemes_in_use(search)))

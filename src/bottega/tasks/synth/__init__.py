@@ -14,7 +14,8 @@
     made.estimate_ms   # what the cost model says of one eager call; not a measurement
     made.key           # two samples with a key in common are near duplicates
 
-Nothing here runs a task or imports torch. `synthesise` takes milliseconds; it raises `UsageError` for a device, level or family that does not exist.
+Nothing here runs a task at its size: operators are run on torch's meta device, which takes milliseconds. `synthesise` raises `UsageError` for a
+device, level or family that does not exist.
 Whether a sample is fit to be judged is found by running it: `run(plan, folder, examiner)` does that for many, with the judge behind the `Examiner`
 protocol. `CATALOGUE` maps an operator's name to its entry; `FAMILIES` are the families' names.
 """

@@ -73,7 +73,7 @@ def several(draw: Draw, families: tuple[str, ...]) -> OperatorGraph | None:
         and (
             ("head" in entry.roles and entry.family in gemm)
             if heads_first
-            else ("alone" in entry.roles and "tail" in entry.roles and entry.family in others and entry.result is None)
+            else ("alone" in entry.roles and "tail" in entry.roles and entry.family in others)
         )
     )
     names = tuple(WAYS) if heads_first else ("chain", "residual", "inputs")

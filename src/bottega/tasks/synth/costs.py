@@ -1,7 +1,8 @@
-"""Cost model of one eager call, from shapes: bytes, operations and launches. It only chooses sizes; the filter measures."""
+"""Cost model of one eager call, from bytes, operations and launches. It only chooses sizes; the filter measures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bottega.core.errors import UsageError
@@ -15,7 +16,6 @@ class OperatorCost:
     operations: float = 0.0
     kind: str = "vector"
     """Which rate bounds the operations: `vector`, `matmul` or `conv`."""
-    launches: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,9 @@ class TimeTarget:
     sizes: float
     """How large this device's tensors are beside a small processor's, by length of one side."""
 
-    def milliseconds(self, work: OperatorCost, dtype: str) -> float:
-        rate = (self.rates if dtype == "float32" else self.half_rates)[work.kind]
-        seconds = max(work.bytes / self.bandwidth, work.operations / rate)
-        return 1e3 * seconds + self.launch_ms * work.launches
+    def milliseconds(self, costs: Iterable[OperatorCost], dtype: str) -> float:
+        rates = self.rates if dtype == "float32" else self.half_rates
+        return sum(1e3 * max(one.bytes / self.bandwidth, one.operations / rates[one.kind]) + self.launch_ms for one in costs)
 
 
 TARGETS = {

@@ -10,8 +10,9 @@ import numpy as np
 from bottega.tasks.synth.contents import CONTENTS
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
+from bottega.tasks.synth.measure import contents, measured, probe, sign_of
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse
-from bottega.tasks.synth.value import Value, fault
+from bottega.tasks.synth.value import Shape, Size, Value, fault
 
 TRIES = 5
 POINTWISE = ("activations", "elementwise")
@@ -22,11 +23,10 @@ _ACCEPTED = {
     "positive": {"positive"},
     "unit": {"unit"},
 }
+LAYOUTS = {0: "scalar", 1: "vector", 2: "rows", 3: "sequence"}
+"""Of a result that has other dimensions than what it was made of."""
 _LIMITS = ("num_embeddings", "num_classes")
 """Parameters that bound the integers of an operator's first input."""
-
-
-NOTHING = OperatorCost(0.0, launches=0)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class OperatorNode:
     """None for an input."""
     operands: tuple[int, ...] = ()
     p: dict[str, Any] = field(default_factory=dict)
-    work: OperatorCost = NOTHING
+    costs: tuple[OperatorCost, ...] = ()
     name: str = ""
     contents: str = ""
     limit: int | None = None
@@ -55,7 +55,7 @@ class OperatorGraph:
     @property
     def milliseconds(self) -> float:
         target = self.draw.target
-        return sum(target.milliseconds(node.work, self.draw.dtype) for node in self.operators)
+        return sum(target.milliseconds(node.costs, self.draw.dtype) for node in self.operators)
 
     @property
     def bytes(self) -> float:
@@ -68,6 +68,7 @@ class OperatorGraph:
         layout = "nchw" if layout == "other" else layout
         value, kind = draw.input(layout, operator.takes, operator.contents)
         if operator.first is not None:
+            draw.names.clear()  # of lengths that nobody has
             value = replace(value, shape=operator.first(draw))
         dtype = CONTENTS[kind].dtype or draw.dtype
         return self._input("x", replace(value, layout=operator.layouts[0] if operator.first else layout, dtype=dtype), kind)
@@ -115,17 +116,19 @@ class OperatorGraph:
             operands.append(drawn)
             s = replace(s, others=tuple(self.nodes[other].value for other in operands[1:]))
         self._settle(late, s, fixed)
-        shape = operator.shape(s)
-        if shape is None or any(length < 1 for length in shape):
+        if not operator.when(s):
             return None
-        out = self._result(operator, s, shape)
+        found = measured(operator.forms[0], s.p, [(one.shape, one.dtype) for one in (s.x, *s.others)])
+        if found is None or any(length < 1 for length in found[0]):
+            return None
+        shape, dtype, costs = found
+        out = self._result(operator, s, _named(shape, s), dtype)
         unchanged = out.shape == value.shape and np.allclose(out.typical, value.typical, atol=1e-7)
         if fault(out) or (unchanged and (not alone or operator.family in POINTWISE)):
             return None
         if self.nodes[x].contents in ("integers", "small_integers"):
             self.nodes[x].limit = next(int(s.p[name]) for name in _LIMITS if name in s.p)
-        work = operator.work(s, out) if operator.work else self._plain_work(operator, s, out)
-        self.nodes.append(OperatorNode(out, operator, tuple(operands), s.p, work))
+        self.nodes.append(OperatorNode(out, operator, tuple(operands), s.p, tuple(costs)))
         return len(self.nodes) - 1
 
     def _settle(self, parameters: Any, s: OperatorUse, fixed: dict[str, Any]) -> dict[str, Any]:
@@ -150,17 +153,27 @@ class OperatorGraph:
         value = Value(shape, s.x.layout, found.table(self.draw.rng), found.dtype or self.draw.dtype, found.sign, found.marks)
         return self._input(wanted.name, value, wanted.contents, limit)
 
-    def _result(self, operator: Operator, s: OperatorUse, shape: tuple[int, ...]) -> Value:
-        layout = operator.layout(s) if callable(operator.layout) else operator.layout
-        if layout is None:
-            layout = s.x.layout if len(shape) == s.rank else "other"
-        sign = s.x.sign if operator.gives == "same" else operator.gives
-        if operator.family == "pooling" and sign == "positive":
-            sign = "nonnegative"
+    def _result(self, operator: Operator, s: OperatorUse, shape: Shape, dtype: str) -> Value:
+        layout = operator.layout or (s.x.layout if len(shape) == s.rank else LAYOUTS.get(len(shape), "other"))
         marks = operator.makes | (s.x.marks if operator.keeps else frozenset())
-        return Value(shape, layout, operator.law(s), operator.result or s.x.dtype, sign, marks)
+        if operator.law is not None or operator.family not in POINTWISE:
+            sign = s.x.sign if operator.gives == "same" else operator.gives or "any"
+            if operator.family == "pooling" and sign == "positive":
+                sign = "nonnegative"
+            return Value(shape, layout, operator.law(s) if operator.law else s.table, dtype, sign, marks)
+        form, seed = operator.forms[0], self.draw.rng.getrandbits(32)
+        table = contents(form, s.p, [(one.typical, one.dtype) for one in (s.x, *s.others)], seed)
+        if s.others:
+            sign = "nonnegative" if table.min() >= 0 else "any"
+        else:
+            sign = sign_of(contents(form, s.p, [(probe(s.x.sign), s.x.dtype)], seed))
+        return Value(shape, layout, table, dtype, sign, marks)
 
-    @staticmethod
-    def _plain_work(operator: Operator, s: OperatorUse, out: Value) -> OperatorCost:
-        moved = s.x.bytes + out.bytes + sum(other.bytes for other in s.others)
-        return OperatorCost(moved, operator.weight * max(s.x.numel, out.numel))
+
+def _named(shape: Shape, s: OperatorUse) -> Shape:
+    """Lengths that came from the operand or a parameter keep their names."""
+    known = {int(one): one for one in s.p.values() if isinstance(one, Size)}
+    same = len(shape) == s.rank
+    return tuple(
+        s.shape[place] if same and s.shape[place] == length else known.get(length, length) for place, length in enumerate(shape)
+    )

@@ -1,4 +1,4 @@
-"""An entry of the catalogue: how an operator is written, which shapes and values it takes and gives, and what it costs.
+"""An entry of the catalogue: how an operator is written, and which values it takes and gives. Shapes and costs are found by running it.
 
 A form is a template. `{x}`, `{y}`, `{z}` are operands, `{@bias}` an attribute of the module, `{=mean}` a variable of its own, `{dim}` a
 parameter, and `{, stride=1}` an argument that may be left out when the parameter has that value. Several lines are several statements; the last
@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bottega.tasks.synth.costs import OperatorCost
-from bottega.tasks.synth.value import Shape, Table, Value
+from bottega.tasks.synth.value import Shape, Size, Table, Value
 
 if TYPE_CHECKING:
     from bottega.tasks.synth.draw import Draw
@@ -106,14 +105,28 @@ class Operand:
     """For integers: what they stay below."""
 
 
+def operand(name: str, lengths: str, contents: str = "normal", limit: Callable[[OperatorUse], int] | None = None) -> Operand:
+    """Lengths as `Draw.lengths` reads them: those that the other inputs have already are theirs."""
+
+    def shape(s: OperatorUse) -> Shape:
+        known = {one.name: one for value in (s.x, *s.others) for one in value.shape if isinstance(one, Size)}
+        return s.draw.lengths(lengths, known)
+
+    return Operand(name, shape, contents, limit)
+
+
+def first(lengths: str) -> Callable[[Draw], Shape]:
+    return lambda draw: draw.lengths(lengths, {})
+
+
 Choice = tuple[Any, ...] | Callable[[OperatorUse], Any]
 
 
-def _same_shape(s: OperatorUse) -> Shape:
-    return s.shape
+def _always(s: OperatorUse) -> bool:
+    return True
 
 
-def _same_table(s: OperatorUse) -> Table:
+def unchanged(s: OperatorUse) -> Table:
     return s.table
 
 
@@ -122,28 +135,23 @@ class Operator:
     name: str
     family: str
     forms: tuple[Form, ...]
-    words: str = ""
-    """What it is called in a comment or docstring."""
     layouts: tuple[str, ...] = ANY
     parameters: Mapping[str, Choice] = field(default_factory=dict)
     others: tuple[Operand, ...] = ()
-    shape: Callable[[OperatorUse], Shape | None] = _same_shape
-    """None when these parameters do not fit this shape."""
-    law: Callable[[OperatorUse], Table] = _same_table
-    layout: str | Callable[[OperatorUse], str] | None = None
+    when: Callable[[OperatorUse], bool] = _always
+    """Whether these parameters and this shape make sense together; what torch refuses need not be said."""
+    law: Callable[[OperatorUse], Table] | None = None
+    """Typical contents of the result; without one those of the operand, on which an operator of every element's own is run."""
+    layout: str = ""
+    """Of the result, where it follows neither from its dimensions nor from the operand's."""
     takes: str = "any"
-    gives: str = "any"
-    """A sign, or `same`."""
+    gives: str = ""
+    """A sign, or `same`; without one, what the text makes of all values of the operand's sign."""
     makes: frozenset[str] = frozenset()
     keeps: bool = False
     """Whether the marks of its operand stay."""
     refuses: frozenset[str] = frozenset()
-    weight: float = 1.0
-    """Operations for each element, where `work` is not given."""
-    work: Callable[[OperatorUse, Value], OperatorCost] | None = None
     dtypes: tuple[str, ...] = FLOATS
-    result: str | None = None
-    """Data type of the result where it is another."""
     first: Callable[[Draw], Shape] | None = None
     """The shape of its first input where the layout's usual one does not serve."""
     contents: str | None = None
@@ -158,7 +166,8 @@ class Operator:
 
     @property
     def label(self) -> str:
-        return self.words or self.name.replace("_", " ")
+        """In a comment or docstring."""
+        return self.name.replace("_", " ")
 
 
 def roles(text: str) -> frozenset[str]:

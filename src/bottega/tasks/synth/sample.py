@@ -10,13 +10,13 @@ from random import Random
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
 from bottega.tasks.synth.catalogue import CATALOGUE, FAMILIES
-from bottega.tasks.synth.chain import ChainTask, chain_task
+from bottega.tasks.synth.chain import ChainTask, chain_task, formula
 from bottega.tasks.synth.compose import several, single
 from bottega.tasks.synth.costs import TimeTarget, target_of
 from bottega.tasks.synth.draw import FIRST_LEAD, Draw, rounded
-from bottega.tasks.synth.formula import Formula, formula
 from bottega.tasks.synth.graph import OperatorGraph
 from bottega.tasks.synth.keys import keys_of, tree_key
+from bottega.tasks.synth.measure import source_costs
 from bottega.tasks.synth.networks import build
 from bottega.tasks.synth.style import draw_style
 from bottega.tasks.synth.variation import varied
@@ -26,7 +26,7 @@ from bottega.tasks.tags import tags_of
 LEVELS = (1, 2, 3)
 FORMULAS, CHAINS = "formulas", "chains"
 """Families that are asked for alone: what is drawn for the others stays what it was."""
-ALONE: dict[str, tuple[str, Callable[[Random, TimeTarget, float], Formula | ChainTask]]] = {
+ALONE: dict[str, tuple[str, Callable[[Random, TimeTarget, float], ChainTask]]] = {
     FORMULAS: ("formula", formula),
     CHAINS: ("chain", chain_task),
 }
@@ -144,7 +144,7 @@ def _composed(
     source = ModuleWriter(graph, draw_style(chance), chance).source()
     names = [node.operator.name for node in graph.nodes if node.operator is not None]
     costs = [
-        (target.milliseconds(node.work, graph.draw.dtype), node.operator.family) for node in graph.operators if node.operator
+        (target.milliseconds(node.costs, graph.draw.dtype), node.operator.family) for node in graph.operators if node.operator
     ]
     found = {family for _, family in costs}
     heads = [family for _, family in costs if family in ("convolutions", "matmul")]
@@ -236,21 +236,17 @@ def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) 
         functional="F",
         constants=chance.choice(("after", "after", "before")),
     )
-    batch = FIRST_LEAD
+    flavour, batch = Random(f"{label}/flavour").choice(("power", "power", "round", "odd")), FIRST_LEAD
     for _ in range(3):
         built = build(Random(f"{label}/network"), style, target, batch)
-        fixed = built.milliseconds - batch * built.per_sample
-        wanted = max(
-            2,
-            rounded(
-                (max(aim, 1.3 * fixed) - fixed) / built.per_sample,
-                Random(f"{label}/flavour").choice(("power", "power", "round", "odd")),
-            ),
-        )
+        costs = source_costs(built.source)
+        took, fixed = target.milliseconds(costs, "float32"), target.launch_ms * len(costs)
+        wanted = max(2, rounded((max(aim, 1.3 * fixed) - fixed) / ((took - fixed) / batch), flavour))
         if wanted == batch:
             break
         batch = min(wanted, 4096)
-    if not target.shortest_ms < built.milliseconds < 0.6 * target.longest_ms or built.bytes > 4 * target.largest_bytes:
+    moved = sum(one.bytes for one in costs)
+    if not target.shortest_ms < took < 0.6 * target.longest_ms or moved > 8 * target.largest_bytes:
         return None
     return Synthesised(
         task=_task(built.source, built.name, seed, index, 3),
@@ -263,6 +259,6 @@ def _network(label: str, seed: int, index: int, target: TimeTarget, aim: float) 
         family="blocks",
         families=tuple(sorted({"blocks", *(CATALOGUE[name].family for name in built.operators)})),
         dtype="float32",
-        estimate_ms=round(built.milliseconds, 4),
+        estimate_ms=round(took, 4),
         key=(tree_key(built.source),),
     )

@@ -194,8 +194,9 @@ class FunctionWriter:
         return folded(f'extern "C" {"__global__ " if device else ""}void {self.name}(', parameters, ") {")
 
     def arguments(self) -> list[str]:
-        """What `forward` passes, in the order of the parameters."""
-        return [name for name, _ in self._in_order()] + [text for _, text in self.numbers.values()]
+        """What `forward` passes, in the order of the parameters; a tensor in another layout by its address, since the strides are written out."""
+        pointers = [f"{name}.data_ptr()" if self.buffer(name).strides else name for name, _ in self._in_order()]
+        return [*pointers, *(text for _, text in self.numbers.values())]
 
     def written(self) -> list[str]:
         return [name for name, (_, written) in self.pointers.items() if written]

@@ -15,7 +15,7 @@ _OTHER_LAYOUT = frozenset(("scaled_dot_product_attention", "unfold", "flip", "ro
 def call_line(call: FunctionCall) -> str:
     arguments = [argument_text(value) for value in call.arguments]
     arguments += [f"{name}={argument_text(value)}" for name, value in call.keywords]
-    text = f"{call.targets} = {call.function}({', '.join(arguments)})"
+    text = f"{call.targets} = {call.function}({', '.join(arguments)}){call.then}"
     if not _OTHER_LAYOUT.intersection(call.origin):
         return text
     if len(call.results) == 1:

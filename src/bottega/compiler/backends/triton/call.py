@@ -22,7 +22,7 @@ def write_call(file: FileWriter, kernel: FunctionCall) -> None:
         if name not in file.known:
             file.forward.append(f"{name} = {look}")
             file.known.append(name)
-    called = kernel.text or f"{kernel.function}({', '.join(arguments)})"
+    called = (kernel.text or f"{kernel.function}({', '.join(arguments)})") + kernel.then
     text = f"{kernel.targets} = {called}"
     used = [name for name in kernel.results if name]
     if kernel.library_call or any(word in kernel.function for word in DENSE):

@@ -317,6 +317,8 @@ class TritonEmitter:
             if node.function == "floor_divide":
                 return f"tl.floor({left} / {divisor})", ATOM
             return f"{left} - tl.floor({left} / {divisor}) * {divisor}", ADD
+        if isinstance(node.arguments[0], Index) and isinstance(node.arguments[1], Constant):  # neither is negative
+            return f"{left} {'%' if node.function == 'remainder' else '//'} {divisor}", MUL
         rest = self.writer.numbered()
         self.writer.line(f"{rest} = {left} % {divisor}")  # the sign of the dividend, as in C
         off = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"

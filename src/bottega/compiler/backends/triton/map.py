@@ -15,8 +15,6 @@ from bottega.compiler.kernel import Map
 from bottega.compiler.loops import Loop, merge
 from bottega.compiler.view import View
 
-FLAT_BLOCK = 1024
-
 
 def write_map(file: FileWriter, kernel: Map) -> None:
     writer = file.kernel_writer(kernel.origin)
@@ -49,10 +47,11 @@ def _flat(writer: KernelWriter, kernel: Map, loops: list[Loop], operands: list[V
     space = IndexSpace(writer, kernel.shape, operands, [AxisGroup(index, loops, indices, sizes, "n")], lookups=lookups)
     emitter = TritonEmitter(writer, reader(space, lambda along: mask if along else "", lambda node: ""), space.index_of)
     space.touch(operands, bodies_of(kernel))
-    block = writer.constexpr("BLOCK", str(FLAT_BLOCK))
+    elements = writer.file.plan.tuning.block
+    block = writer.constexpr("BLOCK", str(elements))
     writer.indexes(operands)
     writer.line(f"{index} = tl.program_id(0) * {block} + tl.arange(0, {block})")
     writer.line(f"{mask} = {index} < {space.total(0)}")
     space.define(0)
     store(space, emitter, list(kernel.stores), lambda along: mask)
-    writer.finish(f"(triton.cdiv({writer.size_text(space.total(0))}, {FLAT_BLOCK}),)")
+    writer.finish(f"(triton.cdiv({writer.size_text(space.total(0))}, {elements}),)", "num_warps=8" if elements > 2048 else "")

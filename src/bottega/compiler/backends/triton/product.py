@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
 from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
@@ -11,6 +11,7 @@ from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
 from bottega.compiler.backends.triton.width import WIDEST_GRID
+from bottega.compiler.choices import Tile
 from bottega.compiler.expression import Expression, Load, Name, apply, views, walk
 from bottega.compiler.expression import replace as swapped
 from bottega.compiler.kernel import ACCUMULATOR, Product, Reduction, RowProgram, StoreOp
@@ -26,15 +27,6 @@ SHARE = 1024
 """Depth below which a piece is not worth a program of its own."""
 SHALLOW = 64
 """Depth up to which the stores take longer than the products."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    rows: int
-    columns: int
-    depth: int
-    warps: int = 4
-    stages: int = 3
 
 
 def write_product(file: FileWriter, kernel: Product) -> None:
@@ -94,6 +86,8 @@ def packed(file: FileWriter, kernel: Product) -> Product:
 
 
 def tile_of(file: FileWriter, kernel: Product) -> Tile:
+    if file.plan.tuning.tile is not None:
+        return file.plan.tuning.tile
     if not file.on("tuned_tiles"):
         return Tile(64, 64, 32)
     batch = math.prod(kernel.batch)
@@ -140,6 +134,9 @@ def splits_of(file: FileWriter, kernel: Product) -> int:
     """How many pieces of depth keep the device busy, where the result's tiles are too few."""
     if not file.on("split_k") or kernel.batch:
         return 1
+    asked = file.plan.tuning.splits
+    if asked and kernel.depth % asked == 0:
+        return asked
     tiles = math.ceil(kernel.rows / 64) * math.ceil(kernel.columns / 64)
     best = 1
     for pieces in (2, 4, 8, 16, 32):

@@ -88,7 +88,7 @@ class IndexSpace:
         if any(text is None for text in texts):
             for view in ranked:  # dimensions that are read together may be one dimension of the buffer
                 buffer = plan.buffers[view.buffer]
-                full = contiguous_strides(buffer.shape)
+                full = buffer.steps
                 for dim, (extent, stride) in enumerate(zip(buffer.shape, full)):
                     if axes and extent == size and stride == view.strides[axes[-1]]:
                         return axis_text(buffer, dim)
@@ -110,7 +110,7 @@ class IndexSpace:
         plan = self.writer.file.plan
         for view in ranked:
             buffer = plan.buffers[view.buffer]
-            for dim, (size, stride) in enumerate(zip(buffer.shape, contiguous_strides(buffer.shape))):
+            for dim, (size, stride) in enumerate(zip(buffer.shape, buffer.steps)):
                 if size == self.shape[axis] and stride == view.strides[axis]:
                     text = axis_text(buffer, dim)
                     if not text.isdigit():
@@ -180,7 +180,7 @@ class IndexSpace:
         plan = self.writer.file.plan
         buffer = plan.buffers[view.buffer]
         base = self.writer.short.get(buffer.name, buffer.name)
-        for dim, full in enumerate(contiguous_strides(buffer.shape)):
+        for dim, full in enumerate(buffer.steps):
             if (
                 full <= stride
                 and stride % full == 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.costs import OperatorCost
-from bottega.tasks.synth.operator import Form, Operator, OperatorUse, form, forms, roles
-from bottega.tasks.synth.value import BYTES, Shape, Value, count, mixed
+from bottega.tasks.synth.operator import FLOATS, Form, Operator, OperatorUse, form, forms, roles
+from bottega.tasks.synth.value import count, mixed
 
 LAYOUT = {1: "ncl", 2: "nchw", 3: "ncdhw"}
 HEAD = roles("alone head")
@@ -18,30 +17,8 @@ def _each(value: Lengths, dims: int) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,) * dims
 
 
-def _forward(s: OperatorUse) -> Shape | None:
-    dims = s.rank - 2
-    lengths = []
-    for place, length in enumerate(s.shape[2:]):
-        kernel, stride, padding, dilation = (
-            _each(s.p.get(name, default), dims)[place]
-            for name, default in (("kernel_size", 3), ("stride", 1), ("padding", 0), ("dilation", 1))
-        )
-        lengths.append((length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1)
-    return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 else None
-
-
-def _backward(s: OperatorUse) -> Shape | None:
-    dims = s.rank - 2
-    lengths = []
-    for place, length in enumerate(s.shape[2:]):
-        kernel, stride, padding, dilation, extra = (
-            _each(s.p.get(name, default), dims)[place]
-            for name, default in (("kernel_size", 3), ("stride", 1), ("padding", 0), ("dilation", 1), ("output_padding", 0))
-        )
-        if extra >= max(stride, dilation):
-            return None
-        lengths.append((length - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
-    return (s.shape[0], s.p["out_channels"], *lengths) if min(lengths) >= 4 and count(tuple(lengths)) < 400_000 else None
+def _roomy(s: OperatorUse) -> bool:
+    return min(s.shape[2:]) >= 5
 
 
 def _fan(s: OperatorUse) -> int:
@@ -57,24 +34,8 @@ def _law(s: OperatorUse) -> Any:
     return mixed(s.table, _fan(s), s.draw.rng, bias=bool(s.p.get("bias", True)))
 
 
-def _work(s: OperatorUse, out: Value) -> OperatorCost:
-    if s.p.get("transposed"):
-        taps = count(_each(s.p["kernel_size"], s.rank - 2))
-        operations = 2.0 * s.x.numel * s.p["out_channels"] / s.p.get("groups", 1) * taps * 1.5
-    else:
-        operations = 2.0 * out.numel * _fan(s)
-    weights = _fan(s) * s.p["out_channels"] * BYTES[s.x.dtype]
-    narrow = s.shape[1] // s.p.get("groups", 1) <= 2
-    volume = 2.0 if s.rank == 5 else 1.0
-    return OperatorCost(s.x.bytes + out.bytes + weights, operations * volume * (4.0 if narrow else 1.0), "conv")
-
-
 def _channels(low: int, high: int) -> Any:
     return lambda s: s.draw.size("out_channels", low, high * s.draw.shrink * s.draw.target.sizes**0.5)
-
-
-def _kernel(options: tuple[Any, ...], weights: tuple[int, ...] | None = None) -> Any:
-    return lambda s: s.draw.weighted(options, weights or (1,) * len(options))
 
 
 def _same_padding(s: OperatorUse) -> Lengths:
@@ -82,6 +43,11 @@ def _same_padding(s: OperatorUse) -> Lengths:
     if isinstance(kernel, tuple):
         return tuple(length // 2 for length in kernel)
     return int(s.draw.weighted((0, dilation * (kernel // 2), 1), (4, 5, 1)))
+
+
+def _outer(s: OperatorUse) -> int:
+    """Torch wants it below the stride."""
+    return s.draw.pick((0, 0, 1)) if s.p["stride"] > 1 else 0
 
 
 def _dividing(s: OperatorUse) -> int:
@@ -98,7 +64,6 @@ def _groups(s: OperatorUse) -> int:
 def conv(
     name: str,
     dims: int,
-    words: str,
     *,
     transposed: bool = False,
     often: float = 1.0,
@@ -116,50 +81,30 @@ def conv(
     attribute = "conv_transpose" if transposed else "conv"
     drawn: dict[str, Any] = {
         "in_channels": lambda s: s.shape[1],
-        "kernel_size": _kernel((3, 5, 7, 1), (6, 2, 1, 0)),
-        "bias": (True, True, True, False),
+        "groups": (1,),
+        "out_channels": _channels(low, high),
+        "kernel_size": (3, 3, 3, 3, 3, 3, 5, 5, 7),
+        "stride": (1,),
+        "dilation": (1,),
+        "padding": _same_padding,
     }
-    if "groups" in parameters:
-        drawn["groups"] = parameters.pop("groups")
-    drawn["out_channels"] = parameters.pop("out_channels", _channels(low, high))
-    drawn |= parameters
-    if transposed:
-        drawn["transposed"] = (True,)
-    ordered: dict[str, Any] = {
-        key: drawn[key]
-        for key in (
-            "in_channels",
-            "groups",
-            "out_channels",
-            "kernel_size",
-            "stride",
-            "dilation",
-            "padding",
-            "output_padding",
-            "bias",
-            "transposed",
-        )
-        if key in drawn
-    }
+    drawn |= parameters | {"bias": (True, True, True, False)}
     return Operator(
         name,
         "convolutions",
         tuple(form(text, attribute=attribute) for text in texts),
-        words,
         (LAYOUT[dims],),
-        ordered,
-        shape=_backward if transposed else _forward,
-        layout=LAYOUT[dims],
+        drawn | ({"transposed": (True,)} if transposed else {}),
+        when=_roomy,
         law=_law,
-        work=_work,
         roles=HEAD,
         often=often,
-        dtypes=("float32", "float16", "bfloat16") if not transposed and dims < 3 else ("float32",),
+        dtypes=FLOATS if not transposed and dims < 3 else ("float32",),
         literal=frozenset({"bias", "transposed"}),
     )
 
 
-def _functional(name: str, dims: int, words: str, often: float) -> Operator:
+def _functional(name: str, dims: int) -> Operator:
     taps = ", ".join(["{kernel_size}"] * dims)
     weight = ("weight", f"nn.Parameter(torch.randn({{out_channels}}, {{in_channels}}, {taps}) * 0.1)")
     return Operator(
@@ -172,7 +117,6 @@ def _functional(name: str, dims: int, words: str, often: float) -> Operator:
                 (weight, ("bias", "nn.Parameter(torch.randn({out_channels}))")),
             ),
         ),
-        words,
         (LAYOUT[dims],),
         {
             "in_channels": lambda s: s.shape[1],
@@ -181,131 +125,47 @@ def _functional(name: str, dims: int, words: str, often: float) -> Operator:
             "stride": (1, 1, 2),
             "padding": _same_padding,
         },
-        shape=_forward,
-        layout=LAYOUT[dims],
+        when=_roomy,
         law=lambda s: mixed(s.table, _fan(s), s.draw.rng, 0.1 * _fan(s) ** 0.5),
-        work=_work,
         roles=HEAD,
-        often=often,
     )
 
 
 STRIDES = (1, 1, 1, 2)
+DEPTHWISE: dict[str, Any] = {"groups": lambda s: s.shape[1], "out_channels": lambda s: s.shape[1]}
 CONVOLUTIONS = (
-    conv("conv1d", 1, "1D convolution", often=2.0, stride=STRIDES, padding=_same_padding, dilation=(1,)),
-    conv("conv1d_dilated", 1, "dilated 1D convolution", dilation=(2, 3, 4), padding=_same_padding),
-    conv(
-        "conv1d_strided",
-        1,
-        "strided 1D convolution",
-        stride=(2, 3, 4),
-        kernel_size=(3, 4, 5, 7),
-        padding=_same_padding,
-        often=0.8,
-    ),
-    conv("conv2d", 2, "2D convolution", often=8.0, stride=STRIDES, padding=_same_padding),
-    conv("conv2d_dilated", 2, "dilated 2D convolution", dilation=(2, 3), padding=_same_padding),
-    conv("conv2d_strided", 2, "strided 2D convolution", stride=(2, 2, 3), kernel_size=(3, 4, 5, 7), padding=_same_padding),
-    conv(
-        "conv2d_asymmetric",
-        2,
-        "2D convolution with a rectangular kernel",
-        kernel_size=((3, 5), (5, 3), (1, 7), (7, 1), (3, 7), (2, 4)),
-        padding=_same_padding,
-        often=1.2,
-    ),
-    conv(
-        "conv2d_uneven",
-        2,
-        "2D convolution with uneven stride and padding",
-        kernel_size=((3, 3), (3, 5), (5, 5)),
-        stride=((1, 2), (2, 1)),
-        padding=((1, 2), (0, 1), (2, 1)),
-        often=0.7,
-    ),
-    conv(
-        "conv2d_large_kernel",
-        2,
-        "2D convolution with a large kernel",
-        kernel_size=(9, 11),
-        padding=_same_padding,
-        channels=(4, 24),
-        often=0.5,
-    ),
-    conv(
-        "conv2d_grouped", 2, "grouped 2D convolution", groups=_groups, out_channels=_dividing, padding=_same_padding, often=1.2
-    ),
-    conv(
-        "conv2d_depthwise",
-        2,
-        "depthwise 2D convolution",
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        padding=_same_padding,
-        stride=STRIDES,
-        often=1.5,
-    ),
-    conv(
-        "conv2d_depthwise_asymmetric",
-        2,
-        "depthwise 2D convolution with a rectangular kernel",
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        kernel_size=((3, 7), (1, 5), (5, 1), (7, 3)),
-        padding=_same_padding,
-        often=0.6,
-    ),
+    conv("conv1d", 1, often=2.0, stride=STRIDES, dilation=(1,)),
+    conv("conv1d_dilated", 1, dilation=(2, 3, 4)),
+    conv("conv1d_strided", 1, stride=(2, 3, 4), kernel_size=(3, 4, 5, 7)),
+    conv("conv2d", 2, often=8.0, stride=STRIDES),
+    conv("conv2d_dilated", 2, dilation=(2, 3)),
+    conv("conv2d_strided", 2, stride=(2, 2, 3), kernel_size=(3, 4, 5, 7)),
+    conv("conv2d_asymmetric", 2, kernel_size=((3, 5), (5, 3), (1, 7), (7, 1), (3, 7), (2, 4))),
+    conv("conv2d_uneven", 2, kernel_size=((3, 3), (3, 5), (5, 5)), stride=((1, 2), (2, 1)), padding=((1, 2), (0, 1), (2, 1))),
+    conv("conv2d_large_kernel", 2, kernel_size=(9, 11), channels=(4, 24)),
+    conv("conv2d_grouped", 2, groups=_groups, out_channels=_dividing),
+    conv("conv2d_depthwise", 2, **DEPTHWISE, stride=STRIDES, often=1.5),
+    conv("conv2d_depthwise_asymmetric", 2, **DEPTHWISE, kernel_size=((3, 7), (1, 5), (5, 1), (7, 3))),
     conv(
         "conv2d_depth_multiplier",
         2,
-        "depthwise 2D convolution with a multiplier",
         groups=lambda s: s.shape[1],
         out_channels=lambda s: s.draw.named("out_channels", int(s.shape[1]) * s.draw.pick((2, 3))),
-        padding=_same_padding,
-        often=0.6,
     ),
-    conv("conv2d_pointwise", 2, "pointwise 2D convolution", kernel_size=(1,), often=1.5),
-    conv("conv1d_pointwise", 1, "pointwise 1D convolution", kernel_size=(1,), often=0.6),
-    conv(
-        "conv1d_depthwise",
-        1,
-        "depthwise 1D convolution",
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        kernel_size=(3, 5, 7, 15),
-        padding=_same_padding,
-        often=0.8,
-    ),
-    conv("conv3d", 3, "3D convolution", often=3.0, stride=STRIDES, padding=_same_padding),
-    conv(
-        "conv3d_asymmetric",
-        3,
-        "3D convolution with an uneven kernel",
-        kernel_size=((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 3, 1)),
-        padding=_same_padding,
-        often=0.8,
-    ),
-    conv(
-        "conv3d_grouped", 3, "grouped 3D convolution", groups=_groups, out_channels=_dividing, padding=_same_padding, often=0.5
-    ),
-    conv(
-        "conv_transpose1d",
-        1,
-        "transposed 1D convolution",
-        transposed=True,
-        stride=(1, 2, 3),
-        padding=(0, 1),
-        output_padding=(0, 0, 1),
-        often=1.2,
-    ),
+    conv("conv2d_pointwise", 2, kernel_size=(1,), often=1.5),
+    conv("conv1d_pointwise", 1, kernel_size=(1,)),
+    conv("conv1d_depthwise", 1, **DEPTHWISE, kernel_size=(3, 5, 7, 15)),
+    conv("conv3d", 3, often=3.0, stride=STRIDES),
+    conv("conv3d_asymmetric", 3, kernel_size=((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 3, 1))),
+    conv("conv3d_grouped", 3, groups=_groups, out_channels=_dividing),
+    conv("conv_transpose1d", 1, transposed=True, stride=(1, 2, 3), padding=(0, 1), output_padding=_outer),
     conv(
         "conv_transpose2d",
         2,
-        "transposed 2D convolution",
         transposed=True,
         stride=(1, 2, 2),
         padding=(0, 1),
-        output_padding=(0, 0, 1),
+        output_padding=_outer,
         kernel_size=(3, 4, 5),
         channels=(8, 64),
         often=3.0,
@@ -313,61 +173,52 @@ CONVOLUTIONS = (
     conv(
         "conv_transpose2d_asymmetric",
         2,
-        "transposed 2D convolution with a rectangular kernel",
         transposed=True,
         kernel_size=((3, 5), (5, 3), (2, 4)),
         stride=(1, (2, 1), (1, 2)),
         padding=(0, (1, 1)),
         channels=(8, 48),
-        often=0.8,
     ),
     conv(
         "conv_transpose2d_dilated",
         2,
-        "dilated transposed 2D convolution",
         transposed=True,
         dilation=(2, 3),
         stride=(1, 2),
         padding=(0, 1, 2),
         kernel_size=(3,),
         channels=(8, 48),
-        often=0.6,
     ),
     conv(
         "conv_transpose2d_grouped",
         2,
-        "grouped transposed 2D convolution",
         transposed=True,
         groups=_groups,
         out_channels=_dividing,
         stride=(1, 2),
         padding=(0, 1),
         kernel_size=(3, 4),
-        often=0.5,
     ),
     conv(
         "conv_transpose3d",
         3,
-        "transposed 3D convolution",
         transposed=True,
         stride=(1, 2, 2),
         padding=(0, 1),
-        output_padding=(0, 0, 1),
+        output_padding=_outer,
         kernel_size=(3, 3, 4),
         often=2.0,
     ),
     conv(
         "conv_transpose3d_asymmetric",
         3,
-        "transposed 3D convolution with an uneven kernel",
         transposed=True,
         kernel_size=((1, 3, 3), (3, 5, 5), (3, 1, 3)),
         stride=(1, (1, 2, 2)),
         padding=(0, (0, 1, 1)),
-        often=0.5,
     ),
-    _functional("conv2d_functional", 2, "2D convolution with its own weights", 1.0),
-    _functional("conv1d_functional", 1, "1D convolution with its own weights", 0.5),
+    _functional("conv2d_functional", 2),
+    _functional("conv1d_functional", 1),
     Operator(
         "conv1d_causal",
         "convolutions",
@@ -381,7 +232,6 @@ CONVOLUTIONS = (
                 ("conv", "nn.Conv1d({in_channels}, {out_channels}, {kernel_size}, padding={left}{, dilation=1})"),
             ),
         ),
-        "causal 1D convolution",
         ("ncl",),
         {
             "in_channels": lambda s: s.shape[1],
@@ -390,10 +240,8 @@ CONVOLUTIONS = (
             "dilation": (1, 1, 2, 4),
             "left": lambda s: s.p["dilation"] * (s.p["kernel_size"] - 1),
         },
-        shape=lambda s: (s.shape[0], s.p["out_channels"], s.shape[2]) if s.shape[2] > 32 else None,
-        layout="ncl",
+        when=lambda s: s.shape[2] > 32,
         law=_law,
-        work=_work,
         roles=HEAD,
         literal=frozenset({"left", "kernel_size", "dilation"}),
     ),
@@ -418,7 +266,6 @@ CONVOLUTIONS = (
                 ("pointwise", "nn.Conv2d({in_channels}, {out_channels}, kernel_size=1{, bias=True})"),
             ),
         ),
-        "depthwise-separable 2D convolution",
         ("nchw",),
         {
             "in_channels": lambda s: s.shape[1],
@@ -427,14 +274,8 @@ CONVOLUTIONS = (
             "padding": lambda s: s.p["kernel_size"] // 2,
             "bias": (True, False),
         },
-        shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]),
-        layout="nchw",
         law=lambda s: mixed(mixed(s.table, 9, s.draw.rng), s.shape[1], s.draw.rng),
-        work=lambda s, out: OperatorCost(
-            3 * s.x.bytes + out.bytes, 2.0 * s.x.numel * s.p["kernel_size"] ** 2 * 4 + 2.0 * out.numel * s.shape[1], "conv", 2
-        ),
         roles=HEAD,
-        often=1.2,
         literal=frozenset({"bias", "padding", "kernel_size"}),
     ),
     Operator(
@@ -447,7 +288,6 @@ CONVOLUTIONS = (
             ),
             "conv",
         ),
-        "2D convolution with a padding mode",
         ("nchw",),
         {
             "in_channels": lambda s: s.shape[1],
@@ -456,12 +296,9 @@ CONVOLUTIONS = (
             "padding": lambda s: s.p["kernel_size"] // 2,
             "mode": ("reflect", "replicate", "circular"),
         },
-        shape=lambda s: (s.shape[0], s.p["out_channels"], *s.shape[2:]) if min(s.shape[2:]) > 8 else None,
-        layout="nchw",
+        when=lambda s: min(s.shape[2:]) > 8,
         law=_law,
-        work=_work,
         roles=HEAD,
-        often=0.6,
         literal=frozenset({"mode", "padding", "kernel_size"}),
         dtypes=("float32",),
     ),
@@ -471,21 +308,9 @@ CONVOLUTIONS = (
         forms(
             ("nn.Unfold(kernel_size={kernel_size}, stride={stride}) | F.unfold({x}, {kernel_size}, stride={stride})"), "unfold"
         ),
-        "sliding patches",
         ("nchw",),
         {"kernel_size": (2, 3, 4), "stride": (1, 2)},
-        shape=lambda s: (
-            (
-                s.shape[0],
-                s.shape[1] * s.p["kernel_size"] ** 2,
-                count(tuple((length - s.p["kernel_size"]) // s.p["stride"] + 1 for length in s.shape[2:])),
-            )
-            if min(s.shape[2:]) > 8
-            else None
-        ),
-        layout="ncl",
+        when=lambda s: min(s.shape[2:]) > 8,
         roles=roles("alone"),
-        often=0.5,
-        weight=4,
     ),
 )

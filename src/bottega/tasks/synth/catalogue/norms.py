@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import BATCHED, IMAGES, Operator, OperatorUse, form, forms, roles
-from bottega.tasks.synth.value import Table, Value, count
+from bottega.tasks.synth.value import Table, count
 
 EPS = (1e-5, 1e-5, 1e-6, 1e-3)
 CENTRED = frozenset({"centred"})
+UNIT_NORM: dict[str, Any] = {"makes": frozenset({"unit_norm"}), "refuses": frozenset({"unit_norm"})}
+UNMARKED: dict[str, Any] = {"makes": frozenset(), "refuses": frozenset()}
 
 
 def divisors(number: int, most: int = 32) -> list[int]:
@@ -43,41 +44,26 @@ def _by_size(s: OperatorUse, power: float, size: float) -> Table:
     return result
 
 
-def _work(s: OperatorUse, out: Value) -> OperatorCost:
-    return OperatorCost(2.5 * (s.x.bytes + out.bytes) / 2 + s.x.bytes / 2, 8.0 * s.x.numel, launches=2)
-
-
 def norm(
-    name: str,
-    text: str,
-    words: str,
-    layouts: tuple[str, ...],
-    law: Any,
-    parameters: dict[str, Any],
-    attribute: str = "norm",
-    **more: Any,
+    name: str, text: str, layouts: tuple[str, ...], law: Any, parameters: dict[str, Any], attribute: str = "norm", **more: Any
 ) -> Operator:
     more.setdefault("makes", CENTRED)
-    more.setdefault("work", _work)
     more.setdefault("refuses", CENTRED)
-    return Operator(name, "norms", forms(text, attribute), words, layouts, parameters, law=law, **more)
+    return Operator(name, "norms", forms(text, attribute), layouts, parameters, law=law, **more)
 
 
 def _batch(dims: int, layouts: tuple[str, ...]) -> Operator:
     return norm(
         f"batch_norm{dims}d",
-        (
-            f"nn.BatchNorm{dims}d({{features}}) | nn.BatchNorm{dims}d({{features}}, eps={{eps}}) | "
-            f"nn.BatchNorm{dims}d({{features}}, momentum={{momentum}})"
-        ),
-        "batch normalisation",
+        f"nn.BatchNorm{dims}d({{features}}) | nn.BatchNorm{dims}d({{features}}, eps={{eps}}) | "
+        f"nn.BatchNorm{dims}d({{features}}, momentum={{momentum}})",
         layouts,
         _over_batch,
         {"features": lambda s: s.shape[1], "eps": EPS, "momentum": (0.1, 0.01, 0.05)},
         "bn",
         cancels_bias=True,
         often=2.0 if dims == 2 else 1.0,
-        shape=lambda s: s.shape if s.shape[0] * count(s.shape[2:]) >= 8 else None,
+        when=lambda s: s.shape[0] * count(s.shape[2:]) >= 8,
         literal=frozenset({"eps", "momentum"}),
     )
 
@@ -85,13 +71,12 @@ def _batch(dims: int, layouts: tuple[str, ...]) -> Operator:
 def _instance(dims: int, layout: str) -> Operator:
     return norm(
         f"instance_norm{dims}d",
-        (f"nn.InstanceNorm{dims}d({{features}}) | nn.InstanceNorm{dims}d({{features}}, affine=True) | F.instance_norm({{x}})"),
-        "instance normalisation",
+        f"nn.InstanceNorm{dims}d({{features}}) | nn.InstanceNorm{dims}d({{features}}, affine=True) | F.instance_norm({{x}})",
         (layout,),
         _over_batch,
         {"features": lambda s: s.shape[1]},
         cancels_bias=True,
-        shape=lambda s: s.shape if count(s.shape[2:]) >= 16 else None,
+        when=lambda s: count(s.shape[2:]) >= 16,
     )
 
 
@@ -105,10 +90,9 @@ NORMS = (
     norm(
         "layer_norm",
         (
-            "nn.LayerNorm({features}) | nn.LayerNorm({features}, eps={eps}) | "
-            "F.layer_norm({x}, ({features},)) | F.layer_norm({x}, {x}.shape[-1:])"
+            "nn.LayerNorm({features}) | nn.LayerNorm({features}, eps={eps}) | F.layer_norm({x}, ({features},)) | "
+            "F.layer_norm({x}, {x}.shape[-1:])"
         ),
-        "layer normalisation",
         ("rows", "matrix", "sequence"),
         _over_features,
         {"features": lambda s: s.shape[-1], "eps": EPS},
@@ -118,11 +102,10 @@ NORMS = (
     norm(
         "layer_norm_map",
         "nn.LayerNorm({normalized_shape}) | F.layer_norm({x}, {normalized_shape})",
-        "layer normalisation over a whole map",
         ("nchw", "ncl"),
         _over_features,
         {"normalized_shape": lambda s: tuple(s.shape[1:])},
-        shape=lambda s: s.shape if count(s.shape[1:]) < 300_000 else None,
+        when=lambda s: count(s.shape[1:]) < 300000,
     ),
     norm(
         "rms_norm",
@@ -131,23 +114,19 @@ NORMS = (
             "{x} / torch.sqrt(torch.mean({x} ** 2, dim=-1, keepdim=True) + {eps}) | "
             "{x} * torch.rsqrt({x}.pow(2).mean(-1, keepdim=True) + {eps})"
         ),
-        "RMS normalisation",
         ("rows", "matrix", "sequence"),
         lambda s: _by_size(s, 2, 1.0),
         {"features": lambda s: s.shape[-1], "eps": EPS},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
         often=1.6,
     ),
     norm(
         "rms_norm_channels",
         "{=rms} = torch.sqrt(torch.mean({x} ** 2, dim=1, keepdim=True) + {eps})\n{x} / {=rms}",
-        "RMS normalisation over channels",
         IMAGES,
         lambda s: _by_size(s, 2, 1.0),
         {"eps": EPS},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
     ),
     norm(
         "group_norm",
@@ -155,23 +134,19 @@ NORMS = (
             "nn.GroupNorm({num_groups}, {channels}) | "
             "nn.GroupNorm(num_groups={num_groups}, num_channels={channels}) | F.group_norm({x}, {num_groups})"
         ),
-        "group normalisation",
         (*IMAGES, "rows"),
         _over_features,
         {"num_groups": groups, "channels": lambda s: s.shape[1]},
         often=2.0,
-        shape=lambda s: s.shape if count(s.shape[1:]) // s.p["num_groups"] >= 8 else None,
+        when=lambda s: count(s.shape[1:]) // s.p["num_groups"] >= 8,
     ),
     norm(
         "local_response_norm",
-        ("nn.LocalResponseNorm({size}) | F.local_response_norm({x}, {size}, alpha={alpha}, beta={beta}, k={k})"),
-        "local response normalisation",
+        "nn.LocalResponseNorm({size}) | F.local_response_norm({x}, {size}, alpha={alpha}, beta={beta}, k={k})",
         ("nchw", "ncl"),
         lambda s: s.table * 0.8,
-        {"size": (3, 5), "alpha": (1e-3, 0.05), "beta": (0.5, 0.75), "k": (1.0, 2.0)},
-        makes=frozenset(),
-        refuses=frozenset(),
-        often=0.5,
+        {"size": (3, 5), "alpha": (0.001, 0.05), "beta": (0.5, 0.75), "k": (1.0, 2.0)},
+        **UNMARKED,
         roles=roles("alone"),
         dtypes=("float32",),
     ),
@@ -187,11 +162,8 @@ NORMS = (
                 ("bias", "nn.Parameter(torch.randn({features}) * 0.2)"),
             ),
         ),
-        "batch normalisation with stored statistics",
         ("nchw", "rows", "ncl"),
         {"features": lambda s: s.shape[1], "eps": EPS},
-        work=_work,
-        often=1.2,
         literal=frozenset({"eps"}),
         dtypes=("float32",),
     ),
@@ -202,13 +174,11 @@ NORMS = (
             "{x} / torch.norm({x}, p=2, dim={dim}, keepdim=True) | "
             "{x} / ({x}.norm(dim={dim}, keepdim=True) + 1e-6)"
         ),
-        "L2 normalisation",
         ("rows", "matrix", "sequence", "nchw"),
-        lambda s: _by_size(s, 2, s.shape[s.p["dim"]] ** -0.5),
+        lambda s: _by_size(s, 2, s.shape[s.p["dim"]] ** (-0.5)),
         {"dim": lambda s: 1 if s.x.layout in ("rows", "nchw") else -1},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
-        shape=lambda s: s.shape if s.shape[s.p["dim"]] >= 4 else None,
+        **UNIT_NORM,
+        when=lambda s: s.shape[s.p["dim"]] >= 4,
     ),
     norm(
         "l1_normalize",
@@ -216,14 +186,11 @@ NORMS = (
             "F.normalize({x}, p=1, dim={dim}) | {x} / torch.sum(torch.abs({x}), dim={dim}, keepdim=True) | "
             "{x} / {x}.abs().sum(dim={dim}, keepdim=True)"
         ),
-        "L1 normalisation",
         ("rows", "matrix"),
         lambda s: _by_size(s, 1, 1.0 / s.shape[s.p["dim"]]),
         {"dim": (1, -1)},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
-        often=0.6,
-        shape=lambda s: s.shape if s.shape[-1] <= 1500 else None,
+        **UNIT_NORM,
+        when=lambda s: s.shape[-1] <= 1500,
     ),
     norm(
         "max_normalize",
@@ -231,13 +198,10 @@ NORMS = (
             "{x} / ({x}.abs().amax(dim={dim}, keepdim=True) + 1e-5) | "
             "{x} / (torch.amax(torch.abs({x}), dim={dim}, keepdim=True) + 1e-6)"
         ),
-        "scaling by the largest magnitude",
         BATCHED,
         lambda s: s.table / 3.0,
         {"dim": (-1,)},
-        makes=frozenset(),
-        refuses=frozenset(),
-        often=0.5,
+        **UNMARKED,
         literal=frozenset({"dim"}),
     ),
     norm(
@@ -246,20 +210,16 @@ NORMS = (
             "({x} - {x}.mean(dim={dim}, keepdim=True)) / ({x}.std(dim={dim}, keepdim=True) + {eps}) | "
             "({x} - torch.mean({x}, dim={dim}, keepdim=True)) / torch.sqrt(torch.var({x}, dim={dim}, keepdim=True, unbiased=False) + {eps})"
         ),
-        "standardisation",
         ("rows", "matrix", "sequence"),
         _over_features,
         {"dim": lambda s: s.draw.pick((-1, s.rank - 1)), "eps": EPS},
-        often=0.8,
     ),
     norm(
         "mean_centre",
         "{x} - {x}.mean(dim={dim}, keepdim=True) | {x} - torch.mean({x}, dim={dim}, keepdim=True)",
-        "subtraction of the mean",
         ("rows", "matrix", "sequence", "nchw"),
         lambda s: s.table - s.table.mean(axis=1, keepdims=True),
         {"dim": lambda s: 1 if s.x.layout == "nchw" else -1},
-        often=0.6,
     ),
     norm(
         "frobenius_norm",
@@ -267,13 +227,10 @@ NORMS = (
             "{x} / torch.norm({x}, dim=(1, 2), keepdim=True) | "
             "{x} / torch.sqrt(torch.sum({x} ** 2, dim=(1, 2), keepdim=True)) * {gain}"
         ),
-        "Frobenius normalisation",
         ("sequence",),
-        lambda s: _by_size(s, 2, count(s.shape[1:]) ** -0.5),
+        lambda s: _by_size(s, 2, count(s.shape[1:]) ** (-0.5)),
         {"gain": (10.0, 50.0)},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
-        often=0.4,
+        **UNIT_NORM,
         roles=roles("alone"),
     ),
 )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
 
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
-from bottega.tasks.synth.value import Shape, Table, averaged, count, extreme, gaussian
+from bottega.tasks.synth.value import Table, averaged, count, extreme, gaussian
 
 REDUCIBLE = ("rows", "matrix", "sequence", "ncl", "nchw", "ncdhw", "heads")
-BY_RANK = {0: "scalar", 1: "vector", 2: "rows", 3: "sequence"}
 
 
 def one_axis(s: OperatorUse) -> int:
@@ -40,303 +40,164 @@ def reduced(s: OperatorUse) -> int:
     return count(tuple(s.shape[axis] for axis in axes_of(s)))
 
 
-def left_over(s: OperatorUse) -> Shape | None:
-    gone = axes_of(s)
-    if reduced(s) < 4:
-        return None
-    if s.p.get("keepdim"):
-        return tuple(1 if axis in gone else length for axis, length in enumerate(s.shape))
-    return tuple(length for axis, length in enumerate(s.shape) if axis not in gone)
+DEGENERATE = frozenset({"centred", "shares"})
+UNIT_NORM = frozenset({"unit_norm"})
+KEEP = "{, keepdim=False}"
+PLAIN = f"torch.NAME({{x}}, dim={{dim}}{KEEP}) | {{x}}.NAME(dim={{dim}}{KEEP})"
 
-
-def layout_left(s: OperatorUse) -> str:
-    if s.p.get("keepdim"):
-        return "other"
-    return BY_RANK.get(s.rank - len(axes_of(s)), "other")
+Law = Callable[[Table, int, Random], Table]
+"""Of typical contents and how many of them are reduced to one."""
 
 
 def reduction(
-    name: str,
-    text: str,
-    law: Callable[[OperatorUse], Table],
-    words: str,
-    *,
-    axes: Callable[[OperatorUse], Any] = one_axis,
-    keep: bool = True,
-    often: float = 1.0,
-    **more: Any,
+    name: str, law: Law, text: str = PLAIN, *, axes: Callable[[OperatorUse], Any] = one_axis, **more: Any
 ) -> Operator:
     parameters: dict[str, Any] = {"dim": axes, **more.pop("parameters", {})}
-    more.setdefault("weight", 5.0)
-    if keep:
+    text = text.replace("NAME", name).replace("KEEP", KEEP)
+    if KEEP in text:
         parameters["keepdim"] = (False, False, True)
     return Operator(
         name,
         "reductions",
         forms(text),
-        words,
         REDUCIBLE,
         parameters,
-        shape=left_over,
-        layout=layout_left,
-        law=law,
-        often=often,
+        when=lambda s: reduced(s) >= 4,
+        law=lambda s: law(s.table, reduced(s), s.draw.rng),
         literal=frozenset({"keepdim"}),
-        roles=more.pop("roles", roles("alone tail last")),
-        **more,
+        **{"roles": roles("alone tail last")} | more,
     )
 
 
-def _moment(s: OperatorUse, square: bool) -> Table:
-    spread = float(s.table.std())
-    value = spread**2 if square else spread
-    return gaussian(s.draw.rng, value, value * (2 if square else 1) / (2 * reduced(s)) ** 0.5)
+def _sum(table: Table, over: int, rng: Random) -> Table:
+    return averaged(table, over, rng, total=True)
 
 
-def _length(s: OperatorUse, power: int) -> Table:
-    return averaged(np.abs(s.table) ** power, reduced(s), s.draw.rng, total=True).clip(1e-9) ** (1 / power)
+def _least(table: Table, over: int, rng: Random) -> Table:
+    return extreme(table, over, rng, -1)
 
 
-DEGENERATE = frozenset({"centred", "shares"})
+def _deviation(table: Table, over: int, rng: Random) -> Table:
+    spread = float(table.std())
+    return gaussian(rng, spread, spread / (2 * over) ** 0.5)
 
+
+def _log_sum(table: Table, over: int, rng: Random) -> Table:
+    result: Table = np.log(_sum(np.exp(np.minimum(table, 30)), over, rng).clip(1e-9))
+    return result
+
+
+ALONE: dict[str, Any] = {"roles": roles("alone"), "dtypes": ("float32",)}
 REDUCTIONS = (
-    reduction(
-        "sum",
-        ("torch.sum({x}, dim={dim}{, keepdim=False}) | {x}.sum(dim={dim}{, keepdim=False}) | {x}.sum({dim}{, keepdim=False})"),
-        lambda s: averaged(s.table, reduced(s), s.draw.rng, total=True),
-        "sum",
-        axes=some_axes,
-        refuses=DEGENERATE,
-        often=2.0,
-    ),
-    reduction(
-        "mean",
-        (
-            "torch.mean({x}, dim={dim}{, keepdim=False}) | {x}.mean(dim={dim}{, keepdim=False}) | "
-            "{x}.mean({dim}{, keepdim=False})"
-        ),
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "mean",
-        axes=some_axes,
-        refuses=DEGENERATE,
-        often=2.0,
-    ),
+    reduction("sum", _sum, PLAIN + " | {x}.sum({dim}KEEP)", axes=some_axes, refuses=DEGENERATE, often=2.0),
+    reduction("mean", averaged, PLAIN + " | {x}.mean({dim}KEEP)", axes=some_axes, refuses=DEGENERATE, often=2.0),
     reduction(
         "max",
-        (
-            "torch.max({x}, dim={dim}{, keepdim=False})[0] | "
-            "torch.max({x}, dim={dim}{, keepdim=False}).values | {x}.max(dim={dim}{, keepdim=False})[0] | "
-            "{x}.max(dim={dim}{, keepdim=False}).values"
-        ),
-        lambda s: extreme(s.table, reduced(s), s.draw.rng),
-        "maximum",
+        extreme,
+        "torch.max({x}, dim={dim}KEEP)[0] | torch.max({x}, dim={dim}KEEP).values | {x}.max(dim={dim}KEEP)[0] | "
+        "{x}.max(dim={dim}KEEP).values",
         often=2.0,
     ),
     reduction(
         "min",
-        (
-            "torch.min({x}, dim={dim}{, keepdim=False})[0] | {x}.min(dim={dim}{, keepdim=False}).values | "
-            "torch.min({x}, dim={dim}{, keepdim=False}).values"
-        ),
-        lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
-        "minimum",
+        _least,
+        "torch.min({x}, dim={dim}KEEP)[0] | {x}.min(dim={dim}KEEP).values | torch.min({x}, dim={dim}KEEP).values",
         often=1.6,
     ),
-    reduction(
-        "amax",
-        "torch.amax({x}, dim={dim}{, keepdim=False}) | {x}.amax(dim={dim}{, keepdim=False})",
-        lambda s: extreme(s.table, reduced(s), s.draw.rng),
-        "maximum over axes",
-        axes=some_axes,
-    ),
-    reduction(
-        "amin",
-        "torch.amin({x}, dim={dim}{, keepdim=False}) | {x}.amin(dim={dim}{, keepdim=False})",
-        lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
-        "minimum over axes",
-        axes=some_axes,
-        often=0.7,
-    ),
+    reduction("amax", extreme, axes=some_axes),
+    reduction("amin", _least, axes=some_axes),
     reduction(
         "spread",
-        ("{x}.amax(dim={dim}) - {x}.amin(dim={dim}) | torch.amax({x}, dim={dim}) - torch.amin({x}, dim={dim})"),
-        lambda s: extreme(s.table, reduced(s), s.draw.rng) - extreme(s.table, reduced(s), s.draw.rng, -1),
-        "range of values",
-        keep=False,
-        often=0.5,
+        lambda table, over, rng: extreme(table, over, rng) - _least(table, over, rng),
+        "{x}.amax(dim={dim}) - {x}.amin(dim={dim}) | torch.amax({x}, dim={dim}) - torch.amin({x}, dim={dim})",
     ),
-    reduction(
-        "std",
-        "torch.std({x}, dim={dim}{, keepdim=False}) | {x}.std(dim={dim}{, keepdim=False})",
-        lambda s: _moment(s, False),
-        "standard deviation",
-        axes=some_axes,
-        gives="nonnegative",
-        weight=9,
-    ),
+    reduction("std", _deviation, axes=some_axes, gives="nonnegative"),
     reduction(
         "var",
-        (
-            "torch.var({x}, dim={dim}{, keepdim=False}) | {x}.var(dim={dim}{, keepdim=False}) | "
-            "{x}.var(dim={dim}, unbiased=False{, keepdim=False})"
-        ),
-        lambda s: _moment(s, True),
-        "variance",
+        lambda table, over, rng: _deviation(table, over, rng) ** 2,
+        PLAIN + " | {x}.var(dim={dim}, unbiased=FalseKEEP)",
         axes=some_axes,
         gives="nonnegative",
-        weight=9,
     ),
     reduction(
         "l1_norm",
-        (
-            "torch.norm({x}, p=1, dim={dim}{, keepdim=False}) | {x}.abs().sum(dim={dim}{, keepdim=False}) | "
-            "torch.linalg.vector_norm({x}, ord=1, dim={dim}{, keepdim=False})"
-        ),
-        lambda s: _length(s, 1),
-        "L1 norm",
+        lambda table, over, rng: _sum(np.abs(table), over, rng),
+        "torch.norm({x}, p=1, dim={dim}KEEP) | {x}.abs().sum(dim={dim}KEEP) | "
+        "torch.linalg.vector_norm({x}, ord=1, dim={dim}KEEP)",
         refuses=DEGENERATE,
         gives="nonnegative",
-        weight=6,
-        often=0.7,
     ),
     reduction(
         "l2_norm",
-        (
-            "torch.norm({x}, p=2, dim={dim}{, keepdim=False}) | {x}.norm(dim={dim}{, keepdim=False}) | "
-            "torch.linalg.vector_norm({x}, dim={dim}{, keepdim=False}) | "
-            "torch.sqrt(torch.sum({x} ** 2, dim={dim}{, keepdim=False}))"
-        ),
-        lambda s: _length(s, 2),
-        "Euclidean norm",
+        lambda table, over, rng: _sum(table**2, over, rng).clip(1e-9) ** 0.5,
+        "torch.norm({x}, p=2, dim={dim}KEEP) | {x}.norm(dim={dim}KEEP) | torch.linalg.vector_norm({x}, dim={dim}KEEP) | "
+        "torch.sqrt(torch.sum({x} ** 2, dim={dim}KEEP))",
         gives="nonnegative",
-        weight=6,
-        refuses=frozenset({"unit_norm"}),
+        refuses=UNIT_NORM,
     ),
     reduction(
         "mean_square",
-        (
-            "torch.mean({x} ** 2, dim={dim}{, keepdim=False}) | "
-            "{x}.pow(2).mean(dim={dim}{, keepdim=False}) | {x}.square().mean({dim}{, keepdim=False})"
-        ),
-        lambda s: averaged(s.table**2, reduced(s), s.draw.rng),
-        "mean square",
+        lambda table, over, rng: averaged(table**2, over, rng),
+        "torch.mean({x} ** 2, dim={dim}KEEP) | {x}.pow(2).mean(dim={dim}KEEP) | {x}.square().mean({dim}KEEP)",
         axes=some_axes,
         gives="nonnegative",
-        weight=6,
-        often=0.7,
-        refuses=frozenset({"unit_norm"}),
+        refuses=UNIT_NORM,
     ),
     reduction(
         "mean_abs",
-        ("torch.mean(torch.abs({x}), dim={dim}{, keepdim=False}) | {x}.abs().mean(dim={dim}{, keepdim=False})"),
-        lambda s: averaged(np.abs(s.table), reduced(s), s.draw.rng),
-        "mean magnitude",
+        lambda table, over, rng: averaged(np.abs(table), over, rng),
+        "torch.mean(torch.abs({x}), dim={dim}KEEP) | {x}.abs().mean(dim={dim}KEEP)",
         refuses=DEGENERATE,
         gives="nonnegative",
-        weight=6,
-        often=0.5,
     ),
-    reduction(
-        "logsumexp",
-        "torch.logsumexp({x}, dim={dim}{, keepdim=False}) | {x}.logsumexp(dim={dim}{, keepdim=False})",
-        lambda s: np.log(averaged(np.exp(np.minimum(s.table, 30)), reduced(s), s.draw.rng, total=True).clip(1e-9)),
-        "log-sum-exp",
-        weight=6,
-        often=1.5,
-    ),
+    reduction("logsumexp", _log_sum, often=1.5),
     reduction(
         "prod",
-        "torch.prod({x}, dim={dim}{, keepdim=False}) | {x}.prod(dim={dim}{, keepdim=False})",
-        lambda s: np.exp(averaged(np.log(s.table.clip(1e-6)), reduced(s), s.draw.rng, total=True)),
-        "product",
+        lambda table, over, rng: np.exp(_sum(np.log(table.clip(1e-6)), over, rng)),
         contents="near_one",
         takes="positive",
-        roles=roles("alone"),
-        dtypes=("float32",),
-        often=0.6,
+        **ALONE,
     ),
-    reduction(
-        "argmax",
-        "torch.argmax({x}, dim={dim}) | {x}.argmax(dim={dim})",
-        lambda s: s.table,
-        "position of the maximum",
-        keep=False,
-        result="int64",
-        weight=10,
-        roles=roles("alone"),
-        dtypes=("float32",),
-        often=0.8,
-    ),
-    reduction(
-        "argmin",
-        "torch.argmin({x}, dim={dim}) | {x}.argmin(dim={dim})",
-        lambda s: s.table,
-        "position of the minimum",
-        keep=False,
-        result="int64",
-        weight=10,
-        roles=roles("alone"),
-        dtypes=("float32",),
-        often=0.8,
-    ),
+    reduction("argmax", extreme, "torch.argmax({x}, dim={dim}) | {x}.argmax(dim={dim})", **ALONE),
+    reduction("argmin", _least, "torch.argmin({x}, dim={dim}) | {x}.argmin(dim={dim})", **ALONE),
     reduction(
         "median",
+        averaged,
         "torch.median({x}, dim={dim})[0] | {x}.median(dim={dim}).values",
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "median",
         axes=lambda s: s.rank - 1,
-        keep=False,
-        weight=40,
         roles=roles("alone"),
-        often=0.4,
         refuses=DEGENERATE,
     ),
     reduction(
         "positive_share",
+        lambda table, over, rng: averaged(np.where(table > 0.25, 1.0, 0.0), over, rng),
         "({x} > {threshold}).float().mean(dim={dim}) | torch.mean(({x} > {threshold}).float(), dim={dim})",
-        lambda s: averaged((s.table > s.p["threshold"]) * 1.0, reduced(s), s.draw.rng),
-        "share above a threshold",
-        keep=False,
         parameters={"threshold": (0.0, 0.25, 0.5)},
-        gives="unit",
-        weight=3,
-        roles=roles("alone"),
-        dtypes=("float32",),
-        often=0.4,
+        **ALONE,
     ),
     reduction(
         "weighted_sum",
+        _sum,
         "torch.sum({x} * {y}, dim={dim}) | ({x} * {y}).sum(dim={dim})",
-        lambda s: averaged(s.table * s.others[0].typical, reduced(s), s.draw.rng, total=True),
-        "weighted sum",
-        keep=False,
         others=(Operand("weights", lambda s: s.shape),),
+        contents="normal",
         roles=roles("alone"),
-        weight=6,
     ),
     reduction(
         "masked_mean",
+        averaged,
         "({x} * {y}).sum(dim={dim}) / {y}.sum(dim={dim}).clamp(min=1.0)",
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        "masked mean",
-        keep=False,
         others=(Operand("mask", lambda s: s.shape, "zero_one"),),
-        roles=roles("alone"),
-        weight=3,
-        dtypes=("float32",),
-        often=0.6,
+        **ALONE,
     ),
     Operator(
         "topk",
         "reductions",
         forms("torch.topk({x}, {k}, dim=-1)[0] | torch.topk({x}, k={k}, dim=-1).values | {x}.topk({k}, dim=-1).values"),
-        "largest values",
         ("rows", "matrix", "sequence"),
         {"k": (2, 4, 5, 8, 10, 16)},
-        shape=lambda s: (*s.shape[:-1], s.p["k"]) if s.shape[-1] > 2 * s.p["k"] else None,
+        when=lambda s: s.shape[-1] > 2 * s.p["k"],
         law=lambda s: extreme(s.table, s.shape[-1] // s.p["k"], s.draw.rng),
-        weight=30,
         roles=roles("alone"),
-        often=0.8,
     ),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
-from bottega.tasks.synth.value import Table, Value
+from bottega.tasks.synth.value import Table
 
 LAYOUTS = ("rows", "matrix", "sequence", "nchw", "heads")
 SHARES = frozenset({"shares"})
@@ -28,161 +29,76 @@ def _shares(s: OperatorUse) -> Table:
     return result
 
 
-def _log_shares(s: OperatorUse) -> Table:
-    result: Table = np.log(_shares(s).clip(1e-30))
-    return result
+def _fits(s: OperatorUse) -> bool:
+    return bool(4 <= s.shape[s.p["dim"]] <= 1800)
 
 
-def _work(s: OperatorUse, out: Value) -> OperatorCost:
-    return OperatorCost(s.x.bytes + out.bytes, 9.0 * s.x.numel)
-
-
-def _fits(s: OperatorUse) -> tuple[int, ...] | None:
-    return s.shape if 4 <= s.shape[s.p["dim"]] <= 1800 else None
-
-
-def _fits_any(s: OperatorUse) -> tuple[int, ...] | None:
-    return s.shape if s.shape[s.p["dim"]] >= 4 else None
+def softmax(name: str, text: str, **more: Any) -> Operator:
+    given: dict[str, Any] = {
+        "parameters": {"dim": axis},
+        "when": _fits,
+        "law": _shares,
+        "gives": "unit",
+        "makes": SHARES,
+        "refuses": SHARES,
+    } | more
+    return Operator(name, "softmax", forms(text, name), given.pop("layouts", LAYOUTS), **given)
 
 
 SOFTMAX = (
-    Operator(
+    softmax(
         "softmax",
-        "softmax",
-        forms(
-            ("nn.Softmax(dim={dim}) | F.softmax({x}, dim={dim}) | torch.softmax({x}, dim={dim}) | {x}.softmax(dim={dim})"),
-            "softmax",
-        ),
-        "softmax",
-        LAYOUTS,
-        {"dim": axis},
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=_work,
-        refuses=SHARES,
+        "nn.Softmax(dim={dim}) | F.softmax({x}, dim={dim}) | torch.softmax({x}, dim={dim}) | {x}.softmax(dim={dim})",
         often=2.5,
     ),
-    Operator(
+    softmax(
         "log_softmax",
-        "softmax",
-        forms(
-            (
-                "nn.LogSoftmax(dim={dim}) | F.log_softmax({x}, dim={dim}) | torch.log_softmax({x}, dim={dim}) | "
-                "{x}.log_softmax(dim={dim})"
-            ),
-            "log_softmax",
-        ),
-        "log-softmax",
-        LAYOUTS,
-        {"dim": axis},
-        shape=_fits_any,
-        law=_log_shares,
-        work=_work,
+        "nn.LogSoftmax(dim={dim}) | F.log_softmax({x}, dim={dim}) | torch.log_softmax({x}, dim={dim}) | "
+        "{x}.log_softmax(dim={dim})",
+        law=lambda s: np.log(_shares(s).clip(1e-30)),
+        gives="any",
+        makes=frozenset(),
         often=1.5,
-        refuses=SHARES,
     ),
-    Operator(
-        "softmin",
-        "softmax",
-        forms("nn.Softmin(dim={dim}) | F.softmin({x}, dim={dim}) | torch.softmax(-{x}, dim={dim})", "softmin"),
-        "softmin",
-        LAYOUTS,
-        {"dim": axis},
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=_work,
-        refuses=SHARES,
-        often=0.6,
-    ),
-    Operator(
+    softmax("softmin", "nn.Softmin(dim={dim}) | F.softmin({x}, dim={dim}) | torch.softmax(-{x}, dim={dim})"),
+    softmax(
         "softmax_temperature",
-        "softmax",
-        forms("torch.softmax({x} / {temperature}, dim={dim}) | F.softmax({x} / {temperature}, dim={dim})"),
-        "softmax with a temperature",
-        LAYOUTS,
-        {"dim": axis, "temperature": (0.5, 0.7, 1.5, 2.0)},
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=_work,
-        refuses=SHARES,
-        often=0.8,
+        "torch.softmax({x} / {temperature}, dim={dim}) | F.softmax({x} / {temperature}, dim={dim})",
+        parameters={"dim": axis, "temperature": (0.5, 0.7, 1.5, 2.0)},
     ),
-    Operator(
+    softmax(
         "manual_softmax",
-        "softmax",
-        forms(
-            "{=shifted} = torch.exp({x} - {x}.max(dim={dim}, keepdim=True)[0])\n"
-            "{=shifted} / {=shifted}.sum(dim={dim}, keepdim=True) | "
-            "{=e} = torch.exp({x} - torch.amax({x}, dim={dim}, keepdim=True))\n"
-            "{=e} / torch.sum({=e}, dim={dim}, keepdim=True)"
-        ),
-        "softmax, written out",
-        LAYOUTS,
-        {"dim": axis},
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=lambda s, out: OperatorCost(4.0 * s.x.bytes, 9.0 * s.x.numel, launches=4),
-        refuses=SHARES,
-        often=0.6,
+        "{=shifted} = torch.exp({x} - {x}.max(dim={dim}, keepdim=True)[0])\n"
+        "{=shifted} / {=shifted}.sum(dim={dim}, keepdim=True) | "
+        "{=e} = torch.exp({x} - torch.amax({x}, dim={dim}, keepdim=True))\n{=e} / torch.sum({=e}, dim={dim}, keepdim=True)",
     ),
-    Operator(
+    softmax(
         "masked_softmax",
-        "softmax",
-        forms('torch.softmax({x}.masked_fill({y}, float("-inf")), dim=-1) | F.softmax({x}.masked_fill({y}, -1e9), dim=-1)')[1:],
-        "softmax under a mask",
-        ("rows", "matrix", "sequence", "heads"),
-        {"dim": (-1,)},
+        "F.softmax({x}.masked_fill({y}, -1e9), dim=-1) | torch.softmax({x}.masked_fill({y}, -1e9), dim=-1)",
+        layouts=("rows", "matrix", "sequence", "heads"),
+        parameters={"dim": (-1,)},
         others=(Operand("mask", lambda s: s.shape, "mask"),),
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=lambda s, out: OperatorCost(3.0 * s.x.bytes, 9.0 * s.x.numel, launches=2),
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.8,
     ),
-    Operator(
+    softmax(
         "scaled_masked_softmax",
-        "softmax",
-        forms("torch.softmax({x} * {scale} + {y}, dim=-1) | F.softmax({scale} * {x} + {y}, dim=-1)"),
-        "softmax of scaled and biased scores",
-        ("heads", "sequence"),
-        {"dim": (-1,), "scale": (0.125, 0.25, 0.5)},
+        "torch.softmax({x} * {scale} + {y}, dim=-1) | F.softmax({scale} * {x} + {y}, dim=-1)",
+        layouts=("heads", "sequence"),
+        parameters={"dim": (-1,), "scale": (0.125, 0.25, 0.5)},
         others=(Operand("bias", lambda s: s.shape),),
-        shape=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        work=lambda s, out: OperatorCost(5.0 * s.x.bytes, 9.0 * s.x.numel, launches=3),
         roles=roles("alone"),
-        often=0.6,
     ),
-    Operator(
+    softmax(
         "softmax_entropy",
-        "softmax",
-        forms(
-            "{=p} = torch.softmax({x}, dim=-1)\n-({=p} * torch.log_softmax({x}, dim=-1)).sum(dim=-1) | "
-            "{=logp} = F.log_softmax({x}, dim=-1)\n-torch.sum({=logp}.exp() * {=logp}, dim=-1)"
-        ),
-        "entropy of the softmax",
-        ("rows", "sequence"),
-        {},
-        shape=lambda s: s.shape[:-1] if s.shape[-1] <= 600 else None,
-        layout=lambda s: "rows" if s.rank == 3 else "vector",
-        law=lambda s: np.abs(s.table) * 0.15 + 2.0,
-        work=lambda s, out: OperatorCost(7.0 * s.x.bytes, 18.0 * s.x.numel, launches=4),
+        "{=p} = torch.softmax({x}, dim=-1)\n-({=p} * torch.log_softmax({x}, dim=-1)).sum(dim=-1) | "
+        "{=logp} = F.log_softmax({x}, dim=-1)\n-torch.sum({=logp}.exp() * {=logp}, dim=-1)",
+        layouts=("rows", "sequence"),
+        parameters={},
+        when=lambda s: s.shape[-1] <= 600,
+        law=None,
         roles=roles("alone"),
         dtypes=("float32",),
-        often=0.5,
         contents="wide",
     ),
 )

@@ -1,0 +1,217 @@
+"""Layers of transformers and torchvision at the shapes of real checkpoints, bf16, random weights: what the rule-based compiler makes of them, held
+against eager, torch.compile and max-autotune. No model is involved.
+
+    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cuda --seconds 330
+    PYTHONPATH=src python3 benchmarks/real_modules.py run FOLDER --device cpu --limit 20 --language cpp
+
+A GPU may be lent for minutes. So drafts and verdicts are kept in FOLDER as they come, the same command goes on from there, and drafts may be
+written before, on a machine without a GPU:
+
+    PYTHONPATH=src python3 benchmarks/real_modules.py write FOLDER --processes 2
+    PYTHONPATH=src python3 benchmarks/real_modules.py report FOLDER
+
+`--baselines eager,compile` leaves max-autotune out, which takes most of the time; `--small` takes sizes that a laptop runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from figure import Device, Workers, where
+from real_layers import Layer, installed_layers
+
+from bottega.core.errors import BottegaError
+from bottega.core.verdict import BEST, Verdict
+from bottega.data.drafts import CompilerDrafts
+from bottega.judge.baselines import MEASURED, parse_baselines
+from bottega.judge.judge import Judge
+from bottega.languages import candidate_from
+
+DRAFTS, VERDICTS = "drafts.jsonl", "verdicts.jsonl"
+KEPT = ("outcome", "correct", "speedup", "baseline", "coverage", "diagnosis", "times_ms", "stages_s", "violations")
+AIM = 1.25
+"""Geometric mean over the best baseline, on the layers that are handed over."""
+
+app = typer.Typer(add_completion=False, help=__doc__)
+Folder = Annotated[Path, typer.Argument(help="Where drafts and verdicts are kept.")]
+Language = Annotated[str, typer.Option(help="That the drafts are written in.")]
+Count = Annotated[int, typer.Option("--drafts", min=1, help="Of each layer, at most.")]
+Limit = Annotated[int, typer.Option(min=0, help="So many layers, at even distances; 0 for all.")]
+Only = Annotated[str, typer.Option(help="Names of layers, or parts of them, separated by commas.")]
+Small = Annotated[bool, typer.Option("--small", help="Sizes for an interpreter or a laptop.")]
+Processes = Annotated[int, typer.Option(min=1, help="Compilers at a time.")]
+
+
+@app.command()
+def write(
+    folder: Folder,
+    language: Language = "triton",
+    drafts: Count = 3,
+    limit: Limit = 0,
+    only: Only = "",
+    small: Small = False,
+    processes: Processes = 12,
+) -> None:
+    """Write the drafts. Needs no GPU."""
+    _written(folder, _chosen(limit, only), language, drafts, small, processes)
+
+
+@app.command()
+def run(
+    folder: Folder,
+    device: Device = "cuda",
+    language: Language = "triton",
+    drafts: Count = 3,
+    limit: Limit = 0,
+    only: Only = "",
+    small: Small = False,
+    baselines: Annotated[str, typer.Option(help="Separated by commas; `best` is all of them.")] = BEST,
+    workers: Workers = 12,
+    processes: Processes = 12,
+    seconds: Annotated[float, typer.Option(min=1, help="Begin no verdict after so long; the same command goes on.")] = 330.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds of a kernel's own time.")] = 60.0,
+) -> None:
+    """Write what drafts are missing, judge them, and print the table."""
+    begun, layers = time.monotonic(), _chosen(limit, only)
+    rows = {row["layer"]: row for row in _written(folder, layers, language, drafts, small, processes)}
+    known = {(row["layer"], row["draft"]) for row in _rows(folder / VERDICTS)}
+    lock, names = threading.Lock(), parse_baselines(baselines)
+
+    with (
+        open(folder / VERDICTS, "a", encoding="utf-8") as file,
+        Judge(device, workers=workers, quick=True, timeout=timeout, baselines=names) as judge,
+    ):
+
+        def judged(layer: Layer) -> None:
+            task = layer.task(small)
+            for number, draft in enumerate(rows[layer.name]["drafts"][:drafts]):
+                if (layer.name, number) in known or time.monotonic() - begun > seconds:
+                    continue
+                try:
+                    verdict = judge.judge(task, candidate_from(draft["source"])).to_json()
+                except BottegaError as error:
+                    _log(f"{layer.name}: no verdict: {error}")
+                    continue
+                row = {"layer": layer.name, "draft": number, "technique": draft["technique"], **{k: verdict[k] for k in KEPT}}
+                with lock:
+                    file.write(json.dumps(row) + "\n")
+                    file.flush()
+                _log(
+                    f"[{time.monotonic() - begun:.0f} s] {layer.name} {draft['technique']}: {_told(Verdict.from_json(verdict))}"
+                )
+
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(judged, layers))
+    report(folder, device)
+
+
+@app.command()
+def report(folder: Folder, device: Annotated[str, typer.Option(help="Where it was judged; empty leaves it out.")] = "") -> None:
+    """Print the table from what there is."""
+    print("\n".join(table(_rows(folder / DRAFTS), _rows(folder / VERDICTS))))
+    if device:
+        print(f"\n{where(device)}")
+
+
+def table(drafts: Sequence[dict[str, Any]], verdicts: Sequence[dict[str, Any]]) -> Iterable[str]:
+    """A line for each layer with its best draft, and the sums below."""
+    yield "| layer | best draft | outcome | eager | compile | autotune | own kernels | first error |"
+    yield "|---|---|---|---|---|---|---|---|"
+    points: list[float] = []
+    surely = right = 0
+    for row in drafts:
+        mine = [each for each in verdicts if each["layer"] == row["layer"]]
+        best = max(mine, key=_rank, default=None)
+        errors = [each for each in mine if not each["correct"] or each["outcome"] == "rejected"]
+        error = row["refused"] or (
+            f"{errors[0]['technique']}: {errors[0]['outcome']}: {_line(errors[0]['diagnosis'])}" if errors else ""
+        )
+        if best is None:
+            yield f"| {row['layer']} | {len(row['drafts'])} drafts | not judged | | | | | {error} |"
+            continue
+        speedup = best["speedup"]
+        cells = [f"{speedup[name]['point']:.2f}" if name in speedup else "" for name in MEASURED]
+        share = best["coverage"].get("share")
+        yield (
+            f"| {row['layer']} | {best['technique']} | {best['outcome']} | {' | '.join(cells)} | "
+            f"{'' if share is None else f'{share:.0%}'} | {error} |"
+        )
+        if speedup:
+            right += 1
+            hardest = min(speedup.values(), key=lambda each: each["point"])
+            surely += min(each["low"] for each in speedup.values()) > 1
+            points.append(max(hardest["point"], 1.0))  # what is slower is not handed over
+    mean = math.exp(sum(map(math.log, points)) / len(points)) if points else 0.0
+    yield ""
+    yield (
+        f"{len(drafts)} layers, {right} right, {surely} surely faster than the best baseline; geometric mean over the best "
+        f"{mean:.2f}× where what is slower stays as it is (aim {AIM}×)"
+    )
+
+
+def _rank(row: dict[str, Any]) -> tuple[bool, float]:
+    return bool(row["speedup"]), min((each["point"] for each in row["speedup"].values()), default=0.0)
+
+
+def _told(verdict: Verdict) -> str:
+    speedups = " ".join(f"{name} {each.point:.2f}" for name, each in verdict.speedup.items())
+    return f"{verdict.outcome.value} {speedups or _line(verdict.diagnosis)}"
+
+
+def _line(text: str) -> str:
+    return next(iter(text.splitlines()), "")[:160].replace("|", "/")
+
+
+def _chosen(limit: int, only: str) -> list[Layer]:
+    words = [word for word in only.split(",") if word]
+    layers = [layer for layer in installed_layers() if not words or any(word in layer.name for word in words)]
+    count = min(limit or len(layers), len(layers))
+    return [layers[place * len(layers) // count] for place in range(count)]
+
+
+def _written(
+    folder: Path, layers: Sequence[Layer], language: str, count: int, small: bool, processes: int
+) -> list[dict[str, Any]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {row["layer"]: row for row in _rows(folder / DRAFTS)}
+    missing = [layer for layer in layers if layer.name not in known]
+
+    async def every() -> None:
+        free = asyncio.Semaphore(processes)
+
+        async def one(layer: Layer) -> None:
+            async with free:
+                begun = time.monotonic()
+                made = await CompilerDrafts(timeout=120.0).drafts(layer.task(small), language, count)
+            row = {"layer": layer.name, "drafts": [each.to_json() for each in made.drafts], "refused": made.refused}
+            known[layer.name] = row
+            with open(folder / DRAFTS, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            _log(f"{layer.name}: {len(made.drafts)} drafts in {time.monotonic() - begun:.0f} s {made.refused}")
+
+        await asyncio.gather(*map(one, missing))
+
+    asyncio.run(every())
+    return [known[layer.name] for layer in layers]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,140 @@
+"""One run of `optimize`, from the command line or from Python: settings and a module in, a finished run out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bottega.agents.answers.pipeline import policy_for
+from bottega.app.display import Display
+from bottega.app.interrupts import on_signals
+from bottega.app.settings.kinds import MODES
+from bottega.app.settings.optimize import OptimizeSettings
+from bottega.backbone.budgeted import chosen_prices, open_budgeted
+from bottega.backbone.chat import Usage
+from bottega.backbone.client import Client
+from bottega.backbone.ledger import Spent
+from bottega.core.event import Event
+from bottega.episodes.attempts import totals_of
+from bottega.episodes.backbone_defaults import (
+    answer_tokens,
+    draft_count,
+    drafting_seconds,
+    likeliest_first,
+    prompt_style,
+    resample_count,
+    strategy_for,
+    temperature_for,
+)
+from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.request import OptimizeRequest, opened_run
+from bottega.episodes.settings import EpisodeSettings
+from bottega.episodes.stopping import Stopping
+from bottega.judge.baselines import parse_baselines
+from bottega.judge.machine import worker_count
+from bottega.languages import choose_language
+from bottega.tasks.module import ModuleTask
+
+if TYPE_CHECKING:
+    from bottega.episodes.optimise import OptimizeFinished, Stop
+
+REPEATS = 3
+"""Answers in a row that bring no new text end a search: a small model says the same again and again."""
+
+
+def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequest:
+    """What the user did not say is chosen by the backbone and the device."""
+    backbone, device, skills = settings.backbone, settings.device, settings.skills
+    style = prompt_style(backbone, settings.style)
+    return OptimizeRequest(
+        subject=subject,
+        settings=EpisodeSettings(
+            device=device,
+            language=choose_language(settings.language, device),
+            baselines=parse_baselines(settings.baseline),
+            precision=settings.precision,
+            strategy=strategy_for(backbone, settings.strategy),
+            turns=settings.turns,
+            samples=settings.samples,
+            schemes=settings.schemes if skills else 0,
+            select="selector" if skills else "none",
+            unproved=not settings.proved_only,
+            temperature=temperature_for(backbone, settings.samples * settings.turns, settings.temperature),
+            likeliest_first=likeliest_first(backbone, settings.temperature),
+            max_tokens=answer_tokens(backbone, settings.max_tokens),
+            style=style,
+            drafts=draft_count(backbone, settings.kernels, settings.drafts),
+            answers=policy_for(resample_count(style, settings.resamples)),
+            summaries=settings.summaries if skills else 0,
+            seed=settings.seed,
+            stopping=Stopping(target=settings.target, patience=settings.patience, repeats=REPEATS),
+        ),
+        backbone=backbone,
+        caps=BudgetCaps(settings.kernels, settings.tokens, settings.money, settings.minutes and settings.minutes * 60),
+        training=MODES[settings.mode],
+        prompts=settings.prompts,
+        library=str(_library_folder(settings.library)) if skills else "",
+        workers=worker_count(settings.workers, device),
+        command=shlex.join(["bottega", *sys.argv[1:]]),
+    )
+
+
+async def run_request(
+    request: OptimizeRequest, folder: Path, settings: OptimizeSettings, display: Display, stop: Stop | None = None
+) -> OptimizeFinished | None:
+    """None when it was stopped before there was anything to report. Signals are heard in the main thread only."""
+    from bottega.data.drafts import CompilerDrafts
+    from bottega.episodes.optimise import Stop, optimise
+    from bottega.skills.default_library import open_library
+
+    stop, loop = stop or Stop(), asyncio.get_running_loop()
+
+    def ring() -> None:
+        stop.ring()
+        if stop.rings > 1:
+            on_signals(loop, None)  # a third one ends the process
+        display.say(
+            "stopping with the best so far, which is judged again; once more to stop at once" if stop.rings == 1 else "stopping"
+        )
+
+    with contextlib.ExitStack() as stack:
+        cards = stack.enter_context(open_library(settings.library)) if request.library else None
+        journal = stack.enter_context(opened_run(folder, request, settings.resume))
+        stack.enter_context(display)
+        if threading.current_thread() is threading.main_thread():
+            on_signals(loop, ring)
+        display.say(f"run in {folder}; the model is loaded and the module is tried in the sandbox")
+        return await optimise(
+            request,
+            journal,
+            lambda: _client(request, settings, journal.events),
+            cards,
+            stop,
+            display.hear,
+            CompilerDrafts(drafting_seconds(request.caps.seconds)),
+        )
+
+
+def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
+    earlier = totals_of(events)
+    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost)
+    return open_budgeted(
+        request.backbone,
+        prices=chosen_prices(request.backbone, settings.price_prompt, settings.price_output, settings.money),
+        context=settings.context,
+        tokens=request.caps.tokens,
+        money=request.caps.money,
+        spent=Spent(usage, earlier.calls, earlier.estimated),
+    )
+
+
+def _library_folder(given: Path | None) -> Path:
+    from bottega.skills.default_library import default_folder
+
+    return (given or default_folder()).resolve()

@@ -1,0 +1,193 @@
+"""The two sources of kernels: the backbone writes them in an episode, or they are read from candidate files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bottega.agents.prompts import Prompts
+from bottega.backbone.client import Client
+from bottega.backbone.failures import ContextError, RefusedError
+from bottega.bench.attempt import BenchAttempt
+from bottega.bench.run_directory import SAMPLES
+from bottega.bench.settings import BenchJudgeSettings, BenchWriterSettings
+from bottega.bench.shard import Shard
+from bottega.core.candidate import Candidate
+from bottega.core.device import DeviceFacts
+from bottega.core.errors import BudgetError
+from bottega.core.event import Event, Judged, Selected, Wrote
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Verdict
+from bottega.episodes.attempts import Totals, totals_of
+from bottega.episodes.budget import RunBudget
+from bottega.episodes.context import EpisodeContext
+from bottega.episodes.episode import run_episode
+from bottega.episodes.journal import FILE, EpisodeJournal, read_events
+from bottega.episodes.phases import Phases
+from bottega.languages import candidate_from, detect_language
+from bottega.skills.library import Library
+
+Sample = list[tuple[BenchAttempt, str]]
+"""The attempts of one sample in the order of their turns, each with its kernel's text."""
+FOREIGN_CHUNK = 8
+"""Kernels of one task that one worker judges in a row: a task that is up is used again, and a task with many keeps several busy."""
+
+
+class KernelSource(Protocol):
+    @property
+    def chunk(self) -> int:
+        """Samples of a task that are handed out together, to be done in a row."""
+        ...
+
+    def lanes(self, shard: Shard) -> int:
+        """Samples that a device has under way at a time."""
+        ...
+
+    def samples(self, task: str) -> tuple[int, ...]:
+        """What there is to do for a task."""
+        ...
+
+    async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
+        """Raises `DeviceLost`, or another `BottegaError` where only this sample could not be done."""
+        ...
+
+    def invalid(self, task: str, number: int, why: str) -> Sample:
+        """What a sample of a task that cannot be judged comes to. Its answers, if any were drawn, are no kernels, and it counts."""
+        ...
+
+
+@dataclass
+class ModelSource:
+    """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
+
+    folder: Path
+    writing: BenchWriterSettings
+    judging: BenchJudgeSettings
+    client: Client
+    library: Library | None
+    prompts: Prompts
+    budget: RunBudget
+    at_once: int
+    phases: Phases
+    facts: dict[str, DeviceFacts]
+    """By device."""
+    chunk: int = 1
+
+    def lanes(self, shard: Shard) -> int:
+        return max(self.at_once, shard.lanes)
+
+    def samples(self, task: str) -> tuple[int, ...]:
+        return tuple(range(self.writing.samples))
+
+    async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
+        settings = self.writing.episode(shard.device, self.judging)
+        with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
+            given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
+            context = EpisodeContext(self.client, shard, *given, shared=self.phases)
+            cut = ""
+            try:
+                await run_episode(context, task, settings, f"{task.id}/sample{number}")
+            except (
+                ContextError,
+                RefusedError,
+            ) as error:  # the next time would be no better: the model has failed, and that counts
+                cut = str(error)
+            found = attempts_of(journal.events, task.id, number, self.writing.language)
+        if cut:
+            return [*found, (_unanswered(task.id, number, len(found), self.writing.language, cut), "")]
+        reason = self.budget.reached()
+        if len(found) < self.writing.turns and reason is not None:
+            raise BudgetError(reason)
+        return found
+
+    def invalid(self, task: str, number: int, why: str) -> Sample:
+        """With what its answers took: they were paid for."""
+        folder = self.folder / SAMPLES / task / str(number)
+        drawn = totals_of(list(read_events(folder))) if (folder / FILE).exists() else Totals()
+        verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task)
+        return [
+            (BenchAttempt(task, number, 0, verdict, "", "", drawn.prompt_tokens, drawn.output_tokens, drawn.cost, 0.0, ()), "")
+        ]
+
+
+@dataclass
+class CandidateSource:
+    """Kernels that lie there."""
+
+    kernels: dict[str, dict[int, Candidate]]
+    chunk: int = FOREIGN_CHUNK
+
+    def lanes(self, shard: Shard) -> int:
+        return shard.lanes
+
+    def samples(self, task: str) -> tuple[int, ...]:
+        return tuple(sorted(self.kernels.get(task, ())))
+
+    async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
+        candidate = self.kernels[task.id][number]
+        verdict = await shard.judge_async(task, candidate)
+        return [(_read(task.id, number, candidate, verdict, verdict.stages_s.get("total", 0.0)), candidate.source)]
+
+    def invalid(self, task: str, number: int, why: str) -> Sample:
+        candidate = self.kernels[task][number]
+        verdict = Verdict(Outcome.INVALID_TASK, diagnosis=why, task_id=task, candidate_id=candidate.id)
+        return [(_read(task, number, candidate, verdict, 0.0), candidate.source)]
+
+
+def attempts_of(events: Iterable[Event], task: str, sample: int, language: str) -> Sample:
+    """The kernels of one episode, in the order of its search. An answer that waits for its verdict is none of them."""
+    wrote: list[Wrote] = []
+    judged: dict[str, Judged] = {}
+    schemes: dict[int, Selected] = {}
+    for event in events:
+        if isinstance(event, Wrote):
+            wrote.append(event)
+        elif isinstance(event, Judged):
+            judged[event.node] = event
+        elif isinstance(event, Selected):
+            schemes[event.scheme] = event
+    wrote = [event for event in wrote if event.turn.fault or event.node in judged]
+    # Once: what the selections took stands with the first answer, so that nothing that was paid for is left out.
+    selections = [event.turn for event in schemes.values() if event.turn is not None]
+    found: Sample = []
+    for turn, event in enumerate(sorted(wrote, key=lambda event: _order(event.node))):
+        answer, verdict = event.turn, judged.get(event.node)
+        beside = selections if turn == 0 else []
+        selected = schemes.get(event.scheme)
+        again = verdict is not None and bool(verdict.same_as)
+        judging = 0.0 if verdict is None or again else verdict.verdict.stages_s.get("total", verdict.seconds)
+        attempt = BenchAttempt(
+            task=task,
+            sample=sample,
+            turn=turn,
+            verdict=None if verdict is None else verdict.verdict,
+            candidate="" if verdict is None else candidate_from(answer.source).id,
+            language=language if verdict is None else detect_language(answer.source),
+            prompt_tokens=sum(one.prompt_tokens for one in (answer, *beside)),
+            output_tokens=sum(one.output_tokens for one in (answer, *beside)),
+            money=sum(one.cost for one in (answer, *beside)),
+            seconds=round(event.seconds + judging, 3),
+            skills=() if selected is None else selected.names,
+            junk="" if verdict is not None else " ".join(answer.fault.split())[:400],
+            redrawn=answer.redrawn,
+            repairs=answer.repairs,
+        )
+        found.append((attempt, answer.source if verdict is not None else ""))
+    return found
+
+
+def _order(node: str) -> tuple[int, ...]:
+    """`s0r0t2`, `g1n3`, `i0g1n0`: by turn or generation, then as they are numbered."""
+    numbers = {letter: int(number) for letter, number in re.findall(r"([a-z])(\d+)", node)}
+    return numbers.get("t", numbers.get("g", 0)), *numbers.values()
+
+
+def _unanswered(task: str, sample: int, turn: int, language: str, why: str) -> BenchAttempt:
+    return BenchAttempt(task, sample, turn, None, "", language, 0, 0, 0.0, 0.0, (), junk=why)
+
+
+def _read(task: str, sample: int, candidate: Candidate, verdict: Verdict, seconds: float) -> BenchAttempt:
+    return BenchAttempt(task, sample, 0, verdict, candidate.id, candidate.language, 0, 0, 0.0, seconds, ())

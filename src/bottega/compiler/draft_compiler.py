@@ -1,0 +1,171 @@
+"""Drafts of a task: one candidate for each point of the choices' space that makes a difference, the most promising first.
+
+`draft` makes one, `variants` says which are worth making, `DraftCompiler` does both for the search and for `bottega optimize`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
+from bottega.compiler.compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
+from bottega.compiler.compiler_pass import CompilerPass
+from bottega.compiler.cuda_graph import REPLAY
+from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.model_class import with_model_class
+from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
+from bottega.compiler.product_rule import pays
+from bottega.compiler.steps import BuildStep, BuildSteps, Refusal
+from bottega.core.task import Task
+from bottega.languages import language_named
+
+KINDS: dict[Heavy, type] = {"product": Product, "convolution": Convolution, "attention": Attention}
+TILES = (
+    Tile(128, 256, 64, 8, 3),
+    Tile(128, 128, 64, 8, 4),
+    Tile(128, 128, 32, 4, 4),
+    Tile(64, 128, 64, 4, 4),
+    Tile(64, 64, 64, 4, 4),
+    Tile(32, 64, 128, 4, 4),
+    Tile(16, 64, 256, 4, 4),
+)
+"""From large results to few rows; of these a search takes what fits the product."""
+BLOCKS = (2048, 4096, 512)
+ROW_WARPS = (4, 8, 16)
+NARROW_TYPES = ("float16", "bfloat16")
+LONG_PLAN = 60
+"""Kernels and calls of a plan: a longer one is written once, since every draft of it takes long to write and to compile."""
+CAPTURED, SHELVED = "captured", LIBRARY_FUNCTIONS.name
+
+
+class DraftCompiler:
+    """As the `Teacher` protocol wants it: the steps of a build are its drafts, the most promising first."""
+
+    def __init__(self, most: int = 12) -> None:
+        self.name, self.most = f"builder {VERSION}", most
+
+    async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
+        return await asyncio.to_thread(self.build, task, language)
+
+    def build(self, task: Task, language: str) -> BuildSteps:
+        """Raises `Refusal` where there is none."""
+        task_id, task = task.id, with_model_class(task)
+        found: list[BuildStep] = []
+        if not language_named(language).kernel_library:
+            found = promising_steps(Compiler().build(task, language).steps, language)
+        else:
+            lowered = _lowered(task)
+            narrow = lowered is not None and _is_narrow(lowered)
+            if not narrow:
+                found = promising_steps(Compiler().build(task, language).steps, language)
+            if lowered is not None:
+                known = {step.candidate.source for step in found}
+                found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
+        if not found:
+            raise Refusal(f"{task.label}: no kernel of ours is left to write in {language}")
+        return BuildSteps(task_id, language, self.name, tuple(found))
+
+
+def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | None:
+    """The candidate that these choices give; None where they cannot be had."""
+    target = target_of(language)
+    passes: list[CompilerPass] = []
+    if choices.fused:
+        passes += [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
+        passes += target.passes
+    passes += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE) if pass_.name in {f"own_{kind}" for kind in choices.own}]
+    passes += [LIBRARY_FUNCTIONS] if choices.library else []
+    passes += [REPLAY] if choices.graph else []
+    step = StepBuilder(lowered, target, frozenset()).at_once(passes, choices.tuning)
+    return step and replace(step, technique=choices.label)
+
+
+def variants(lowered: LoweredTask) -> Iterator[Choices]:
+    """The choices that differ for this task, the most promising first.
+
+    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own. Where
+    memory limits a product, its epilogue in the same kernel saves more than the library's tiles do; and the library has no good kernels for
+    depthwise convolutions.
+    """
+    plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
+    kinds: tuple[Heavy, ...] = tuple(
+        kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
+    )
+    products = [kernel for kernel in plan.kernels if isinstance(kernel, Product)]
+    if len(plan.kernels) > LONG_PLAN:
+        yield Choices()
+        return
+    light: tuple[Heavy, ...] = tuple(kind for kind in kinds if kind != "attention" or len(kinds) == 1)
+    ruled: list[Heavy] = ["short_product"] if any(pays(product) for product in products) else []
+    ruled += (
+        ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
+    )
+    first = [Choices(own=tuple(ruled)), Choices()]
+    first += [Choices(own=light), Choices(own=kinds)] if kinds else []
+    first += [Choices(own=(kind,)) for kind in kinds]
+    first = list(dict.fromkeys(first))
+    yield from first
+    yield from (replace(choices, graph=True) for choices in first[:2])
+    yield Choices(library=True)
+    maps = [kernel for kernel in plan.kernels if isinstance(kernel, Map)]
+    rows = [kernel for kernel in plan.kernels if isinstance(kernel, RowProgram)]
+    base = first[0]
+    for block in BLOCKS if maps else ():
+        yield replace(base, tuning=Tuning(block=block))
+    for warps in ROW_WARPS if rows else ():
+        yield replace(base, tuning=Tuning(row_warps=warps))
+    if products:
+        yield from _tiled(products, light)
+    yield Choices(fused=False)
+
+
+def _tiled(products: list[Product], own: tuple[Heavy, ...]) -> Iterator[Choices]:
+    """Tiles no larger than the largest product, and splits where its result has few of them."""
+    most = max(products, key=lambda product: product.rows * product.columns * product.depth)
+    for tile in TILES:
+        if tile.rows <= max(16, 2 * most.rows) and tile.columns <= max(64, 2 * most.columns):
+            yield Choices(own=own, tuning=Tuning(tile))
+            count = -(-most.rows // tile.rows) * -(-most.columns // tile.columns)
+            if count < 132 and not most.batch:
+                yield from (Choices(own=own, tuning=Tuning(tile, splits)) for splits in (2, 4, 8) if most.depth % splits == 0)
+
+
+def promising_steps(steps: tuple[BuildStep, ...], language: str) -> list[BuildStep]:
+    """Returns the ends of the build's branches, then the steps before them: a pass is not always a gain.
+
+    The kernel library comes first where a build uses it: its functions were measured over many shapes, and choose when to call the vendor
+    library. The last branch writes products and convolutions too. On a GPU that often wins; in C++ it loses to MKL and oneDNN,
+    so there the branch that keeps them comes first.
+    """
+    by_id = {step.candidate.id: step for step in steps}
+    parents = {step.candidate.parent for step in steps}
+    ends = [step for step in steps if step.candidate.id not in parents]
+    if language_named(language).on_gpu:
+        ends.reverse()
+        ends.sort(key=lambda step: (step.technique == CAPTURED, step.technique != SHELVED))
+    before = [by_id[step.candidate.parent] for step in ends if step.candidate.parent in by_id]
+    return list({step.candidate.id: step for step in (*ends, *before)}.values())
+
+
+def _lowered(task: Task) -> LoweredTask | None:
+    try:
+        return lower_task(task)
+    except Refusal:
+        return None
+
+
+def _is_narrow(lowered: LoweredTask) -> bool:
+    """Whether the module computes in halves."""
+    return any(buffer.dtype in NARROW_TYPES for buffer in lowered.lowered.buffers.values())
+
+
+def _made(lowered: LoweredTask, language: str, known: set[str]) -> Iterator[BuildStep]:
+    """Those that differ from what is known and from each other."""
+    for choices in variants(lowered):
+        step = draft(lowered, language, choices)
+        if step is not None and step.candidate.source not in known:
+            known.add(step.candidate.source)
+            yield step

@@ -1,0 +1,110 @@
+"""A task whose `Model` is no class of its file, as one whose is: users name a class of their own, a class that they import, or a function that
+builds a module. Everything behind this reads one form, `class Model` with a forward that has a signature."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import types
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from bottega.compiler.steps import Refusal
+from bottega.core.arguments import read_arguments
+from bottega.core.task import Task, parsed
+
+MODEL = "Model"
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def with_model_class(task: Task) -> Task:
+    """Raises `Refusal` where the signature of a module that the text does not show cannot be written down."""
+    tree = parsed(task.source, task.label)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    if MODEL in classes and _has_forward(classes[MODEL]):
+        return task
+    alias = next((node for node in tree.body if _named(node) is not None), None)
+    name = _named(alias) if alias is not None else MODEL
+    if name in classes and name != MODEL and _has_forward(classes[name]):
+        tree.body.remove(alias)  # type: ignore[arg-type]
+        return replace(task, source=ast.unparse(ast.fix_missing_locations(_Renamed(str(name)).visit(tree))))
+    if name is None:
+        raise Refusal(f"{task.label}: what {MODEL} is cannot be seen in its text")
+    if alias is not None:
+        tree.body.remove(alias)
+    elif MODEL in classes:  # its forward is a base class's
+        tree = _Renamed(MODEL, name := "_ModelBase").visit(tree)
+    return replace(task, source=f"{ast.unparse(tree)}\n\n\n{_derived(task, str(name))}\n")
+
+
+def _named(node: ast.stmt) -> str | None:
+    """The name behind `Model = Name`."""
+    if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [MODEL]:
+        return node.value.id if isinstance(node.value, ast.Name) else None
+    return None
+
+
+def _has_forward(node: ast.ClassDef) -> bool:
+    return any(isinstance(each, ast.FunctionDef) and each.name == "forward" for each in node.body)
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, old: str, new: str = MODEL) -> None:
+        self.old, self.new = old, new
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.name = self.new if node.name == self.old else node.name
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        node.id = self.new if node.id == self.old else node.id
+        return node
+
+
+def _derived(task: Task, name: str) -> str:
+    """A class below the one that is meant, with its signature in the text. It takes an instance to know: the task's code is run."""
+    module = sys.modules["task"] = types.ModuleType("task")  # a dataclass asks for the module that it is of
+    try:
+        exec(compile(task.source, task.label, "exec"), vars(module))
+        factory = vars(module)[MODEL]
+        initial = read_arguments(vars(module)["get_init_inputs"](), factory)
+        with torch.device("meta"):
+            built = factory(*initial.positional, **initial.keywords)
+    except Exception as error:
+        raise Refusal(f"{task.label}: cannot be built: {type(error).__name__}: {error}") from None
+    if not isinstance(built, torch.nn.Module):
+        raise Refusal(f"{task.label}: {name} gives a {type(built).__name__}, no module")
+    signature = inspect.signature(type(built).forward)
+    lines = []
+    base = name
+    if not isinstance(factory, type):
+        base = f"_{type(built).__name__}"
+        home = type(built).__module__
+        lines += [f"from {home} import {type(built).__name__} as {base}"] if home != "task" else []
+        base = base if home != "task" else type(built).__name__
+    lines += [f"class {MODEL}({base}):"]
+    if not isinstance(factory, type):
+        lines += [f"    def __init__(self, {_parameters(inspect.signature(factory), task)}):"]
+        lines += [f"        self.__dict__.update({name}({_passed(inspect.signature(factory))}).__dict__)"]
+    own = signature.replace(parameters=list(signature.parameters.values())[1:])
+    lines += [f"    def forward(self, {_parameters(own, task)}):", f"        return super().forward({_passed(own)})"]
+    return "\n".join(lines)
+
+
+def _parameters(signature: inspect.Signature, task: Task) -> str:
+    """Without annotations, and with defaults that a text can have."""
+    found = []
+    for each in signature.parameters.values():
+        if each.default is not each.empty and not isinstance(each.default, _PLAIN):
+            raise Refusal(f"{task.label}: {each.name} has a default that the compiler cannot write down")
+        found.append(each.replace(annotation=each.empty))
+    return str(inspect.Signature(found))[1:-1]
+
+
+def _passed(signature: inspect.Signature) -> str:
+    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*{0}", inspect.Parameter.VAR_KEYWORD: "**{0}"}
+    marks[inspect.Parameter.KEYWORD_ONLY] = "{0}={0}"
+    return ", ".join(marks.get(each.kind, "{0}").format(each.name) for each in signature.parameters.values())

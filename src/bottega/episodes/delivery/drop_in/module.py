@@ -1,0 +1,317 @@
+"""The module around a kernel in every delivered file. Its text is copied there, so it knows torch and the standard library only.
+
+The kernel runs where a call looks like those that it was judged on. Everywhere else (other shapes, gradients wanted, another layout) the
+original module runs, as it would without Bottega. Both use one set of parameters, so that an update of the weights reaches both.
+"""
+
+import base64
+import copy
+import io
+import itertools
+import pickle
+import sys
+import types
+import warnings
+import weakref
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import nn
+
+from bottega.episodes.delivery.drop_in.calls import (
+    classes_of,
+    filled,
+    fitting,
+    in_place,
+    leaves_of,
+    misfit,
+    named_places,
+    prepared,
+    specs_of,
+)
+from bottega.episodes.delivery.drop_in.state import (
+    difference,
+    hooks_of,
+    keepsake,
+    mismatch,
+    places,
+    share,
+    tensors,
+    unlike,
+    watched,
+)
+
+MOST_REASONS = 32
+NOTHING_BOUND: dict[str, Any] = {"_bound": (), "_buffers_bound": (), "_watched": (), "_parts": ()}
+
+
+class DropIn(nn.Module):
+    """A faster form of one module. `calls` counts calls of the kernel, `fallbacks` those of the original, by reason."""
+
+    KERNEL: Any = None
+    """The class of the kernel's module."""
+    FACTS: dict[str, Any] = {}  # noqa: RUF012 (a subclass sets it)
+    """What it was judged on."""
+
+    def __init__(self, original: Any, init: Any = None, ignore: Any = (), warn: bool = False) -> None:
+        super().__init__()
+        if isinstance(original, types.FunctionType):  # it was judged as a module that calls it
+            original = type(self.FACTS["class"], (nn.Module,), {"forward": staticmethod(original)})()
+        if not isinstance(original, nn.Module):
+            raise TypeError(f"an instance of the original module is wanted, not {type(original).__name__}")
+        init = read_init(self.FACTS["init"] if init is None else init, original)
+        if init is None:
+            raise ValueError(
+                "give init=[…], the arguments that the original was built with: they could not be written down here"
+            )
+        differing = difference(original, self.FACTS["built"], ignore)
+        if differing:
+            raise ValueError(
+                f"this kernel was made for another {self.FACTS['class']}: {differing}. "
+                "Optimize the module as you build it, or name attributes that do not matter in ignore=(…)"
+            )
+        # The same dictionaries for both: parameters, names, checkpoints and .to() are the original's own.
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[name] = original.__dict__[name]
+        # Neither is a child: the original's parameters would have two names, and the kernel's would be new ones.
+        self.__dict__.update(original=original, _kernel=None, _refusal="", _device=None, **NOTHING_BOUND)
+        self.init, self.warn, self.forms = init, warn, [prepared(form) for form in self.FACTS["calls"]]
+        self.returns = [form and prepared(form) for form in self.FACTS["returns"]]
+        self.classes = {name: each for form in self.returns if form for name, each in classes_of(form, original).items()}
+        self.calls, self.fallbacks, self._matched = 0, Counter[str](), 0
+        self._most = max(len(content) for _, content in self.forms) - len(self.FACTS["keywords"])
+        self._names, self._keywords = named_places(original, self.FACTS["keywords"])
+        self._ignored, self._hooks = tuple(ignore), hooks_of(original)
+        self.number = numbered(self)
+        self._build(next(iter(tensors(original)), torch.empty(0)).device, refuse=True)
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+            return self._traced(arguments, options)
+        placed: Any = arguments
+        if options or self._keywords or len(arguments) < self._most:
+            placed = in_place(arguments, options, self._names, self._keywords, self._most)
+        reason = "keyword arguments" if placed is None else self._reason(placed)
+        if reason:
+            if self.warn and not self.fallbacks:
+                warnings.warn(f"{self.FACTS['class']}: the original runs in place of the kernel: {reason}", stacklevel=4)
+            if reason not in self.fallbacks and len(self.fallbacks) >= MOST_REASONS:
+                reason = "other reasons"
+            self.fallbacks[reason] += 1
+            return self.original(*arguments, **options)
+        self.__dict__["calls"] += 1  # not through nn.Module, which looks long at what is set
+        outputs = self._kernel(*placed[: self._most], **dict(zip(self.FACTS["keywords"], placed[self._most :])))
+        for place in self._buffers_bound:  # what the kernel itself did to a buffer is no news to it
+            place.look()
+        form = self.returns[self._matched]
+        return filled(form, iter(leaves_of(outputs, form)), self.classes) if self.classes and form else outputs
+
+    def _traced(self, arguments: Any, options: Any) -> Any:
+        """A compiler sees one operator in place of the module, which does at run time what a call outside of compiled code does. An exported
+        graph, a traced one and one with gradients hold the original."""
+        exported = torch.jit.is_tracing() or torch.compiler.is_exporting()  # type: ignore[attr-defined]
+        if not exported and not torch.is_grad_enabled():
+            placed = in_place(arguments, options, self._names, self._keywords, self._most)
+            for place, form in enumerate(self.forms):
+                seen: list[torch.Tensor] = []
+                returned = self.returns[place]
+                if placed is not None and returned is not None and fitting(placed, form, seen) and seen:
+                    results = torch.ops.bottega.drop_in(seen, self.number, place)
+                    return filled(returned, iter(results), self.classes)
+        return self.original(*arguments, **options)
+
+    def run(self, given: list[torch.Tensor], place: int) -> list[torch.Tensor]:
+        """The operator: a call of the form at this place, with tensors of their own as results."""
+        row = filled(self.forms[place], iter(given), {})
+        form: Any = self.returns[place]
+        with torch.no_grad():
+            outputs = self(*row[: self._most], **dict(zip(self.FACTS["keywords"], row[self._most :])))
+            results = leaves_of(outputs, form)
+            for at, (result, (_, shape, stride)) in enumerate(zip(results, specs_of(form))):
+                if result.stride() != stride or any(result is each for each in given):
+                    results[at] = torch.empty_strided(shape, stride, dtype=result.dtype, device=result.device).copy_(result)
+        return results
+
+    def like(self, given: list[torch.Tensor], place: int) -> list[torch.Tensor]:
+        """Tensors like the operator's results, for a compiler."""
+        device = given[0].device
+        specs = specs_of(self.returns[place])
+        return [torch.empty_strided(shape, stride, dtype=dtype, device=device) for dtype, shape, stride in specs]
+
+    def refresh(self) -> None:
+        """Let the kernel forget what it may have kept of the weights. Needed only after changes through `.data`, which leave no trace."""
+        self.__dict__.update(_kernel=None, **NOTHING_BOUND)
+
+    def _reason(self, arguments: Any) -> str:
+        """Why the original must run; nothing when the kernel may."""
+        facts = self.FACTS
+        if facts["training"] is not None and self.training is not facts["training"]:
+            return f"the module is in {'training' if self.training else 'evaluation'} mode"
+        seen: list[torch.Tensor] = []
+        reason = "other arguments"
+        for place, form in enumerate(self.forms):
+            seen.clear()
+            reason = misfit(arguments, form, seen)
+            if not reason:
+                self.__dict__["_matched"] = place
+                break
+        if reason:
+            return reason
+        device = seen[0].device if seen else torch.device(facts["device"])
+        kind = device.type
+        if kind != facts["device"]:
+            return f"a tensor on {kind}"
+        if len(seen) > 1 and any(tensor.device != device for tensor in seen):
+            return "tensors on several devices"
+        if kind == "cuda" and device.index != torch.cuda.current_device():
+            return "another device is the current one"
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*seen, *self.parameters())):
+            return "gradients are wanted; call it under torch.no_grad()"
+        if facts["mutates"] and len({tensor.untyped_storage().data_ptr() for tensor in seen}) < len(seen):
+            return "inputs that share memory"
+        autocast = str(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else None
+        if autocast != facts["autocast"]:
+            return f"autocast is {'on' if autocast else 'off'}"
+        if torch.get_default_dtype() is not torch.float32:
+            return "the default data type is not float32"
+        if self.original._forward_hooks or self.original._forward_pre_hooks:
+            return "the original has hooks"
+        if self._kernel is None or self._device != device:
+            self._build(device)
+        else:
+            for part, count in self._parts:
+                if len(part._forward_hooks) + len(part._forward_pre_hooks) != count:
+                    return "a part of it has hooks"
+            for held, name, value in self._watched:
+                now = held.get(name)
+                if now is not value and now != value:
+                    return f"{name} was changed after the module was loaded"
+            for place in self._bound:
+                if place.changed():
+                    self._build(device)
+                    break
+        return str(self._refusal)
+
+    def _build(self, device: torch.device, refuse: bool = False) -> None:
+        """A kernel that uses the parameters as they are now. After an update it is a new one: the last may have kept something of them."""
+        with torch.inference_mode(False), torch.no_grad(), torch.random.fork_rng(devices=[]):
+            positional, keywords = copy.deepcopy(self.init)
+            kernel = self.KERNEL(*positional, **keywords).to(device)
+        if self.FACTS["kernel_training"] is not None:
+            kernel.train(self.FACTS["kernel_training"])
+        wanted, own = places(self.original), places(kernel)
+        refusal = mismatch(own, wanted)
+        if refusal and refuse:
+            raise ValueError(
+                f"the kernel cannot use the parameters of this {self.FACTS['class']}: it {refusal}. It was judged with parameters "
+                "of its own; share them by hand, or ask for a kernel that keeps the names"
+            )
+        kept = keepsake(kernel, own)
+        if kept and refuse:
+            raise ValueError(
+                f"the kernel keeps {kept} from its construction, beside its parameters: it would miss updates of them"
+            )
+        refusal = f"the parameters have changed: the kernel {refusal}" if refusal else kept or unlike(own, wanted, device)
+        if not refusal:
+            share(kernel, own, wanted)
+        bound = list(wanted.values())
+        buffers = [place for place in bound if not isinstance(place.known, nn.Parameter)]
+        refusal = refusal or self._otherwise()
+        self.__dict__.update(_kernel=kernel, _bound=bound, _buffers_bound=buffers, _refusal=refusal, _device=device)
+        parts = [(part, self._hooks.get(path, 0)) for path, part in self.original.named_modules() if path]
+        self.__dict__.update(_parts=parts, _watched=watched(self.original, self._ignored))
+
+    def _otherwise(self) -> str:
+        """What else than its weights is no longer as it was when the module was loaded."""
+        if hooks_of(self.original) != self._hooks:
+            return "a part of it has hooks"
+        return difference(self.original, self.FACTS["built"], self._ignored)
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return bool(self.__dict__["original"].training) if "original" in self.__dict__ else True
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "original" in self.__dict__:
+            self.__dict__["original"].training = mode
+
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.original.state_dict(*arguments, **options)
+
+    def load_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.original.load_state_dict(*arguments, **options)
+
+    def _load_from_state_dict(self, *arguments: Any, **options: Any) -> Any:
+        return self.original._load_from_state_dict(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "original" not in self.__dict__:
+                raise
+            return getattr(self.__dict__["original"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute of the original's is set there, where its code will look for it."""
+        original = self.__dict__.get("original")
+        if original is not None and name in original.__dict__ and name not in self.__dict__:
+            setattr(original, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy builds a kernel of its own when it is first called: compiled code and its buffers cannot be copied."""
+        return {**self.__dict__, "_kernel": None, **NOTHING_BOUND}
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update(state)
+        self.__dict__["number"] = numbered(self)
+
+    def extra_repr(self) -> str:
+        return f"a kernel for {self.FACTS['class']}: {self.calls} calls of it, {sum(self.fallbacks.values())} of the original"
+
+
+def numbered(module: Any) -> int:
+    """A number by which compiled code finds a module. All delivered files of a process share one operator and one count."""
+    home: Any = sys.modules.get("_bottega_drop_in")
+    if home is None:
+        home = sys.modules["_bottega_drop_in"] = types.ModuleType("_bottega_drop_in")
+        home.modules, home.count = weakref.WeakValueDictionary(), itertools.count()
+        schema = "(Tensor[] given, int number, int place) -> Tensor[]"
+
+        def run(given: list[torch.Tensor], number: int, place: int) -> list[torch.Tensor]:
+            return home.modules[number].run(given, place)  # type: ignore[no-any-return]
+
+        def like(given: list[torch.Tensor], number: int, place: int) -> list[torch.Tensor]:
+            return home.modules[number].like(given, place)  # type: ignore[no-any-return]
+
+        home.operator = torch.library.custom_op("bottega::drop_in", run, mutates_args=(), schema=schema)
+        home.operator.register_fake(like)
+    number: int = next(home.count)
+    home.modules[number] = module
+    return number
+
+
+def read_init(init: Any, original: Any) -> Any:
+    """Constructor arguments as a pair: positional ones, and by name. Text is a pickle of that pair."""
+    if isinstance(init, str):
+        return InitReader(original, base64.b64decode(init)).load()
+    if isinstance(init, dict):
+        return (), init
+    if isinstance(init, tuple) and len(init) == 2 and isinstance(init[0], tuple | list) and isinstance(init[1], dict):
+        return init
+    return init if init is None else (tuple(init), {})
+
+
+class InitReader(pickle.Unpickler):
+    """Finds classes of the module's own file where the original's class is."""
+
+    def __init__(self, original: Any, data: bytes) -> None:
+        super().__init__(io.BytesIO(data))
+        self.home = type(original).__module__
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        return super().find_class(self.home if module_name == "task" else module_name, global_name)

@@ -1,0 +1,164 @@
+"""The state that a kernel shares with its original, and what else of a module a kernel relies on."""
+
+import contextlib
+from typing import Any
+
+import torch
+from torch import nn
+
+ALIGNMENT = 64
+"""Bytes. Tensors of torch's own lie so, and so did the judged ones: kernels with vector loads rely on it."""
+
+
+class Place:
+    """Where a module holds one tensor of its state, and what the tensor was like when last looked at."""
+
+    def __init__(self, owner: nn.Module, held: dict[str, Any], leaf: str) -> None:
+        self.owner, self.held, self.leaf = owner, held, leaf
+        self.look()
+
+    @property
+    def tensor(self) -> Any:
+        return self.held.get(self.leaf)
+
+    def look(self) -> None:
+        self.known: Any = self.held[self.leaf]
+        self.counted = not self.known.is_inference()
+        self.version, self.address = self.known._version if self.counted else -1, self.known.data_ptr()
+
+    def changed(self) -> bool:
+        now: Any = self.held.get(self.leaf)
+        if now is not self.known:
+            return True
+        return bool(now.data_ptr() != self.address or (self.counted and now._version != self.version))
+
+
+def places(module: nn.Module) -> dict[str, Place]:
+    """The tensors of a module's state by name."""
+    kept = module.state_dict(keep_vars=True).keys()
+    found = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        for held in (owner._parameters, owner._buffers):
+            for leaf, tensor in held.items():
+                name = f"{path}.{leaf}" if path else leaf
+                if tensor is not None and name in kept:
+                    found[name] = Place(owner, held, leaf)
+    return found
+
+
+def tensors(module: nn.Module) -> list[Any]:
+    return [place.tensor for place in places(module).values()]
+
+
+def hooks_of(module: nn.Module) -> dict[str, int]:
+    """How many hooks each part has. Some come with a module (as weight_norm's do); one that is added later must be heard."""
+    counts = {path: len(part._forward_hooks) + len(part._forward_pre_hooks) for path, part in module.named_modules() if path}
+    return {path: count for path, count in counts.items() if count}
+
+
+def watched(module: nn.Module, ignore: Any) -> list[Any]:
+    """Where a module's parts and their plain attributes are kept, by name, and what is there now."""
+    found: list[Any] = []
+    for owner in module.modules():
+        found += [(owner._modules, name, part) for name, part in owner._modules.items()]
+        found += [(owner.__dict__, name, owner.__dict__[name]) for name in plain_names(owner) if name not in ignore]
+    return found
+
+
+def mismatch(own: dict[str, Place], wanted: dict[str, Place]) -> str:
+    """How the names or shapes of two modules' states differ; nothing when they do not."""
+    shapes = [name for name in own.keys() & wanted.keys() if own[name].tensor.shape != wanted[name].tensor.shape]
+    parts = (("lacks", wanted.keys() - own.keys()), ("adds", own.keys() - wanted.keys()), ("has other shapes for", shapes))
+    return "; ".join(f"{word} {', '.join(sorted(names)[:5])}" for word, names in parts if names)
+
+
+def unlike(own: dict[str, Place], wanted: dict[str, Place], device: torch.device) -> str:
+    """Why the original's tensors cannot stand in for the kernel's as they lie in memory now."""
+    for name, place in own.items():
+        mine, theirs = place.tensor, wanted[name].tensor
+        if theirs.device != device:
+            return f"parameter {name} is on {theirs.device}"
+        if theirs.dtype != mine.dtype:
+            return f"parameter {name} is {theirs.dtype} where {mine.dtype} was"
+        if theirs.layout != mine.layout or any(n > 1 and a != b for n, a, b in zip(mine.shape, mine.stride(), theirs.stride())):
+            return f"parameter {name} has another memory layout"
+        if theirs.numel() and theirs.data_ptr() % ALIGNMENT:
+            return f"parameter {name} is not aligned"
+    return ""
+
+
+def share(kernel: nn.Module, own: dict[str, Place], wanted: dict[str, Place]) -> None:
+    """Put the original's tensors, not copies of them, in the place of the kernel's."""
+    for name, place in own.items():
+        mine, theirs = place.tensor, wanted[name].tensor
+        place.owner._parameters.pop(place.leaf, None)
+        place.owner._buffers.pop(place.leaf, None)
+        held: Any = place.owner._parameters if isinstance(theirs, nn.Parameter) else place.owner._buffers
+        held[place.leaf] = theirs
+        if mine.is_floating_point() and mine is not theirs:
+            # Whoever still looks at the old one, in a way that `keepsake` cannot see, shall not find plausible values there.
+            with torch.no_grad(), contextlib.suppress(RuntimeError):
+                mine.fill_(float("nan"))
+
+
+def keepsake(kernel: nn.Module, own: dict[str, Place]) -> str:
+    """The name of an attribute that holds a parameter, or a view of one, a second time."""
+    storages = {place.tensor.untyped_storage().data_ptr() for place in own.values() if place.tensor.numel()}
+
+    def held(value: Any, depth: int = 0) -> bool:
+        if isinstance(value, torch.Tensor):
+            return value.layout is torch.strided and value.untyped_storage().data_ptr() in storages
+        if isinstance(value, dict):
+            value = list(value.values())
+        return depth < 4 and isinstance(value, list | tuple | set) and any(held(item, depth + 1) for item in value)
+
+    for path, owner in kernel.named_modules():
+        registered = ("_parameters", "_buffers", "_modules")
+        attributes = {name: value for name, value in owner.__dict__.items() if name not in registered}
+        extra = {name: value for name, value in owner._buffers.items() if (f"{path}.{name}" if path else name) not in own}
+        for name, value in (*attributes.items(), *extra.items()):
+            if held(value):
+                return f"{path}.{name}" if path else name
+    return ""
+
+
+def difference(original: nn.Module, built: dict[str, Any], ignore: Any) -> str:
+    """What about a module is not as it was when the kernel was made: its parts, and their plain attributes."""
+    found = attributes_of(original)
+    for path in [*built, *found]:
+        where = f"its part {path}" if path else "it"
+        if path not in found or path not in built:
+            return f"{where} is {'missing' if path not in found else 'new'}"
+        (was, wanted), (kind, own) = built[path], found[path]
+        if kind != was:
+            return f"{where} is a {kind}, and was a {was}"
+        for name in [*wanted, *own]:
+            if name not in ignore and own.get(name) != wanted.get(name):
+                shown = f"{path}.{name}" if path else name
+                return f"{shown} is {own.get(name, 'missing')}, and was {wanted.get(name, 'missing')}"
+    return ""
+
+
+def attributes_of(module: nn.Module) -> dict[str, Any]:
+    """By part: its class and its plain attributes, as they print."""
+    found = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        plain = {}
+        for name in plain_names(owner):
+            text = repr(owner.__dict__[name])
+            if len(text) <= 200:
+                plain[name] = text
+        found[path] = (type(owner).__name__, plain)
+    return found
+
+
+def plain_names(owner: nn.Module) -> list[str]:
+    return [
+        name for name, value in owner.__dict__.items() if not name.startswith("_") and name != "training" and is_plain(value)
+    ]
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, tuple | list):
+        return depth < 3 and all(is_plain(item, depth + 1) for item in value)
+    return value is None or isinstance(value, bool | int | float | str)

@@ -1,0 +1,98 @@
+"""`bottega.optimize` in a script: the real search and the real probe, and a judge whose verdicts no clock decides."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import bottega
+from bottega.core.candidate import Candidate
+from bottega.core.errors import UsageError
+from bottega.core.task import Task
+from bottega.core.verdict import Outcome, Speedup, Verdict
+from bottega.episodes import optimise
+from bottega.episodes.delivery import probe
+
+
+class Gate(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(dim))
+
+    def forward(self, x: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:
+        return torch.tanh(x * scale) * self.weight + torch.sigmoid(x)
+
+
+class TrustingJudge:
+    """Every kernel is faster. What is delivered is tried out in this process, as the sandboxed probe does it."""
+
+    def __init__(self, *_: Any, **options: Any) -> None:
+        pass
+
+    def __enter__(self) -> TrustingJudge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def fitness(self, task: Task) -> dict[str, Any]:
+        return {"facts": {}, "problems": [], "unavailable": {}}
+
+    async def judge_async(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
+        return Verdict(Outcome.FASTER, True, {"eager": Speedup(2.0, 1.9, 2.1)}, baseline="eager")
+
+    def ask(self, do: str, label: str, **arguments: Any) -> dict[str, Any]:
+        arguments |= {"device": "cpu", "training": None, "precision": "fp32"}
+        return {"describe": probe.describe, "try_out": probe.try_out}[do](arguments)
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(optimise, "RunJudge", TrustingJudge)
+    monkeypatch.setattr(optimise, "FinalJudge", TrustingJudge)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def scripted(folder: Path) -> str:
+    """A model that is never asked."""
+    (folder / "none.json").write_text('["nothing"]')
+    return f"scripted:{folder / 'none.json'}"
+
+
+@torch.no_grad()
+def test_a_module_is_faster_in_three_lines(trusting: None, tmp_path: Path) -> None:
+    model, x = Gate(64).eval(), torch.randn(32, 64)
+    fast = bottega.optimize(model, x, out=tmp_path / "run", quiet=True, backbone=scripted(tmp_path), drafts=1, kernels=1)
+    assert fast.found and fast.result.author.startswith("builder")
+    torch.testing.assert_close(fast(x), model(x))
+    assert fast.module.calls == 1 and fast.module.weight is model.weight
+    assert pickle.loads(pickle.dumps(fast.module)).calls == 1
+    assert fast.report.startswith("#") and (fast.save(tmp_path / "kept") / "optimized.py").is_file()
+
+
+@torch.no_grad()
+def test_one_part_of_a_model_is_put_in_its_place(trusting: None, tmp_path: Path) -> None:
+    model, x = nn.Sequential(nn.Linear(64, 64), Gate(64)).eval(), torch.randn(32, 64)
+    expected, names = model(x), list(model.state_dict())
+    options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1}
+    fast = bottega.optimize(model, x, submodule="1", out=tmp_path / "run", **options)
+    assert model[1] is fast.module and list(model.state_dict()) == names
+    torch.testing.assert_close(fast(x), expected)
+    assert fast.module.calls == 1
+    with pytest.raises(UsageError, match="no_such"):
+        bottega.optimize(model, x, submodule="no_such", **options)
+    with pytest.raises(UsageError, match="drifts"):
+        bottega.optimize(model, x, drifts=1)
+
+
+def test_importing_bottega_stays_light() -> None:
+    script = "import bottega, sys; assert not {'torch', 'typer', 'pydantic', 'rich'} & set(sys.modules); bottega.__version__"
+    subprocess.run([sys.executable, "-c", script], check=True)

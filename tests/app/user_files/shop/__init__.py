@@ -1,0 +1,3 @@
+from .layers import ScaledNorm
+
+__all__ = ["ScaledNorm"]

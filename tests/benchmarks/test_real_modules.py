@@ -1,0 +1,42 @@
+"""The layers of the benchmark are tasks in both sizes, the compiler has drafts for them, and the table says what was judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from real_layers import LAYERS
+from real_modules import table
+
+from bottega.compiler.compiler import Compiler
+
+
+def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:
+    assert len(LAYERS) >= 30 and len({layer.name for layer in LAYERS}) == len(LAYERS)
+    for layer in LAYERS:
+        assert layer.task().id != layer.task(small=True).id
+
+
+@pytest.mark.parametrize("name", ["llama_rotary", "bert_output"])
+def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
+    pytest.importorskip("transformers")
+    layer = next(layer for layer in LAYERS if layer.name == name)
+    steps = Compiler().build(layer.task(small=True), "triton").steps
+    assert any("bfloat16" in step.candidate.source and "@triton.jit" in step.candidate.source for step in steps)
+
+
+def test_the_table_shows_the_best_draft_and_the_first_error() -> None:
+    def verdict(draft: int, outcome: str, point: float | None) -> dict[str, Any]:
+        speedup = {} if point is None else {"eager": {"point": 2 * point, "low": point, "high": 3 * point},
+                                            "compile": {"point": point, "low": point, "high": point}}  # fmt: skip
+        return {"layer": "one", "draft": draft, "technique": f"way {draft}", "outcome": outcome, "correct": point is not None,
+                "speedup": speedup, "coverage": {"share": 0.5}, "diagnosis": "too large an error\nmore"}  # fmt: skip
+
+    drafts = [
+        {"layer": "one", "drafts": [{}, {}, {}], "refused": ""},
+        {"layer": "two", "drafts": [], "refused": "not understood"},
+    ]
+    lines = list(table(drafts, [verdict(0, "incorrect", None), verdict(1, "faster", 1.1), verdict(2, "faster", 1.3)]))
+    assert "| one | way 2 | faster | 2.60 | 1.30 |  | 50% | way 0: incorrect: too large an error |" in lines
+    assert any("not understood" in line for line in lines)
+    assert "1 surely faster" in lines[-1] and "1.30×" in lines[-1]

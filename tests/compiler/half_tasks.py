@@ -1,0 +1,154 @@
+"""Modules in bfloat16 and float16 as people have them, small: a decoder layer, a ConvNeXt block, losses, and what stands around products."""
+
+from __future__ import annotations
+
+from small_tasks import task
+
+from bottega.core.task import Task
+
+_HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n\n"
+_TAIL = "\n\ndef get_init_inputs():\n    return []\n"
+
+DECODER = (
+    _HEAD
+    + """class RMSNorm(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.eps = eps
+
+    def forward(self, x):
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+
+
+def rotate_half(x):
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((-b, a), dim=-1)
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads, groups):
+        super().__init__()
+        self.heads, self.groups, self.width = heads, groups, dim // heads
+        self.q = nn.Linear(dim, dim, bias=False)
+        self.k = nn.Linear(dim, groups * self.width, bias=False)
+        self.v = nn.Linear(dim, groups * self.width, bias=False)
+        self.o = nn.Linear(dim, dim, bias=False)
+
+    def forward(self, x, cos, sin):
+        b, t, c = x.shape
+        q = self.q(x).view(b, t, self.heads, self.width).transpose(1, 2)
+        k = self.k(x).view(b, t, self.groups, self.width).transpose(1, 2)
+        v = self.v(x).view(b, t, self.groups, self.width).transpose(1, 2)
+        q, k = q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.o(seen.transpose(1, 2).reshape(b, t, c))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, dim=32, heads=4, groups=2, hidden=48):
+        super().__init__()
+        self.before, self.after = RMSNorm(dim), RMSNorm(dim)
+        self.attention = Attention(dim, heads, groups)
+        self.gate, self.up = nn.Linear(dim, hidden, bias=False), nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+        self.to(torch.DTYPE)
+
+    def forward(self, x, cos, sin):
+        x = x + self.attention(self.before(x), cos, sin)
+        hidden = self.after(x)
+        return x + self.down(F.silu(self.gate(hidden)) * self.up(hidden))
+
+
+Model = DecoderLayer
+
+
+def get_inputs():
+    angles = torch.arange(6.0)[:, None] * torch.tensor([1.0, 0.3, 0.1, 0.03] * 2)
+    return [torch.randn(2, 6, 32, dtype=torch.DTYPE), angles.cos().to(torch.DTYPE), angles.sin().to(torch.DTYPE)]
+"""
+    + _TAIL
+)
+
+CONVNEXT = (
+    _HEAD
+    + """class ChannelNorm(nn.LayerNorm):
+    def forward(self, x):
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, dim=16):
+        super().__init__()
+        self.depthwise = nn.Conv2d(dim, dim, 3, padding=1, groups=dim)
+        self.norm = nn.LayerNorm(dim, eps=1e-6)
+        self.grow, self.shrink = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+        self.scale = nn.Parameter(torch.full((dim,), 1e-2))
+        self.to(torch.bfloat16)
+
+    def forward(self, x):
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        y = self.scale * self.shrink(F.gelu(self.grow(y)))
+        return x + y.permute(0, 3, 1, 2)
+
+
+Model = Block
+
+
+def get_inputs():
+    return [torch.randn(2, 16, 6, 6, dtype=torch.bfloat16)]
+"""
+    + _TAIL
+)
+
+FOCAL_DICE = (
+    _HEAD
+    + """class FocalDice(nn.Module):
+    def __init__(self, alpha=0.25, gamma=2.0, smooth=1.0):
+        super().__init__()
+        self.alpha, self.gamma, self.smooth = alpha, gamma, smooth
+
+    def forward(self, logits, target):
+        p = torch.sigmoid(logits)
+        cross = F.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        right = p * target + (1 - p) * (1 - target)
+        weight = self.alpha * target + (1 - self.alpha) * (1 - target)
+        focal = (weight * (1 - right) ** self.gamma * cross).mean()
+        both = (p * target).sum((1, 2, 3))
+        dice = 1 - (2 * both + self.smooth) / (p.sum((1, 2, 3)) + target.sum((1, 2, 3)) + self.smooth)
+        return focal + dice.mean()
+
+
+Model = FocalDice
+
+
+def get_inputs():
+    return [torch.randn(3, 2, 5, 6).DTYPE(), (torch.rand(3, 2, 5, 6) > 0.5).DTYPE()]
+"""
+    + _TAIL
+)
+
+H = ", dtype=torch.bfloat16"
+HALVES = [
+    Task(DECODER.replace("DTYPE", "bfloat16"), "decoder_bf16").validate(),
+    Task(DECODER.replace("DTYPE", "float16"), "decoder_fp16").validate(),
+    Task(CONVNEXT, "convnext_bf16").validate(),
+    Task(FOCAL_DICE.replace("DTYPE", "float"), "focal_dice").validate(),
+    Task(FOCAL_DICE.replace("DTYPE", "bfloat16"), "focal_dice_bf16").validate(),
+    task("product_tail_bf16", "return F.relu((x @ self.w - 2) * 1.5)", f"torch.randn(20, 32{H})",
+         f"self.w = nn.Parameter(torch.randn(32, 24{H}))"),
+    task("residual_norm_bf16", "y = x + self.fc(x)\nreturn y, self.n(y)", f"torch.randn(6, 16{H})",
+         "self.fc = nn.Linear(16, 16).bfloat16()\nself.n = nn.LayerNorm(16).bfloat16()"),
+    task("vocabulary_bf16", "return F.cross_entropy(self.head(x).float(), t)", f"torch.randn(7, 16{H}), torch.randint(0, 40, (7,))",
+         "self.head = nn.Linear(16, 40, bias=False).bfloat16()", "x, t"),
+    task("embedded_bf16", "return F.rms_norm(self.e(t), (16,), self.g, 1e-6)", "torch.randint(0, 9, (3, 4))",
+         f"self.e = nn.Embedding(9, 16).bfloat16()\nself.g = nn.Parameter(torch.ones(16{H}))", "t"),
+    task("masked_attention_fp16", "return F.scaled_dot_product_attention(x, y, y, attn_mask=m)",
+         "torch.randn(2, 3, 5, 16).half(), torch.randn(2, 3, 7, 16).half(), torch.rand(5, 7) > 0.2", arguments="x, y, m"),
+    task("middle_bf16", "return x.mean(1), x.amax(1)", f"torch.randn(3, 20, 24{H})"),
+    task("short_product_bf16", "return F.silu(self.fc(x)) * 2", f"torch.randn(1030, 32{H})", "self.fc = nn.Linear(32, 48).bfloat16()"),
+    task("joined_rows_bf16", "return torch.cat((x, torch.tanh(y)), dim=1) * 2", f"torch.randn(3, 5{H}), torch.randn(3, 4{H})", arguments="x, y"),
+]  # fmt: skip
+"""Judged by the error of the module in its own type."""

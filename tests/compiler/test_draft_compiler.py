@@ -1,0 +1,97 @@
+"""Drafts of one task differ in choices that matter, the most promising come first, and no two are alike."""
+
+from __future__ import annotations
+
+import re
+
+from half_tasks import HALVES
+from small_tasks import SMALL, task
+
+from bottega.compiler.choices import Choices, Tile, Tuning
+from bottega.compiler.compiler import lower_task
+from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
+from bottega.compiler.steps import BuildStep
+from bottega.core.candidate import Candidate
+from bottega.core.task import Task
+
+LARGE = task(
+    "product", "return F.relu((x @ self.w - 2) * 1.5)", "torch.randn(2048, 1024, dtype=torch.bfloat16)",
+    "self.w = nn.Parameter(torch.randn(1024, 512, dtype=torch.bfloat16))",
+)  # fmt: skip
+
+
+def launches(source: str) -> int:
+    return len(re.findall(r"_kernel\[", source))
+
+
+def written(given: Task, choices: Choices) -> str:
+    step = draft(lower_task(given), "triton", choices)
+    assert step is not None
+    return step.candidate.source
+
+
+def test_a_product_of_halves_with_what_follows_is_one_launch() -> None:
+    source = written(LARGE, Choices(own=("product",)))
+    assert launches(source) == 1 and "tl.dot(" in source and "torch.matmul" not in source and "input_precision" not in source
+
+
+def test_left_to_the_library_its_tail_is_one_kernel() -> None:
+    source = written(LARGE, Choices())
+    assert launches(source) == 1 and "tl.dot(" not in source and "torch.matmul" in source
+
+
+def test_numbers_that_are_chosen_are_the_ones_that_are_written() -> None:
+    source = written(LARGE, Choices(own=("product",), tuning=Tuning(Tile(64, 128, 32, 8, 4), splits=4)))
+    assert "BLOCK_M=64, BLOCK_N=128, BLOCK_K=32" in source and "num_warps=8" in source and "num_stages=4" in source
+    assert "partial = torch.empty((4, " in source
+    assert "BLOCK=4096" in written(LARGE, Choices(tuning=Tuning(block=4096)))
+
+
+def test_drafts_of_a_product_differ_in_tiles_splits_and_whose_it_is() -> None:
+    found = list(variants(lower_task(LARGE)))
+    assert len(set(found)) == len(found)
+    assert found[0] == Choices() and Choices(own=("product",)) in found[:3] and Choices(library=True) in found
+    assert len({choices.tuning.tile for choices in found}) > 4 and {choices.tuning.splits for choices in found} > {0, 2}
+
+
+def test_a_short_product_of_halves_is_ours_first() -> None:
+    given = task(
+        "short", "return F.gelu(self.fc(x))", "torch.randn(4096, 64).bfloat16()", "self.fc = nn.Linear(64, 256).bfloat16()"
+    )
+    assert next(variants(lower_task(given))).own == ("short_product",)
+
+
+def test_no_two_drafts_of_a_task_are_alike() -> None:
+    for given in (
+        LARGE,
+        next(one for one in HALVES if one.name == "decoder_bf16"),
+        next(one for one in SMALL if one.name == "chain"),
+    ):
+        sources = [step.candidate.source for step in DraftCompiler().build(given, "triton").steps]
+        assert len(set(sources)) == len(sources) > 1
+
+
+def test_around_the_products_of_a_layer_in_halves_all_is_ours() -> None:
+    given = next(one for one in HALVES if one.name == "decoder_bf16")
+    first = DraftCompiler(1).build(given, "triton").steps[0].candidate.source
+    assert first.count("F.linear(") == 7 and first.count("F.scaled_dot_product_attention(") == 1
+    assert (
+        launches(first) == 6
+    )  # two norms, the second with the residual before it; rotary of queries and keys; the gate; the last residual
+    assert "torch.cat" not in first and "torch.neg" not in first
+
+
+def step(name: str, parent: BuildStep | None = None) -> BuildStep:
+    return BuildStep(Candidate(name, "triton", parent=parent.candidate.id if parent else None), name)
+
+
+def test_ends_of_branches_come_before_the_steps_that_led_there() -> None:
+    naive = step("naive")
+    fused = step("fused", naive)
+    tuned, own = step("tuned", fused), step("own", fused)
+    tiles, captured = step("tiles", own), step(CAPTURED)
+    build = (naive, fused, tuned, own, tiles, captured)
+    assert [one.technique for one in promising_steps(build, "triton")] == ["tiles", "tuned", CAPTURED, "own", "fused"]
+    shelved = step(SHELVED, fused)
+    assert [one.technique for one in promising_steps((*build, shelved), "triton")][:3] == [SHELVED, "tiles", "tuned"]
+    assert [one.technique for one in promising_steps(build[:-1], "cpp")] == ["tuned", "tiles", "fused", "own"]
