@@ -8,7 +8,7 @@ import pytest
 from real_layers import LAYERS
 from real_modules import table
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 
 
 def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:

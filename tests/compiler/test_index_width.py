@@ -15,8 +15,8 @@ from wide_tasks import LARGE
 
 from bottega.compiler.backends.triton import kernel_writer
 from bottega.compiler.backends.triton.width import INT32, in_64_bits, is_large
-from bottega.compiler.compiler import Compiler
-from bottega.compiler.steps import Refusal
+from bottega.compiler.step_compiler import Compiler
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import Buffer
 from bottega.core.task import Task
 

@@ -9,10 +9,10 @@ import pytest
 from network_tasks import RESIDUAL
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.library_compiler import LibraryCompiler
 from bottega.compiler.planner import LIBRARY_FUNCTIONS
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.core.task import Task
 
 

@@ -14,12 +14,12 @@ from small_tasks import SMALL, task
 
 from bottega.compiler import draft_compiler
 from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.planner import LIBRARY_FUNCTIONS
 from bottega.compiler.source.check import check
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.strip import stripped
 from bottega.core.task import Task
 from bottega.data import unjudged

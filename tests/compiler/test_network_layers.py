@@ -13,7 +13,7 @@ import pytest
 from network_tasks import ASKS, COUNTS, DRAWS, HELD, HOST, KEEPS, MIXED, MLP, NETWORKS, RESIDUAL, network
 from small_tasks import SMALL
 
-from bottega.compiler.compiler import LONGEST_UNROLLED, Compiler, passes_of
+from bottega.compiler.step_compiler import LONGEST_UNROLLED, Compiler, passes_of
 from bottega.compiler.layers.network import read_network
 from bottega.compiler.layers.observe import has_kernel, observe
 from bottega.compiler.layers.passes import LAYER_PASSES

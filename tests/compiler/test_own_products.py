@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler, lower_task
+from bottega.compiler.step_compiler import Compiler, lower_task
 from bottega.compiler.kernel import FunctionCall, Product
 from bottega.compiler.planner import OWN_PASSES
-from bottega.compiler.product_rule import products_pay
+from bottega.compiler.matmul_rule import products_pay
 from bottega.core.task import Task
 
 

@@ -20,11 +20,11 @@ from small_tasks import SMALL
 
 from bottega.compiler import trace
 from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
 from bottega.compiler.planner import LIBRARY_FUNCTIONS
-from bottega.compiler.steps import BuildSteps
+from bottega.compiler.build_step import BuildSteps
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
 

@@ -9,10 +9,10 @@ import torch
 from plan_interpreter import Interpreter
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler, lower_task
+from bottega.compiler.step_compiler import Compiler, lower_task
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
 from bottega.compiler.planner import PASSES
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.core.task import Task
 
 NAMES = [technique.name for technique in PASSES]

@@ -13,7 +13,7 @@ import torch
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts

@@ -19,9 +19,9 @@ from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton.passes import PASSES
 from bottega.compiler.backends.triton.write import write
-from bottega.compiler.compiler import Compiler, LoweredTask, lower_task
+from bottega.compiler.step_compiler import Compiler, LoweredTask, lower_task
 from bottega.compiler.expression import Apply, Constant
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 HERE = Path(__file__).parent
 LIMIT = 5e-6

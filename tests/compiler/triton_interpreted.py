@@ -24,8 +24,9 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import layout, product, scan, width
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.backends.triton import layout, scan, width
+from bottega.compiler.backends.triton import matmul
+from bottega.compiler.step_compiler import Compiler
 from bottega.core.task import Task
 
 TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS, *HALVES)}
@@ -70,7 +71,7 @@ def stand_in() -> None:
 
 def tighten() -> None:
     """Small rows count as long ones, so that loops and splits run on small tasks too."""
-    layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, product.SHARE = 4, 64, 1, 4, 2
+    layout.LONGEST_ROW, layout.TALLEST_TILE, layout.PIECE, scan.LONGEST, matmul.SHARE = 4, 64, 1, 4, 2
 
 
 def loaded(source: str, folder: str, number: int) -> Any:

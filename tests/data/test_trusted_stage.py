@@ -20,8 +20,8 @@ from test_data_command import ran
 from test_judge_stage import _verdicts
 
 import bottega
-from bottega.compiler.compiler import Compiler
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps
+from bottega.compiler.step_compiler import Compiler
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError

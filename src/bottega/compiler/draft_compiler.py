@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
-from bottega.compiler.compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
+from bottega.compiler.step_compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
-from bottega.compiler.product_rule import pays
-from bottega.compiler.steps import BuildStep, BuildSteps, Refusal
+from bottega.compiler.matmul_rule import pays
+from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.core.task import Task
 from bottega.languages import language_named
 

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Iterable
 
 from bottega.compiler.callgraph_names import calls_by_result, recorded
-from bottega.compiler.compiler import VERSION, Compiler, StepBuilder, lower_task, target_of
+from bottega.compiler.step_compiler import VERSION, Compiler, StepBuilder, lower_task, target_of
 from bottega.compiler.layers.passes import CAPTURED
 from bottega.compiler.layers.steps import layer_steps
-from bottega.compiler.networks import is_network
+from bottega.compiler.network_rule import is_network
 from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
-from bottega.compiler.steps import BuildSteps, Refusal
+from bottega.compiler.build_step import BuildSteps, Refusal
 from bottega.core.task import Task
 from bottega.languages import language_named
 

@@ -19,7 +19,7 @@ from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.product_rule import pays
+from bottega.compiler.matmul_rule import pays
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 

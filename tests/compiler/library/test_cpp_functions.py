@@ -7,7 +7,7 @@ import types
 import pytest
 import torch
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.library.cpp.source import cpp_parts, with_functions, without_functions
 from bottega.compiler.link import linked
 from bottega.compiler.strip import stripped

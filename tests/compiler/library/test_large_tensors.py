@@ -225,7 +225,7 @@ def test_drafts_of_the_compiler(name: str, tmp_path: Path) -> None:
     from large_tasks import LARGE
     from triton_interpreted import loaded
 
-    from bottega.compiler.compiler import Compiler
+    from bottega.compiler.step_compiler import Compiler
 
     task = next(one for one in LARGE if one.name == name)
     steps = Compiler(every_product=True).build(task, "triton").steps

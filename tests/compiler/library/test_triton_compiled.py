@@ -98,7 +98,7 @@ def test_kernels_of_lone_operators_compile_and_fit(name: str, large: bool, monke
     part, tiles = (import_module(f"bottega.compiler.library.triton.{one}") for one in (file, "tiles"))
     monkeypatch.setattr(tiles, "ALONE", True)
     monkeypatch.setattr(part, "ALONE", True, raising=False)
-    monkeypatch.setattr(import_module("bottega.compiler.library.triton.product"), "ALONE", True)
+    monkeypatch.setattr(import_module("bottega.compiler.library.triton.matmul"), "ALONE", True)
     if large:
         monkeypatch.setattr(import_module("bottega.compiler.library.triton.large"), "INDEX_LIMIT", 0)
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # tensors of no device are taken; the kernels were read before

@@ -9,7 +9,7 @@ from bench.small_bench import cpp_text
 from corpus import ACCEPTED, Specimen, specimens
 from episodes.decay import KERNEL, TASK
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import Compiler
 from bottega.compiler.link import linked
 from bottega.compiler.source.check import check
 from bottega.compiler.source.finding import Finding

@@ -14,7 +14,7 @@ from bottega.compiler.layers.observe import LayerCall, Observed, has_kernel, obs
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
-from bottega.compiler.steps import BuildStep, Refusal
+from bottega.compiler.build_step import BuildStep, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.languages import library_language

@@ -7,24 +7,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from bottega.compiler.lowering import (
-    calls,
-    elementwise,
-    indexing,
-    joining,
-    library_functions,
-    losses,
-    products,
-    reductions,
-    views,
-    windows,
-)
+from bottega.compiler.lowering import calls, elementwise, indexing, joining, library_functions, losses, reductions, views, windows
+from bottega.compiler.lowering import matmul
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.trace import Graph, Ref, Spec
 from bottega.compiler.view import Buffer, View
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, products, windows, indexing, joining)
+FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
 

@@ -20,7 +20,7 @@ from bottega.compiler.expression import (
     children,
     walk,
 )
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import View
 
 SIMD_FUNCTIONS = "simd_functions"

@@ -13,7 +13,7 @@ from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, lo
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
 from bottega.compiler.expression import Expression
 from bottega.compiler.kernel import Reduction, RowProgram
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 WARP, SHARED = "warp_per_row", "row_in_shared"
 SHORT, MOST_SHARED = 1024, 12288

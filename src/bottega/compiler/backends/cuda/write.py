@@ -13,7 +13,7 @@ from bottega.compiler.backends.cuda.windows import write_pool, write_scan
 from bottega.compiler.kernel import Kernel, Map, Pool, RowProgram, Scan
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 WRITERS: dict[type, Callable[[FunctionWriter, Any], Launch]] = {
     Map: write_map,

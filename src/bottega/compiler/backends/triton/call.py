@@ -6,7 +6,7 @@ from typing import Any
 
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.kernel import FunctionCall, PythonText
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import View
 
 DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")

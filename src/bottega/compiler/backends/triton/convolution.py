@@ -12,11 +12,11 @@ from bottega.compiler.backends.triton.direct_convolution import DirectConvolutio
 from bottega.compiler.backends.triton.emit import kind_of
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.phased_convolution import PhasedConvolution
-from bottega.compiler.backends.triton.product import write_product
+from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.tiled_convolution import TiledConvolution
 from bottega.compiler.expression import Expression, Index, Load, replace, walk
 from bottega.compiler.kernel import Convolution, Product, StoreOp
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import View, contiguous_strides
 
 

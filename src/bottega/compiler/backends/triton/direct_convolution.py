@@ -12,7 +12,7 @@ from bottega.compiler.backends.triton.width import WIDEST_GRID
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import ACCUMULATOR, Convolution
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 PIXEL, CHANNEL = 0, 1
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}

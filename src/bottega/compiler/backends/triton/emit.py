@@ -21,7 +21,7 @@ from bottega.compiler.expression import (
     children,
     walk,
 )
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 COMPARE, OR, AND, ADD, MUL, UNARY, ATOM = range(1, 8)
 LONGEST = 66

@@ -12,7 +12,7 @@ from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, number
 from bottega.compiler.expression import Load, views
 from bottega.compiler.kernel import WINDOW, Pool
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 BLOCK = 512

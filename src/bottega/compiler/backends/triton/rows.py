@@ -21,7 +21,7 @@ from bottega.compiler.backends.triton.accumulate import (
 from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of, number
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.layout import RowLayout, accumulators, kind_and_type, layout_of
-from bottega.compiler.backends.triton.lookup import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
+from bottega.compiler.backends.triton.shape_index import Lookup, Whole, is_single, lookup, wanted_by, whole_behind, whole_of
 from bottega.compiler.backends.triton.map import write_map
 from bottega.compiler.backends.triton.neutral import choose_other, is_neutral, neutral_text
 from bottega.compiler.backends.triton.reading import barriers, moves, reader, store

@@ -13,7 +13,7 @@ from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.kernel import ACCUMULATOR, Convolution
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import View
 
 

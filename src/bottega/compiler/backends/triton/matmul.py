@@ -16,7 +16,7 @@ from bottega.compiler.expression import Expression, Load, Name, apply, views, wa
 from bottega.compiler.expression import replace as swapped
 from bottega.compiler.kernel import ACCUMULATOR, Product, Reduction, RowProgram, StoreOp
 from bottega.compiler.loops import Loop, merge
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 BATCH, ROW, COLUMN, DEPTH = range(4)
