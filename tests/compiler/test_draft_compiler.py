@@ -7,10 +7,10 @@ import re
 from half_tasks import HALVES
 from small_tasks import SMALL, task
 
-from bottega.compiler.choices import Choices, Tile, Tuning
-from bottega.compiler.step_compiler import lower_task
-from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
 from bottega.compiler.build_step import BuildStep
+from bottega.compiler.choices import Choices, Tile, Tuning
+from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
+from bottega.compiler.step_compiler import lower_task
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 

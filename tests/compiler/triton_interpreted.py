@@ -24,9 +24,8 @@ from small_tasks import SMALL
 from torch import nn
 from triton_tasks import WIDE
 
-from bottega.compiler.backends.triton import layout, scan, width
-from bottega.compiler.backends.triton import matmul
-from bottega.compiler.step_compiler import Compiler
+from bottega.compiler.backends.triton import layout, matmul, scan, width
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 
 TASKS = {given.name: given for given in (*SMALL, *WIDE, *LOOKUPS, *HALVES)}
@@ -114,7 +113,7 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
     with torch.no_grad():
         wanted = prepared(namespace["Model"]()).double()(*wide)
         own = distance(prepared(namespace["Model"]())(*inputs), wanted) if given in HALVES else 1.0
-        for number, step in enumerate(Compiler(every_product=True).build(given, "triton").steps):
+        for number, step in enumerate(StepCompiler(every_product=True).build(given, "triton").steps):
             source = step.candidate.source
             if "CUDAGraph" in source:
                 continue

@@ -10,15 +10,15 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
-from bottega.compiler.step_compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.matmul_rule import pays
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
-from bottega.compiler.matmul_rule import pays
-from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
+from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
 
@@ -55,12 +55,12 @@ class DraftCompiler:
         task_id, task = task.id, with_model_class(task)
         found: list[BuildStep] = []
         if not language_named(language).kernel_library:
-            found = promising_steps(Compiler().build(task, language).steps, language)
+            found = promising_steps(StepCompiler().build(task, language).steps, language)
         else:
             lowered = _lowered(task)
             narrow = lowered is not None and _is_narrow(lowered)
             if not narrow:
-                found = promising_steps(Compiler().build(task, language).steps, language)
+                found = promising_steps(StepCompiler().build(task, language).steps, language)
             if lowered is not None:
                 known = {step.candidate.source for step in found}
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))

@@ -18,8 +18,8 @@ from bottega.compiler.expression import Apply, Expression, Load, Name, replace, 
 from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel, Map, Pool, Product, RowProgram, Scan, StoreOp
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
-from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.matmul_rule import pays
+from bottega.compiler.plan import Cuts, KernelPlan
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 

@@ -21,8 +21,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.compiler.library.triton import attention, convolution, cross_entropy, extremes, normalisation, pooling, scan, softmax, tiles, transposed_convolution
-from bottega.compiler.library.triton import matmul
+from bottega.compiler.library.triton import (
+    attention,
+    convolution,
+    cross_entropy,
+    extremes,
+    matmul,
+    normalisation,
+    pooling,
+    scan,
+    softmax,
+    tiles,
+    transposed_convolution,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "learn" / "builder"))
 Found = Iterator[tuple[str, float]]
@@ -169,7 +180,7 @@ def drafts() -> Found:
     from large_tasks import LARGE
     from triton_interpreted import stand_in
 
-    from bottega.compiler.step_compiler import Compiler
+    from bottega.compiler.step_compiler import StepCompiler
 
     stand_in()
     ends: dict[str, tuple[Callable[[], Tensor], Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -184,7 +195,7 @@ def drafts() -> Found:
             if task.name not in ends:
                 continue
             made, theirs, last = ends[task.name]
-            steps = Compiler().build(task, "triton", without=("split_rows",)).steps
+            steps = StepCompiler().build(task, "triton", without=("split_rows",)).steps
             source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
             path = Path(folder) / f"{task.name}.py"
             path.write_text(source)

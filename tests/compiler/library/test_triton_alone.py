@@ -109,7 +109,7 @@ def opened(source: str) -> Any:
 
 
 def files(found: dict[str, float], kernels: Any) -> None:
-    from test_triton_products import compare
+    from test_triton_matmul import compare
 
     for label, (name, shapes, named) in LONE.items():
         given = [torch.randn(shape) for shape in shapes]
@@ -120,10 +120,9 @@ def files(found: dict[str, float], kernels: Any) -> None:
 
 
 def shapes(found: dict[str, float], kernels: Any) -> None:
-    from test_triton_products import compare
+    from test_triton_matmul import compare
 
-    from bottega.compiler.library.triton import convolution, tiles, transposed_convolution
-    from bottega.compiler.library.triton import matmul
+    from bottega.compiler.library.triton import convolution, matmul, tiles, transposed_convolution
 
     for module in (convolution, matmul, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
@@ -145,8 +144,7 @@ def shapes(found: dict[str, float], kernels: Any) -> None:
 
 def halves(found: dict[str, float], kernels: Any) -> None:
     """In float16: the interpreter multiplies no bfloat16."""
-    from bottega.compiler.library.triton import attention, convolution, tiles, transposed_convolution
-    from bottega.compiler.library.triton import matmul
+    from bottega.compiler.library.triton import attention, convolution, matmul, tiles, transposed_convolution
 
     for module in (attention, convolution, matmul, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
@@ -183,7 +181,7 @@ def test_a_lone_operator_runs_by_a_kernel_of_ours(name: str) -> None:
 
 
 if __name__ == "__main__":
-    from test_triton_products import Kernels
+    from test_triton_matmul import Kernels
 
     warnings.simplefilter("ignore")
     torch.manual_seed(0)

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from bottega.compiler.lowering import calls, elementwise, indexing, joining, library_functions, losses, reductions, views, windows
-from bottega.compiler.lowering import matmul
-from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.build_step import Refusal
+from bottega.compiler.lowering import (
+    calls,
+    elementwise,
+    indexing,
+    joining,
+    library_functions,
+    losses,
+    matmul,
+    reductions,
+    views,
+    windows,
+)
+from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
 from bottega.compiler.trace import Graph, Ref, Spec
 from bottega.compiler.view import Buffer, View
 

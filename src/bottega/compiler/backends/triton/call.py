@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
-from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.build_step import Refusal
+from bottega.compiler.kernel import FunctionCall, PythonText
 from bottega.compiler.view import View
 
 DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
