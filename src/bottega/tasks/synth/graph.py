@@ -10,7 +10,7 @@ import numpy as np
 from bottega.tasks.synth.contents import CONTENTS
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.measure import contents, measured, probe, sign_of
+from bottega.tasks.synth.measure import contents, measured, pointwise_costs, probe, sign_of
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse
 from bottega.tasks.synth.value import Shape, Size, Value, fault
 
@@ -118,7 +118,7 @@ class OperatorGraph:
         self._settle(late, s, fixed)
         if not operator.when(s):
             return None
-        found = measured(operator.forms[0], s.p, [(one.shape, one.dtype) for one in (s.x, *s.others)])
+        found = _measured(operator, s)
         if found is None or any(length < 1 for length in found[0]):
             return None
         shape, dtype, costs = found
@@ -168,6 +168,13 @@ class OperatorGraph:
         else:
             sign = sign_of(contents(form, s.p, [(probe(s.x.sign), s.x.dtype)], seed))
         return Value(shape, layout, table, dtype, sign, marks)
+
+
+def _measured(operator: Operator, s: OperatorUse) -> tuple[Shape, str, list[OperatorCost]] | None:
+    form, given = operator.forms[0], (s.x, *s.others)
+    if operator.law is None and operator.family in POINTWISE:
+        return s.shape, s.x.dtype, pointwise_costs(form, s.p, tuple(one.dtype for one in given), s.x.numel)
+    return measured(form, s.p, [(one.shape, one.dtype) for one in given])
 
 
 def _named(shape: Shape, s: OperatorUse) -> Shape:
