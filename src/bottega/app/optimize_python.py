@@ -21,11 +21,10 @@ from torch import nn
 
 from bottega.app.display import display_for
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.optimize_run import request_for, run_request
+from bottega.app.optimize_run import request_for, run_request, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import UsageError
-from bottega.core.settings import SettingsLayer, read_settings
 from bottega.episodes.delivery.check import ClaimCheck, compared, open_result
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.request import next_folder
@@ -34,9 +33,11 @@ from bottega.tasks.capture import task_of_call
 from bottega.tasks.module import ModuleTask
 
 if TYPE_CHECKING:
+    from bottega.app.optimize_model import OptimizedModel
     from bottega.episodes.optimise import OptimizeFinished
 
-DRAFTS = 3
+MOST_PARTS = 24
+"""A model with more modules in it is taken part by part."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +83,21 @@ class Optimized:
 
 def optimize(
     model: nn.Module, example_inputs: Any = (), *, submodule: str = "", out: str | Path | None = None, **settings: Any
-) -> Optimized:
+) -> Optimized | OptimizedModel:
     """Make a module faster, or one part of a model: `fast = bottega.optimize(model, x)`.
 
     `example_inputs`: a tensor, a list of arguments, a dictionary of them by name, or a pair of both. `submodule`: a part by its name in the model,
-    such as `layers.0.mlp`; it is put into the model where it is faster. `settings` are those of `bottega optimize` (`bottega settings optimize`):
+    such as `layers.0.mlp`; it is put into the model where it is faster. Of a model with many parts those that are worth it are searched, and the
+    whole is measured end to end (`whole=False` takes it as one module). `settings` are those of `bottega optimize` (`bottega settings optimize`):
     `device` is the model's own, `quiet=True` shows no progress.
     """
     device = next((tensor.device.type for tensor in (*model.parameters(), *model.buffers())), "cpu")
     chosen = settings_for(device, settings)
     given = read_arguments([example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, model.forward)
+    if not submodule and (chosen.whole if chosen.whole is not None else is_whole(model)):
+        from bottega.app.optimize_model import optimize_model  # it searches with what is here
+
+        return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)
     if submodule:
         original, arguments, options = call_of_part(model, submodule, given.positional, given.keywords)
@@ -106,12 +112,8 @@ def optimize(
     return Optimized(module, finished.result, finished.folder, submodule, model if submodule else None)
 
 
-def settings_for(device: str, given: Mapping[str, Any]) -> OptimizeSettings:
-    """The embedded model was trained on files that people wrote and cannot read a module that was captured: drafts only, unless another is named."""
-    layers = [SettingsLayer("optimize()", {"device": device, **given})]
-    if "backbone" not in given and "kernels" not in given:
-        layers.insert(0, SettingsLayer("optimize()", {"kernels": DRAFTS, "drafts": DRAFTS, "skills": False}))
-    return read_settings(OptimizeSettings, layers)
+def is_whole(model: nn.Module) -> bool:
+    return sum(1 for _ in model.modules()) > MOST_PARTS
 
 
 def loaded(folder: Path, result: Result) -> Any:
