@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import typer
 
-from bottega.app import skills_command, skills_tables
+from bottega.app import skills_command, terminal
 from bottega.core.errors import BottegaError
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import GainInterval, Trial
@@ -377,7 +377,7 @@ def test_json_is_printed_where_only_ascii_can_be(monkeypatch: pytest.MonkeyPatch
     for encoding, written in (("ascii", b'["\\u00e9"]\n'), ("utf-8", '["é"]\n'.encode()), ("latin-1", b'["\\u00e9"]\n')):
         raw = io.BytesIO()
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
-        skills_tables.print_json(["é"])
+        terminal.print_json(["é"])
         sys.stdout.flush()
         assert raw.getvalue() == written
 

@@ -148,6 +148,7 @@ HALVES = [
     task("masked_attention_fp16", "return F.scaled_dot_product_attention(x, y, y, attn_mask=m)",
          "torch.randn(2, 3, 5, 16).half(), torch.randn(2, 3, 7, 16).half(), torch.rand(5, 7) > 0.2", arguments="x, y, m"),
     task("middle_bf16", "return x.mean(1), x.amax(1)", f"torch.randn(3, 20, 24{H})"),
+    task("short_product_bf16", "return F.silu(self.fc(x)) * 2", f"torch.randn(1030, 32{H})", "self.fc = nn.Linear(32, 48).bfloat16()"),
     task("joined_rows_bf16", "return torch.cat((x, torch.tanh(y)), dim=1) * 2", f"torch.randn(3, 5{H}), torch.randn(3, 4{H})", arguments="x, y"),
 ]  # fmt: skip
 """Judged by the error of the module in its own type."""

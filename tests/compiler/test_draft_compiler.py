@@ -58,7 +58,7 @@ def test_a_short_product_of_halves_is_ours_first() -> None:
     given = task(
         "short", "return F.gelu(self.fc(x))", "torch.randn(4096, 64).bfloat16()", "self.fc = nn.Linear(64, 256).bfloat16()"
     )
-    assert next(variants(lower_task(given))).own == ("product",)
+    assert next(variants(lower_task(given))).own == ("short_product",)
 
 
 def test_no_two_drafts_of_a_task_are_alike() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from small_tasks import SMALL, task
 
+from bottega.compiler import draft_compiler
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.compiler import Compiler
 from bottega.compiler.library.index import kernel_library
@@ -21,7 +22,7 @@ from bottega.compiler.source.check import check
 from bottega.compiler.steps import Refusal
 from bottega.compiler.strip import stripped
 from bottega.core.task import Task
-from bottega.data import drafts, unjudged
+from bottega.data import unjudged
 
 HERE = Path(__file__).parent
 CALL = re.compile(r"^(t\d+ = \w+\(.*\))(?: [\dx]+| scalar)$", re.MULTILINE)
@@ -42,7 +43,7 @@ def test_every_operator_that_is_left_to_the_kernel_library_is_there() -> None:
 
 
 def test_one_name_for_the_step_everywhere() -> None:
-    assert drafts.SHELVED == unjudged.SHELVED == LIBRARY_FUNCTIONS.name
+    assert draft_compiler.SHELVED == unjudged.SHELVED == LIBRARY_FUNCTIONS.name
 
 
 @pytest.mark.parametrize("language", ["triton", "cpp"])

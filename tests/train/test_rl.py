@@ -137,7 +137,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(moment: str, tmp_path: Path) -
     done = subprocess.run([sys.executable, str(script), str(killed), moment, *settings], check=False, env={**os.environ})
     assert done.returncode == -signal.SIGKILL, "it was not killed"
     rl.train(toy_config(whole, *settings), whole / "run", inputs=toy_inputs(whole, counted(whole)))
-    config = resumed_config(killed / "run")
+    config = resumed_config("rl", killed / "run")
     rl.train(config, killed / "run", resume=True, inputs=toy_inputs(killed, counted(killed)))
     assert measured(killed / "run") == measured(whole / "run")
     one, other = weights(killed / "run"), weights(whole / "run")
@@ -164,14 +164,14 @@ def test_logs_of_steps_are_kept_as_long_as_a_checkpoint_may_need_them(tmp_path: 
     assert step_logs(tmp_path / "run") == [3, 4], "two checkpoints are kept"
     (tmp_path / "run" / "checkpoints" / "step-00000004" / "state.json").write_text("{")
     judge = ToyJudge()
-    rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path, judge))
+    rl.train(resumed_config("rl", tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path, judge))
     assert judge.calls == 0, "the step after the older checkpoint is walked by its log"
     assert measured(tmp_path / "run") == measured(tmp_path / "all")
     assert all(torch.equal(value, weights(tmp_path / "all")[name]) for name, value in weights(tmp_path / "run").items())
     for place in (tmp_path / "run" / "checkpoints").glob("step-*"):
         (place / "state.json").write_text("{")
     with pytest.raises(TrainingError, match="no checkpoint can be used"):
-        rl.train(resumed_config(tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path))
+        rl.train(resumed_config("rl", tmp_path / "run"), tmp_path / "run", resume=True, inputs=toy_inputs(tmp_path))
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_a_step_in_which_no_answer_is_better_changes_no_weights(tmp_path: Path) 
     )
     for step in (2, 3):
         (run / "checkpoints" / f"step-{step:08}" / "state.json").write_text("{")
-    rl.train(resumed_config(run), run, resume=True, inputs=toy_inputs(tmp_path, judge := Moody()), on_event=judge.hear)
+    rl.train(resumed_config("rl", run), run, resume=True, inputs=toy_inputs(tmp_path, judge := Moody()), on_event=judge.hear)
     assert measured(run) == told
     assert same(weights(run), weights(whole))
 
@@ -355,9 +355,9 @@ def test_another_run_is_neither_overwritten_nor_resumed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds a run already"):
         rl.train(config, tmp_path / "run", inputs=toy_inputs(tmp_path))
     with pytest.raises(UsageError, match=r"optimiser\.lr cannot be changed"):
-        resumed_config(tmp_path / "run", ["optimiser.lr=0.5"])
-    assert resumed_config(tmp_path / "run", ["rollout.slots=2"]).rollout.slots == 2
+        resumed_config("rl", tmp_path / "run", ["optimiser.lr=0.5"])
+    assert resumed_config("rl", tmp_path / "run", ["rollout.slots=2"]).rollout.slots == 2
     content = json.loads((tmp_path / "run" / "config.json").read_text())
     (tmp_path / "run" / "config.json").write_text(json.dumps({**content, "stage": "sft"}))
     with pytest.raises(UsageError, match="not of RL"):
-        resumed_config(tmp_path / "run")
+        resumed_config("rl", tmp_path / "run")

@@ -30,7 +30,8 @@ from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402
 from bottega.train.config import read_config  # noqa: E402
 from bottega.train.conversations import read_samples  # noqa: E402
-from bottega.train.sft import SftStarted, resumed_config, sft  # noqa: E402
+from bottega.train.run_directory import data_of, resumed_config  # noqa: E402
+from bottega.train.sft import SftStarted, sft  # noqa: E402
 
 SMALL = ["data.longest=32", "data.pack_tokens=64", "data.batch_tokens=128", "data.epochs=4", "checkpoint.every=3", "log.eval_every=5",
          "optimiser.lr=3e-3", "optimiser.warmup=2", "model.device=cpu", "log.tensorboard=false"]  # fmt: skip
@@ -132,7 +133,7 @@ def test_a_stopped_run_goes_on_to_the_same_end(school: tuple[Path, list[str]], t
     part = sft(config, data, tmp_path / "part", stop=lambda: next(asked))
     assert part.stopped
     assert part.step == 4
-    again, source = resumed_config(tmp_path / "part", ["checkpoint.every=2"])
+    again, source = resumed_config("sft", tmp_path / "part", ["checkpoint.every=2"]), Path(data_of(tmp_path / "part"))
     rest = sft(again, source, tmp_path / "part", resume=True)
     assert rest.held_out == whole.held_out
     assert figures(tmp_path / "part") == figures(tmp_path / "whole")
@@ -162,7 +163,7 @@ def test_a_killed_process_goes_on_to_the_same_end(school: tuple[Path, list[str]]
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = (killed / "events.jsonl").read_text().count('"train/')
-    config, source = resumed_config(killed)
+    config, source = resumed_config("sft", killed), Path(data_of(killed))
     finished = sft(config, source, killed, resume=True)
     assert done < finished.steps, "it was killed after its end"
     sft(config, data, tmp_path / "whole")
@@ -178,9 +179,9 @@ def test_a_run_is_not_begun_over_another_nor_resumed_as_another(school: tuple[Pa
     with pytest.raises(UsageError, match="holds a run already"):
         sft(config, data, tmp_path / "run")
     with pytest.raises(UsageError, match=r"optimiser\.lr cannot be changed"):
-        resumed_config(tmp_path / "run", ["optimiser.lr=1e-2"])
+        resumed_config("sft", tmp_path / "run", ["optimiser.lr=1e-2"])
     with pytest.raises(UsageError, match="no run to resume"):
-        resumed_config(tmp_path / "nowhere")
+        resumed_config("sft", tmp_path / "nowhere")
     data.write_text(data.read_text().replace("w7", "w8"))
     from bottega.core.errors import TrainingError
 

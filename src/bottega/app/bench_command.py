@@ -11,12 +11,12 @@ from typing import Any
 
 import typer
 
-from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
+from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification
 from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
 from bottega.app.settings.bench import BenchCommandSettings
-from bottega.app.terminal import json_line, say
+from bottega.app.terminal import print_json, say
 from bottega.backbone.budgeted import check_context, chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
@@ -28,7 +28,6 @@ from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWrite
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.budget import BudgetCaps
 from bottega.judge.baselines import parse_baselines
@@ -170,12 +169,12 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
 
 def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
-        show(finished, summaries_of(finished.run))
+        show(finished)
         return
     from bottega.bench.leaderboard import record_of
 
     told = {"folder": str(finished.run.folder), "whole": finished.whole, "ended": finished.ended, **record_of(finished.run)}
-    sys.stdout.write(json_line(strict(told)) + "\n")
+    print_json(told)
 
 
 def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSettings, workers: int) -> int:
@@ -191,7 +190,7 @@ def _verified(record: Path, devices: tuple[str, ...], settings: BenchCommandSett
         say("bottega: interrupted; nothing was concluded", err=True)
         return INTERRUPTED
     if settings.as_json:
-        sys.stdout.write(json_line(strict(found.to_json())) + "\n")
+        print_json(found.to_json())
     else:
         show_verification(found)
     return REFUTED if found.refuted else UNFINISHED if found.conclusion == "nothing could be compared" else WHOLE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +9,8 @@ import typer
 from rich.text import Text
 
 from bottega.app.judge_command import show
-from bottega.app.terminal import Terminal, json_line, say
+from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.foreign_text import printable
-from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome
 from bottega.episodes.delivery.check import compared, open_result
 from bottega.judge.judge import Judge
@@ -53,7 +51,7 @@ def check_command(
             "claim": result.model_dump()["claim"],
             "verdict": verdict.to_json(),
         }
-        sys.stdout.write(json_line(strict(told)) + "\n")
+        print_json(told)
     else:
         show(verdict, str(folder))
         for line in opened.changed:

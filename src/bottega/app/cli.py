@@ -11,7 +11,7 @@ import typer
 from bottega import __version__
 from bottega.app.groups import LazyCommands
 from bottega.app.judge_command import demo_command, judge_command
-from bottega.app.terminal import json_line, say, write_source
+from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import BottegaError, UsageError
 from bottega.runtime.export import export_source
 
@@ -83,7 +83,7 @@ def main() -> None:
     except BottegaError as error:
         say(f"bottega: {error}", err=True)
         if {"--json", "json=true"} & set(sys.argv):  # whoever reads JSON reads the reason as JSON too
-            sys.stdout.write(json_line({"error": str(error)}) + "\n")
+            print_json({"error": str(error)})
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         say("bottega: interrupted", err=True)

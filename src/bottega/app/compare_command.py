@@ -10,8 +10,7 @@ import typer
 from bottega.app.bench_figures import print_page
 from bottega.app.compare_page import compare_page
 from bottega.app.report_page import markdown
-from bottega.app.skills_tables import print_json
-from bottega.app.terminal import say
+from bottega.app.terminal import print_json, say
 from bottega.bench.bootstrap import RESAMPLES, SEED
 from bottega.bench.compare import compare
 from bottega.bench.metrics import baselines_of, summary

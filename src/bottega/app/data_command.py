@@ -22,9 +22,8 @@ from bottega.app.data_drafts import drafts_command
 from bottega.app.data_joining import join_command
 from bottega.app.language_option import LANGUAGE_NAMES
 from bottega.app.settings.data_build import DataBuildSettings
-from bottega.app.terminal import Terminal, say
+from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
 from bottega.data.build import StageResult, examples_stage, judge_stage, teach_stage
 from bottega.data.callgraphs import Tell
 from bottega.data.data_card import changed_files, read_card, text_of
@@ -91,7 +90,7 @@ def build_command(given: Given[DataBuildSettings]) -> None:
         for fault in outcome.faults:
             say(f"bottega: a bug, please report it: {fault}", err=True)
     if settings.as_json:
-        sys.stdout.write(json.dumps(strict(told)) + "\n")
+        print_json(told)
     raise typer.Exit(1 if told.get("unreadable") else 0)
 
 
@@ -189,7 +188,7 @@ def show_command(
             break
         shown += 1
         if as_json:
-            sys.stdout.write(json.dumps(row) + "\n")
+            print_json(row)
             continue
         facts = {
             name: row[name]
@@ -215,7 +214,7 @@ def stats_command(
     rows = Counter((row["split"], row["role"], row["kind"]) for row in read_rows(folder))
     if as_json:
         facts = {"counts": card["counts"], "coverage": card["coverage"], "tokens": card["tokens"]}
-        sys.stdout.write(json.dumps({**facts, "rows": {"/".join(key): number for key, number in rows.items()}}) + "\n")
+        print_json({**facts, "rows": {"/".join(key): number for key, number in rows.items()}})
         return
     _show_card(card)
 
@@ -263,7 +262,7 @@ def techniques_command(
         found = [
             {"language": name, "name": t.name, "when": t.when, "summary": t.summary, "cards": list(t.cards)} for name, t in rows
         ]
-        sys.stdout.write(json.dumps(found) + "\n")
+        print_json(found)
         return
     table = Table("language", "technique", "when")
     for name, technique in rows:

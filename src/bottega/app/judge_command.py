@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.terminal import Terminal, say
+from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.candidate import Candidate
 from bottega.core.errors import TaskError, UsageError
 from bottega.core.foreign_text import one_line, printable
-from bottega.core.json_text import strict
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.baselines import LEFT_OUT, parse_baselines
 from bottega.judge.judge import Judge
@@ -72,7 +69,7 @@ def judge_command(
         loaded = load_task(task, size=size)
     except TaskError as error:
         if as_json:
-            sys.stdout.write(json.dumps(strict(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())) + "\n")
+            print_json(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())
         say(f"bottega: {error}", err=True)
         raise typer.Exit(2) from None
     with Judge(
@@ -90,7 +87,7 @@ def judge_command(
         with console.status(Text(printable(f"judging {candidate.name} …"))) if console.is_terminal else console.capture():
             verdict = judge.judge(loaded, wanted)
     if as_json:
-        sys.stdout.write(json.dumps(strict(verdict.to_json())) + "\n")
+        print_json(verdict.to_json())
     else:
         show(verdict, str(candidate))
     if verdict.outcome is Outcome.INVALID_TASK:

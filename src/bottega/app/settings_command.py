@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bottega.app.configured import COMMANDS
-from bottega.app.terminal import Terminal, say, write_source
+from bottega.app.terminal import Terminal, print_json, write_source
 from bottega.core.errors import UsageError
 from bottega.core.plugins import Plugins
 from bottega.core.settings import flat, section_of
@@ -60,7 +60,7 @@ def settings_command(
         write_source(toml_text(name, found))
     elif as_json:
         rows = [{"key": one.key, "kind": one.kind, "default": _plain(one.default), "doc": one.doc} for one in found]
-        say(json.dumps(rows))
+        print_json(rows)
     else:
         _print(found)
 

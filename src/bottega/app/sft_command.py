@@ -42,14 +42,14 @@ def sft_command(
     from bottega.app.display import display_for
     from bottega.app.sft_display import SftProgress
     from bottega.train.config import read_config
-    from bottega.train.sft import resumed_config, sft
+    from bottega.train.run_directory import data_of, resumed_config
+    from bottega.train.sft import sft
 
     changes = overrides or ()
     if resume:
         if preset or config:
             raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
-        settings, source = resumed_config(out, changes)
-        source = data or source
+        settings, source = resumed_config("sft", out, changes), data or Path(data_of(out))
     elif data is None:
         raise UsageError("say what to learn from: --data DIR_OR_FILE")
     else:

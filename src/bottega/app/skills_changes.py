@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from bottega.app import skills_tables
 from bottega.app.configured import configured
 from bottega.app.settings.skills_verify import SkillsVerifySettings
 from bottega.app.skills_proving import verify_command
-from bottega.app.terminal import say, write_source
+from bottega.app.terminal import print_json, say, write_source
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.skills.agent_skills import export_folders
@@ -58,7 +57,7 @@ def add_command(
             added = opened.revise(card.name, card) if taken else opened.add(card)
             if as_json:
                 alike = [{"name": pair.keep, "likeness": pair.similarity} for pair in known]
-                skills_tables.print_json({"name": added.name, "version": added.version, "alike": alike})
+                print_json({"name": added.name, "version": added.version, "alike": alike})
                 continue
             done = "added" if not taken else "revised" if opened.version > before else "already there:"
             say(f"{done} {added.name}, {added.state}, library version {opened.version}")
@@ -93,7 +92,7 @@ def import_command(
             report = add_shipped(opened, on_conflict) if shipped else import_file(opened, Path(source), on_conflict, trust)  # type: ignore[arg-type]
             added, trials, refused = report.cards, report.trials, report.refused
         if as_json:
-            skills_tables.print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})
+            print_json({**added.__dict__, "trials": trials, "refused": refused, "version": opened.version})
         else:
             say(
                 f"{len(added.added)} added, {len(added.renamed)} of them under another name, {len(added.already_there)} there already, "
@@ -161,7 +160,7 @@ def merge_command(
             if every:
                 merged = [pair for pair in merged if _merge_living(opened, pair)]
         if as_json:
-            skills_tables.print_json([{"keep": pair.keep, "drop": pair.drop, "likeness": pair.similarity} for pair in merged])
+            print_json([{"keep": pair.keep, "drop": pair.drop, "likeness": pair.similarity} for pair in merged])
         elif not merged:
             say(f"no two cards are {least:.0%} alike")
         for pair in merged if not as_json else ():
@@ -191,7 +190,7 @@ def retire_command(
         else:
             gone = unhelpful_cards(opened) if dry_run else retire_unhelpful(opened)
         if as_json:
-            skills_tables.print_json([{"name": card, "reason": why} for card, why in gone])
+            print_json([{"name": card, "reason": why} for card, why in gone])
         for card, why in gone if not as_json else ():
             say(f"{'would retire' if dry_run else 'retired'} {card}: {why}")
         if not gone and not as_json:
@@ -211,7 +210,7 @@ def restore_command(
     with open_library(library) as opened:
         card = restore(opened, name, reason)
         if as_json:
-            skills_tables.print_json(card.to_json())
+            print_json(card.to_json())
         else:
             say(f"restored {name}, {card.state}: prove it with `bottega skills verify {name}`")
 

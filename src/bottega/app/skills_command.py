@@ -9,7 +9,7 @@ import typer
 
 from bottega.app import skills_changes, skills_tables
 from bottega.app.language_option import LANGUAGE_NAMES
-from bottega.app.terminal import say
+from bottega.app.terminal import print_json, say
 from bottega.core.errors import UsageError
 from bottega.core.skill import SkillState
 from bottega.skills.default_library import open_library
@@ -47,7 +47,7 @@ def list_command(
         cards = [card for card in opened.cards(wanted, at) if wanted or card.state is not SkillState.RETIRED]
         cards = [card for card in cards if language is None or language in card.languages]
         if as_json:
-            skills_tables.print_json([card.to_json() for card in cards])
+            print_json([card.to_json() for card in cards])
         else:
             skills_tables.print_cards(
                 cards, f"{opened.folder}, version {opened.version if at is None else at}: {len(cards)} cards"
@@ -73,7 +73,7 @@ def show_command(
                 {"from": e.valid_from, "to": e.valid_to, "version": e.skill.version, "state": e.skill.state} for e in history
             ]
             facts = {"evidence": [t.to_json() for t in trials], "use": [skills_tables.tally_json(t) for t in tallies]}
-            skills_tables.print_json({**card.to_json(), **facts, "history": entries})
+            print_json({**card.to_json(), **facts, "history": entries})
         else:
             skills_tables.print_card(card, trials, tallies, history)
 
@@ -109,7 +109,7 @@ def search_command(
     with open_library(library) as opened:
         hits = opened.search(Query(query.terms), count, only, at)
         if as_json:
-            skills_tables.print_json([{"score": hit.score, **hit.skill.to_json()} for hit in hits])
+            print_json([{"score": hit.score, **hit.skill.to_json()} for hit in hits])
         elif hits:
             skills_tables.print_hits(hits)
         else:
@@ -136,7 +136,7 @@ def stats_command(
         counts = {state.value: number for state, number in opened.counts().items()}
         if as_json:
             rows = [skills_tables.tally_json(tally) for tally in tallies]
-            skills_tables.print_json({"version": opened.version, "cards": counts, "use": rows})
+            print_json({"version": opened.version, "cards": counts, "use": rows})
             return
         say(f"{opened.folder}, version {opened.version}: " + ", ".join(f"{n} {state}" for state, n in counts.items()))
         if tallies:

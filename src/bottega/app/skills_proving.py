@@ -8,10 +8,9 @@ from contextlib import ExitStack
 import typer
 
 from bottega.agents.prompts import Prompts
-from bottega.app import skills_tables
 from bottega.app.configured import Given
 from bottega.app.settings.skills_verify import SkillsVerifySettings
-from bottega.app.terminal import say
+from bottega.app.terminal import print_json, say
 from bottega.backbone.choose import open_backbone
 from bottega.core.errors import UsageError
 from bottega.core.skill import Skill
@@ -77,7 +76,7 @@ def verify_command(given: Given[SkillsVerifySettings]) -> None:
     if settings.as_json:
         gain = decision.gain.__dict__
         facts = {"decision": decision.step, "reason": decision.reason, "gain": gain, "rounds": decision.rounds, "state": state}
-        skills_tables.print_json({"name": name, "proof": proof.id, "concluded_before": concluded, **facts})
+        print_json({"name": name, "proof": proof.id, "concluded_before": concluded, **facts})
     else:
         say(f"{name}: {'admitted' if decision.step == 'admit' else 'refused'}: {decision.reason}")
     raise typer.Exit(0 if decision.step == "admit" else 1)

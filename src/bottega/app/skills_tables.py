@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +11,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.terminal import Terminal, json_line
-from bottega.core.json_text import strict
+from bottega.app.terminal import Terminal
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
 from bottega.skills.agent_skills import markdown
@@ -22,11 +20,6 @@ from bottega.skills.retrieve import Hit
 from bottega.skills.uses import UseCounts
 
 COLOURS = {SkillState.ADMITTED: "green", SkillState.PROPOSED: "yellow", SkillState.RETIRED: "dim"}
-
-
-def print_json(value: Any) -> None:
-    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    sys.stdout.write(json_line(strict(value), ascii_only=plain) + "\n")
 
 
 def print_cards(skills: Sequence[Skill], title: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +12,8 @@ from rich.table import Table
 
 from bottega.app.configured import Given
 from bottega.app.settings.tasks_synth import TasksSynthSettings
-from bottega.app.terminal import Terminal, say
+from bottega.app.terminal import Terminal, print_json, say
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
 from bottega.core.task import Task
 from bottega.data.task_examiner import JudgeExaminer
 from bottega.judge.judge import Judge
@@ -100,7 +97,7 @@ def synth_command(given: Given[TasksSynthSettings]) -> None:
             say(f"bottega: interrupted; what was examined is kept in {settings.out}, the same command goes on", err=True)
             raise typer.Exit(130) from None
     if settings.as_json:
-        sys.stdout.write(json.dumps(strict({"out": str(settings.out), **summary.to_json()})) + "\n")
+        print_json({"out": str(settings.out), **summary.to_json()})
     else:
         show_summary(summary, settings.out)
 

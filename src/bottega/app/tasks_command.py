@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -12,9 +11,8 @@ from rich.table import Table
 from bottega.app.configured import configured
 from bottega.app.settings.tasks_synth import TasksSynthSettings
 from bottega.app.synth_command import synth_command
-from bottega.app.terminal import Terminal, say, write_source
+from bottega.app.terminal import Terminal, print_json, say, write_source
 from bottega.core.errors import TaskError, UsageError
-from bottega.core.json_text import strict
 from bottega.judge.judge import Judge
 from bottega.tasks.load import load_task, load_tasks
 
@@ -43,7 +41,7 @@ def list_command(
     loaded = load_tasks(references or ["builtin"], size=size)
     if as_json:
         rows = [{"name": t.name, "id": t.id, "level": t.level, "tags": list(t.tags), "origin": t.origin} for t in loaded.tasks]
-        sys.stdout.write(json.dumps(rows) + "\n")
+        print_json(rows)
     else:
         table = Table("level", "name", "id", "families")
         for task in loaded.tasks:
@@ -104,7 +102,7 @@ def check_command(
 
 def _show_report(number: int, total: int, name: str, report: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(strict({"task": name, **report})) + "\n")
+        print_json({"task": name, **report})
         sys.stdout.flush()
         return
     milliseconds = report["facts"].get("reference_ms")

@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from bottega.core.foreign_text import printable
+from bottega.core.json_text import strict
 
 
 class Terminal(Console):
@@ -37,6 +38,12 @@ def say(text: str, err: bool = False, nl: bool = True) -> None:
 def write_source(text: str) -> None:
     """A file's text as it is where a program reads, and without control characters where a person does."""
     sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+
+
+def print_json(value: Any) -> None:
+    """One line of JSON on standard output, without NaN and infinities."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json_line(strict(value), ascii_only=plain) + "\n")
 
 
 def json_line(value: Any, ascii_only: bool = False) -> str:

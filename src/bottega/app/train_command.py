@@ -51,7 +51,7 @@ def train_command(
     if resume:
         if preset or config:
             raise UsageError("--resume takes its settings from the run: leave --preset and --config out")
-        settings = resumed_config(out, overrides or ())
+        settings = resumed_config("rl", out, overrides or ())
     else:
         settings = read_config("rl", preset, config, overrides or ())
     with display_for(TrainProgress(), f"training in {out}", quiet) as display, stop_after_step(display.say) as stop:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Heavy = Literal["product", "convolution", "attention"]
-"""Operators that the vendor's libraries have good kernels for."""
-HEAVY: tuple[Heavy, ...] = ("product", "convolution", "attention")
+Heavy = Literal["product", "short_product", "convolution", "depthwise", "attention"]
+"""Operators that the vendor's libraries have good kernels for; of products and convolutions all, or those alone where ours seldom lose."""
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bottega.compiler.choices import HEAVY, Choices, Heavy, Tile, Tuning
+from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
 from bottega.compiler.compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
-from bottega.compiler.product_rule import products_pay
+from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
+from bottega.compiler.product_rule import pays
 from bottega.compiler.steps import BuildStep, BuildSteps, Refusal
 from bottega.core.task import Task
 from bottega.languages import language_named
 
-KINDS = {"product": Product, "convolution": Convolution, "attention": Attention}
+KINDS: dict[Heavy, type] = {"product": Product, "convolution": Convolution, "attention": Attention}
 TILES = (
     Tile(128, 256, 64, 8, 3),
     Tile(128, 128, 64, 8, 4),
@@ -76,7 +76,7 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
     if choices.fused:
         passes += [pass_ for pass_ in PASSES if pass_.name not in OWN_PASSES]
         passes += target.passes
-    passes += [pass_ for pass_ in PASSES if pass_.name in {f"own_{kind}" for kind in choices.own}]
+    passes += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE) if pass_.name in {f"own_{kind}" for kind in choices.own}]
     passes += [LIBRARY_FUNCTIONS] if choices.library else []
     passes += [REPLAY] if choices.graph else []
     step = StepBuilder(lowered, target, frozenset()).at_once(passes, choices.tuning)
@@ -86,22 +86,25 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
 def variants(lowered: LoweredTask) -> Iterator[Choices]:
     """The choices that differ for this task, the most promising first.
 
-    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own; where a product
-    is limited by memory, its epilogue in the same kernel saves more than the library's tiles do.
+    Large products and attention of halves are best left to the vendor's library, with everything around them in kernels of our own. Where
+    memory limits a product, its epilogue in the same kernel saves more than the library's tiles do; and the library has no good kernels for
+    depthwise convolutions.
     """
     plan = lowered.plan(frozenset(pass_.name for pass_ in PASSES))
-    kinds: tuple[Heavy, ...] = tuple(kind for kind in HEAVY if any(isinstance(kernel, KINDS[kind]) for kernel in plan.kernels))
+    kinds: tuple[Heavy, ...] = tuple(
+        kind for kind, one in KINDS.items() if any(isinstance(kernel, one) for kernel in plan.kernels)
+    )
     products = [kernel for kernel in plan.kernels if isinstance(kernel, Product)]
     if len(plan.kernels) > LONG_PLAN:
         yield Choices()
         return
     light: tuple[Heavy, ...] = tuple(kind for kind in kinds if kind != "attention" or len(kinds) == 1)
-    first = [Choices()]
-    if products and products_pay(plan):
-        first.insert(0, Choices(own=("product",)))
-    else:
-        first += [Choices(own=light)] if light else []
-    first += [Choices(own=kinds)] if kinds else []
+    ruled: list[Heavy] = ["short_product"] if any(pays(product) for product in products) else []
+    ruled += (
+        ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
+    )
+    first = [Choices(own=tuple(ruled)), Choices()]
+    first += [Choices(own=light), Choices(own=kinds)] if kinds else []
     first += [Choices(own=(kind,)) for kind in kinds]
     first = list(dict.fromkeys(first))
     yield from first

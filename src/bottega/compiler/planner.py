@@ -19,6 +19,7 @@ from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
 from bottega.compiler.plan import Cuts, KernelPlan
+from bottega.compiler.product_rule import pays
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -93,6 +94,16 @@ OWN: tuple[tuple[type, str], ...] = ((Product, OWN_PRODUCT), (Convolution, "own_
 
 
 OWN_PASSES = frozenset(name for _, name in OWN)
+SHORT_PRODUCT = CompilerPass(
+    "own_short_product",
+    "Matrix products that gain by an epilogue in the same kernel, by the rule of `product_rule`.",
+    "Write the products that memory limits myself and fuse what follows into them ({origin}).",
+)
+DEPTHWISE = CompilerPass(
+    "own_depthwise",
+    "Convolutions with a channel for each group.",
+    "Write the depthwise convolutions myself and fuse what follows into them ({origin}).",
+)
 
 
 LIBRARY_FUNCTIONS = CompilerPass(
@@ -165,13 +176,24 @@ def _chosen(statements: list[Statement], passes: frozenset[str]) -> list[Kernel]
         if statement.call is not None and statement.call.function == "torch.cat" and LIBRARY_FUNCTIONS.name in passes:
             chosen.append(statement.call)  # a candidate in the call graph's own lines has no such kernel
             continue
-        own = next((name for kind, name in OWN if isinstance(statement.kernel, kind)), None)
-        if statement.kernel is None or (own is not None and light and own not in passes and statement.call is not None):
+        kernel = statement.kernel
+        theirs = kernel is None or (light and isinstance(kernel, heavy) and not _is_ours(kernel, passes))
+        if theirs and (kernel is None or statement.call is not None):
             assert statement.call is not None
             chosen.append(statement.call)
             continue
-        chosen.append(statement.kernel)
+        assert kernel is not None
+        chosen.append(kernel)
     return chosen
+
+
+def _is_ours(kernel: Kernel, passes: frozenset[str]) -> bool:
+    """Whether the enabled passes write this heavy operator."""
+    if isinstance(kernel, Product) and SHORT_PRODUCT.name in passes and pays(kernel):
+        return True
+    if isinstance(kernel, Convolution) and DEPTHWISE.name in passes and kernel.weight.shape[1] == 1 < kernel.groups:
+        return not kernel.transposed
+    return any(isinstance(kernel, kind) and name in passes for kind, name in OWN)
 
 
 def _live(kernels: list[Kernel], wanted: set[str]) -> list[Kernel]:
@@ -278,13 +300,12 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
         return None
     if isinstance(producer, Map):
-        wanted = _pass_for(consumer)
-        if wanted not in passes or not _worth_inlining(producer, consumer, buffer):
+        if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
             return None
         return fusion.inline(producer, consumer, buffer)
     if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
         return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
-    if not isinstance(consumer, Map) or _pass_for(producer) not in passes:
+    if not isinstance(consumer, Map) or not _may_fuse(producer, passes):
         return None
     if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
         enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
@@ -294,14 +315,10 @@ def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str
     return fusion.absorb(producer, consumer, buffer)
 
 
-def _pass_for(kernel: Kernel) -> str:
-    kinds: tuple[tuple[Any, str], ...] = (
-        (Map, "fuse_elementwise"),
-        (RowProgram, "fuse_rows"),
-        ((Pool, Scan), "fuse_windows"),
-        *OWN,
-    )
-    return next(name for kind, name in kinds if isinstance(kernel, kind))
+def _may_fuse(kernel: Kernel, passes: frozenset[str]) -> bool:
+    """Whether elementwise work may become a part of this kernel."""
+    kinds: tuple[tuple[Any, str], ...] = ((Map, "fuse_elementwise"), (RowProgram, "fuse_rows"), ((Pool, Scan), "fuse_windows"))
+    return any(isinstance(kernel, kind) and name in passes for kind, name in kinds) or _is_ours(kernel, passes)
 
 
 def _worth_inlining(producer: Map, consumer: Kernel, buffer: str) -> bool:

@@ -17,10 +17,11 @@ SHORT_DEPTH, MANY_ROWS = 256, 1024
 
 def products_pay(plan: KernelPlan) -> bool:
     """Whether all products that are left in a plan are of that kind. What has become attention is no product any more."""
-    return all(_pays(kernel) for kernel in plan.kernels if isinstance(kernel, Product))
+    return all(pays(kernel) for kernel in plan.kernels if isinstance(kernel, Product))
 
 
-def _pays(product: Product) -> bool:
+def pays(product: Product) -> bool:
+    """Whether ours does not lose to the library's."""
     lies_well = product.columns % MULTIPLE == 0 and product.depth % MULTIPLE == 0
     if product.dtype in ("float16", "bfloat16"):
         return lies_well and product.depth <= SHORT_DEPTH and product.rows >= MANY_ROWS

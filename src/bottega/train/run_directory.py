@@ -23,7 +23,7 @@ from bottega.core.event import RunStarted
 from bottega.core.settings import changed, checked, overrides_of
 from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.journal import FILE, read_events
-from bottega.train.config import refuse_without_effect
+from bottega.train.config import Stage, refuse_without_effect
 from bottega.train.settings import Config
 
 CONFIG, STEPS, LIBRARY, PROOFS, CHECKPOINTS, MODEL = "config.json", "steps", "library", "proofs", "checkpoints", "model"
@@ -64,8 +64,10 @@ class RunDirectory:
             if place.name.isdecimal() and int(place.name) < before:
                 shutil.rmtree(place, ignore_errors=True)
 
-    def begin(self, kind: str, config: Config) -> None:
-        write(self.folder / CONFIG, json_text({"stage": kind, "config": config.model_dump(mode="json")}))
+    def begin(self, stage: Stage, config: Config, data: str | None = None) -> None:
+        """`data`: where an SFT run has its rows from."""
+        facts = {} if data is None else {"data": data}
+        write(self.folder / CONFIG, json_text({"stage": stage, **facts, "config": config.model_dump(mode="json")}))
 
 
 def kind_of(folder: Path) -> str:
@@ -84,17 +86,19 @@ def data_of(folder: Path) -> str:
     return str(_content(folder).get("data", ""))
 
 
-def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings of the RL run in a folder. Overrides may change how it is logged, kept and spread over the machine."""
+def resumed_config(stage: Stage, folder: Path, overrides: Sequence[str] = ()) -> Config:
+    """The settings of the run in a folder. Overrides may change how it is logged, kept and spread over the machine."""
     content = _content(folder)
-    if content.get("stage") != "rl":
-        raise UsageError(f"{folder}: holds a run of `{content.get('stage')}`, not of RL; go on with it by its own command")
+    if content.get("stage") != stage:
+        raise UsageError(
+            f"{folder}: holds a run of `{content.get('stage')}`, not of {stage.upper()}; go on with it by its own command"
+        )
     try:
         kept = checked(Config, content["config"], str(folder / CONFIG))
     except KeyError:
         raise UsageError(f"{folder / CONFIG}: holds no settings") from None
     wanted = checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
-    refuse_without_effect("rl", overrides_of(Config, overrides), "overrides")
+    refuse_without_effect(stage, overrides_of(Config, overrides), "overrides")
     other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
     if other:
         raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")

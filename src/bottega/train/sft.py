@@ -6,7 +6,6 @@ The same rows, the same packs and the same loss as RL, with a weight of 1 on eve
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,23 +18,17 @@ import torch
 from bottega.backbone.loading import LoadedModel, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
-from bottega.core.settings import changed, checked, overrides_of
-from bottega.episodes.delivery.files import json_text, write
-from bottega.episodes.journal import EpisodeJournal
+from bottega.episodes.journal import FILE, EpisodeJournal
 from bottega.train.checkpoint import Checkpoints
-from bottega.train.config import refuse_without_effect
 from bottega.train.conversations import SftData, SftSample, read_samples
 from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, require_packages
 from bottega.train.optimiser import Optimiser
 from bottega.train.packing import TrainPack, bins, plan
 from bottega.train.policy import Policy
+from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.update import update
-
-CONFIG, CHECKPOINTS, MODEL = "config.json", "checkpoints", "model"
-FREE_TO_CHANGE = ("checkpoint.", "log.")
-"""What a resumed run may be told otherwise without becoming another run."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ def sft(
 ) -> SftFinished:  # fmt: skip
     """`stop` is asked after every step; a run that it ends is kept and can be resumed. Raises `BottegaError` for what cannot be done."""
     keeping = Checkpoints(folder / CHECKPOINTS, config.checkpoint.keep)
-    if not resume and (folder / "events.jsonl").exists():
+    if not resume and (folder / FILE).exists():
         raise UsageError(f"{folder}: holds a run already; go on with it by --resume, or give another --out")
     require_packages(config.log)
     torch.manual_seed(config.data.seed)
@@ -82,7 +75,7 @@ def sft(
     )  # fmt: skip
     with EpisodeJournal(folder) as journal:
         journal.listeners.append(on_event)
-        write(folder / CONFIG, json_text({"stage": "sft", "data": str(source), "config": config.model_dump(mode="json")}))
+        RunDirectory(folder).begin("sft", config, str(source))
         policy = policy_for(config, loaded)
         optimiser = Optimiser(policy.trainable(), config.optimiser)
         schedule = Schedule(config, samples.train)
@@ -210,23 +203,6 @@ def policy_for(config: Config, loaded: LoadedModel) -> Policy:
         recompute=config.model.recompute,
         longest=config.data.longest,
     )
-
-
-def resumed_config(folder: Path, overrides: Sequence[str] = ()) -> tuple[Config, Path]:
-    """The settings and the data of the run in a folder. Overrides may change how it is logged and kept, and nothing else."""
-    try:
-        content: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        kept = checked(Config, content["config"], str(folder / CONFIG))
-    except FileNotFoundError:
-        raise UsageError(f"{folder}: no run to resume there (it has no {CONFIG})") from None
-    except (ValueError, KeyError) as error:
-        raise UsageError(f"{folder / CONFIG}: cannot be read: {error}") from None
-    wanted = checked(Config, overrides_of(Config, overrides, content["config"]), "overrides")
-    refuse_without_effect("sft", overrides_of(Config, overrides), "overrides")
-    other = [key for key in changed(kept, wanted) if not key.startswith(FREE_TO_CHANGE)]
-    if other:
-        raise UsageError(f"a resumed run stays the same run: {', '.join(other)} cannot be changed; begin a new one for that")
-    return wanted, Path(content["data"])
 
 
 def _count(parameters: Any) -> int:

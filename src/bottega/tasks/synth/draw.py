@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from bottega.tasks.synth.value import Shape, Size, Value
 T = TypeVar("T")
 
 FIRST_LEAD = 8
+LENGTH = re.compile(r"(\w+)(?::(\d+)-(\d+)|@(\d+)(?:x(\d+))?)?")
 SHAPES: dict[str, tuple[tuple[str, int, int, bool], ...]] = {
     "vector": (),
     "rows": (("features", 48, 4096, False),),
@@ -80,6 +82,18 @@ class Draw:
             chosen, number = f"{name}{number}", number + 1
         self.names[chosen] = value
         return Size(value, chosen)
+
+    def lengths(self, text: str, known: Mapping[str, int]) -> Shape:
+        """`m@8 k:64-768`: at least 8 and otherwise the length that is scaled (`n@16x32` is 32 times that); drawn, unless known by its name."""
+        found: list[int] = []
+        for name, low, high, least, factor in LENGTH.findall(text):
+            if name in known:
+                found.append(known[name])
+            elif least:
+                found.append(self.named(name, max(int(least), int(factor or 1) * self.lead)))
+            else:
+                found.append(self.size(name, int(low), int(high) * self.shrink * self.target.sizes))
+        return tuple(found)
 
     def shape(self, layout: str) -> Shape:
         lengths: list[int] = [self.named(LEADS.get(layout, "batch_size"), min(self.lead, LARGEST_LEAD[layout]))]

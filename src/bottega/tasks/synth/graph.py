@@ -68,6 +68,7 @@ class OperatorGraph:
         layout = "nchw" if layout == "other" else layout
         value, kind = draw.input(layout, operator.takes, operator.contents)
         if operator.first is not None:
+            draw.names.clear()  # of lengths that nobody has
             value = replace(value, shape=operator.first(draw))
         dtype = CONTENTS[kind].dtype or draw.dtype
         return self._input("x", replace(value, layout=operator.layouts[0] if operator.first else layout, dtype=dtype), kind)

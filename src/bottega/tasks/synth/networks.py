@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from bottega.tasks.synth.catalogue.blocks import BLOCKS, BlockTemplate
-from bottega.tasks.synth.catalogue.networks import NETWORKS, NetworkTemplate
+from bottega.tasks.synth.catalogue.blocks import BLOCKS
+from bottega.tasks.synth.catalogue.networks import NETWORKS
+from bottega.tasks.synth.catalogue.template import ModuleTemplate
 from bottega.tasks.synth.costs import TimeTarget
 from bottega.tasks.synth.draw import rounded
 from bottega.tasks.synth.source_file import SourceFile
@@ -78,8 +80,8 @@ class _BlockChoices:
             return self.norm[1].format(inner)
         return f"self.act({inner})" if self.as_module else self.activation[1].format(inner)
 
-    def names(self, operators: str) -> tuple[str, ...]:
-        return tuple(sorted({"act": self.activation[0], "norm": self.norm[0]}.get(name, name) for name in operators.split()))
+    def names(self, operators: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted({"act": self.activation[0], "norm": self.norm[0]}.get(name, name) for name in operators))
 
 
 def _draw_choices(rng: Random, layout: str) -> _BlockChoices:
@@ -102,12 +104,12 @@ def _constructor(choices: _BlockChoices, init: str, forward: str) -> list[str]:
     return [*lines, f"self.act = {choices.activation[2]}"] if choices.as_module and "@act[" in forward else lines
 
 
-def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: NetworkTemplate) -> ComposedNetwork:
-    choices = _draw_choices(rng, entry.norm)
+def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: ModuleTemplate) -> ComposedNetwork:
+    choices = _draw_choices(rng, entry.layout)
     factor = rng.choice((1, 2, 4)) if target.sizes > 1 else 1
-    sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes}
+    sizes = {name: rng.choice(options) * (factor if name in GROWING else 1) for name, options in entry.sizes.items()}
     batch = min(batch, 4096)
-    arguments = {name: sizes[name] for name in entry.arguments.split()}
+    arguments = {name: sizes[name] for name in entry.arguments}
     init = _constructor(choices, entry.init, entry.forward)
     source = SourceFile(style).assemble(
         doc=_doc(style, entry.name),
@@ -116,7 +118,7 @@ def _network(rng: Random, style: Style, target: TimeTarget, batch: int, entry: N
         forward=[name for name, _ in entry.inputs],
         body=choices.fill(entry.forward).splitlines(),
         constants={"batch_size": batch, **sizes},
-        inputs=list(entry.inputs),
+        inputs=entry.inputs,
     )
     return ComposedNetwork(source, entry.name, choices.names(entry.operators))
 
@@ -125,20 +127,12 @@ def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> Compos
     entry = rng.choice(BLOCKS)
     choices = _draw_choices(rng, entry.layout)
     frame = rng.choices(("alone", "stack", "headed"), (5, 3, 2))[0]
-    channels = max(
-        entry.multiple,
-        entry.multiple
-        * round(
-            rounded(
-                rng.choice(CHANNEL_CHOICES[entry.layout == "nchw", target.sizes > 1]),
-                "power" if rng.random() < 0.5 else "round",
-            )
-            / entry.multiple
-        ),
-    )
-    options = {name: rng.choice(values) for name, values in entry.options}
+    multiple = entry.sizes.get("multiple", (8,))[0]
+    wanted = rng.choice(CHANNEL_CHOICES[entry.layout == "nchw", target.sizes > 1])
+    channels = max(multiple, multiple * round(rounded(wanted, "power" if rng.random() < 0.5 else "round") / multiple))
+    options = {name: rng.choice(values) for name, values in entry.sizes.items() if name != "multiple"}
     shape = _shape(rng, entry, target)
-    steady = "norm" in entry.operators.split() or "add" in entry.operators.split()
+    steady = "norm" in entry.operators or "add" in entry.operators
     depth = 1 if frame == "alone" else rng.randint(2, 4) if steady else 2  # without norm or residual a deep stack fades out
     extra = {"tokens": shape["seq_len"]} if "tokens" in entry.init else {}
     return ComposedNetwork(
@@ -148,7 +142,7 @@ def _blocks(rng: Random, style: Style, target: TimeTarget, batch: int) -> Compos
     )
 
 
-def _shape(rng: Random, entry: BlockTemplate, target: TimeTarget) -> dict[str, int]:
+def _shape(rng: Random, entry: ModuleTemplate, target: TimeTarget) -> dict[str, int]:
     large = target.sizes > 1
     if entry.layout == "nchw":
         side = rng.choice((8, 12, 16, 20, 28, 32) if not large else (16, 24, 28, 32, 48, 56, 64))
@@ -161,7 +155,7 @@ def _shape(rng: Random, entry: BlockTemplate, target: TimeTarget) -> dict[str, i
 def _block_source(
     rng: Random,
     style: Style,
-    entry: BlockTemplate,
+    entry: ModuleTemplate,
     choices: _BlockChoices,
     frame: str,
     channels: int,
@@ -228,7 +222,7 @@ def _block_source(
 
 def _headed(
     rng: Random,
-    entry: BlockTemplate,
+    entry: ModuleTemplate,
     made: list[str],
     run: list[str],
     arguments: dict[str, int],

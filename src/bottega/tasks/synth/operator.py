@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bottega.tasks.synth.value import Shape, Table, Value
+from bottega.tasks.synth.value import Shape, Size, Table, Value
 
 if TYPE_CHECKING:
     from bottega.tasks.synth.draw import Draw
@@ -103,6 +103,20 @@ class Operand:
     """A name of `contents.CONTENTS`."""
     limit: Callable[[OperatorUse], int] | None = None
     """For integers: what they stay below."""
+
+
+def operand(name: str, lengths: str, contents: str = "normal", limit: Callable[[OperatorUse], int] | None = None) -> Operand:
+    """Lengths as `Draw.lengths` reads them: those that the other inputs have already are theirs."""
+
+    def shape(s: OperatorUse) -> Shape:
+        known = {one.name: one for value in (s.x, *s.others) for one in value.shape if isinstance(one, Size)}
+        return s.draw.lengths(lengths, known)
+
+    return Operand(name, shape, contents, limit)
+
+
+def first(lengths: str) -> Callable[[Draw], Shape]:
+    return lambda draw: draw.lengths(lengths, {})
 
 
 Choice = tuple[Any, ...] | Callable[[OperatorUse], Any]

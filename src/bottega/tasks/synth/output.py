@@ -5,11 +5,12 @@ Rows are written as they are accepted, into a file beside; it takes its name whe
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import UsageError
@@ -18,7 +19,6 @@ from bottega.tasks.synth.sample import Synthesised
 from bottega.tasks.synth.summary import SynthSummary
 
 TABLES = ("jsonl", "parquet")
-ROWS_IN_A_GROUP = 512
 
 
 def row(made: Synthesised, record: RunRecord) -> dict[str, Any]:
@@ -42,78 +42,17 @@ def row(made: Synthesised, record: RunRecord) -> dict[str, Any]:
     }
 
 
-class _Table(Protocol):
-    def add(self, values: dict[str, Any]) -> None: ...
+def _as_parquet(path: Path) -> None:
+    """The same rows as a Parquet file in its place."""
+    from pyarrow import json as rows
+    from pyarrow import parquet
 
-    def close(self) -> None: ...
-
-
-class _JsonLines:
-    def __init__(self, path: Path):
-        self.file = path.open("w", encoding="utf-8")
-
-    def add(self, values: dict[str, Any]) -> None:
-        self.file.write(json.dumps(values, ensure_ascii=False) + "\n")
-
-    def close(self) -> None:
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-
-
-class _Parquet:
-    def __init__(self, path: Path):
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise UsageError("format=parquet: needs an extra; install it with: pip install 'bottega[datasets]'") from None
-        self.arrow = pyarrow
-        words = pyarrow.list_(pyarrow.string())
-        types = {
-            "level": pyarrow.int64(),
-            "problem_id": pyarrow.int64(),
-            "seed": pyarrow.int64(),
-            "index": pyarrow.int64(),
-            "ops": words,
-            "families": words,
-            "eager_ms": pyarrow.float64(),
-            "estimate_ms": pyarrow.float64(),
-        }
-        names = (
-            "code",
-            "name",
-            "level",
-            "problem_id",
-            "task_id",
-            "ops",
-            "families",
-            "family",
-            "structure",
-            "dtype",
-            "device",
-            "seed",
-            "index",
-            "eager_ms",
-            "estimate_ms",
-        )
-        self.schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in names])
-        self.writer = pyarrow.parquet.ParquetWriter(path, self.schema)
-        self.rows: list[dict[str, Any]] = []
-
-    def add(self, values: dict[str, Any]) -> None:
-        self.rows.append(values)
-        if len(self.rows) >= ROWS_IN_A_GROUP:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self.writer.close()
-
-    def _flush(self) -> None:
-        if self.rows:
-            self.writer.write_table(self.arrow.Table.from_pylist(self.rows, schema=self.schema))
-            self.rows = []
+    beside = path.with_name(path.name + ".rows")
+    path.replace(beside)
+    try:
+        parquet.write_table(rows.read_json(beside), path)
+    finally:
+        beside.unlink()
 
 
 class Output:
@@ -123,7 +62,7 @@ class Output:
         self.beside = folder / f".tasks.{table}.{os.getpid()}"
         self.rows = 0
         try:
-            self._table: _Table = _JsonLines(self.beside) if table == "jsonl" else _Parquet(self.beside)
+            self._file = self.beside.open("w", encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{self.beside}: cannot be written: {error.strerror}") from None
 
@@ -135,7 +74,7 @@ class Output:
 
     def add(self, made: Synthesised, record: RunRecord) -> None:
         try:
-            self._table.add(row(made, record))
+            self._file.write(json.dumps(row(made, record), ensure_ascii=False) + "\n")
         except OSError as error:
             raise self._full(error) from None
         self.rows += 1
@@ -143,11 +82,15 @@ class Output:
     def finish(self, summary: SynthSummary) -> None:
         """Put table, summary and card in their places."""
         try:
-            self._table.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
             for other in TABLES:
                 if other != self.path.suffix[1:]:
                     (self.folder / f"tasks.{other}").unlink(missing_ok=True)
             if self.rows:
+                if self.path.suffix == ".parquet":
+                    _as_parquet(self.beside)
                 self.beside.replace(self.path)
             else:
                 self.path.unlink(missing_ok=True)
@@ -165,6 +108,8 @@ class Output:
 def open_output(folder: Path, table: str) -> Output:
     if table not in TABLES:
         raise UsageError(f"format={table}: use {' or '.join(TABLES)}")
+    if table == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        raise UsageError("format=parquet: needs an extra; install it with: pip install 'bottega[datasets]'")
     return Output(folder, table)
 
 

@@ -135,10 +135,10 @@ class OnlineSoftmax:
 
     def step(self, scope: ReductionScope, value: str, mask: str) -> None:
         peak, total = self.states
-        new, line = scope.writer.fresh("new"), scope.writer.line
-        line(f"{new} = tl.maximum({peak}, {value})")
-        line(f"{total} = {total} * tl.{self.function}({peak} - {new}) + tl.{self.function}({value} - {new})")
-        line(f"{peak} = {new}")
+        near, line = scope.writer.fresh("near"), scope.writer.line
+        line(f"{near} = tl.{self.function}(-tl.abs({value} - {peak}))")  # one exponential, whichever of the two is larger
+        line(f"{total} = tl.where({value} > {peak}, {total} * {near} + 1.0, {total} + {near})")
+        line(f"{peak} = tl.maximum({peak}, {value})")
 
     def end(self, scope: ReductionScope) -> None:
         peak, total = self.states

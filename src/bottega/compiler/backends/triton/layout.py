@@ -20,6 +20,7 @@ from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
 from bottega.compiler.expression import Cast, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
+from bottega.compiler.view import View
 
 LONGEST_ROW = 16384
 """Elements of a row that one program keeps in registers."""
@@ -47,7 +48,7 @@ def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
     rows, columns = math.prod(kernel.kept), math.prod(kernel.reduced)
     outer = _lanes_along_rows(kernel)
     loads = {v for r in kernel.reductions for v in views(r.body)} | {v for s in kernel.element_stores for v in views(s.body)}
-    full = sum(any(view.strides[axis] for axis in range(len(kernel.kept), len(view.strides))) for view in loads)
+    full = sum(_is_full(view, len(kernel.kept)) for view in loads)
     if outer:
         looped = columns > TALLEST_TILE // 32 // (2 if full > 2 else 1)
         programs = math.ceil(rows / 64)
@@ -62,6 +63,11 @@ def layout_of(file: FileWriter, kernel: RowProgram) -> RowLayout:
         return RowLayout(outer, outer, True, splits)
     packed = file.on("short_rows_packed") and columns <= SHORT_ROW and rows > 1
     return RowLayout(outer or packed, outer, looped)
+
+
+def _is_full(view: View, kept: int) -> bool:
+    """Whether every row reads elements of its own, as a gain does not."""
+    return any(view.strides[kept:]) and any(view.strides[:kept])
 
 
 def _power(value: int) -> int:

@@ -46,6 +46,8 @@ from bottega.compiler.view import View, contiguous_strides
 ROW, COLUMN = 0, 1
 LOOPED_BLOCK, LOOPED_TILE = 4096, 16
 """Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
+NARROW_TILE, WIDE_TILE, MANY_TILES = 64, 256, 528
+"""Rows side by side in a tile: more of them, read in longer lines, where there are enough tiles for the device."""
 
 
 def write_rows(file: FileWriter, kernel: RowProgram) -> None:
@@ -329,14 +331,17 @@ class _Writer:
             warps = file.plan.tuning.row_warps or (16 if block > 8192 else 8 if block > 2048 else 4)
             options = f"num_warps={warps}" if warps != 4 else ""
         elif layout.looped:
-            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), "64"
-            grid = f"(triton.cdiv({self.rows_text()}, 64),{f' {grid_y}' if grid_y else ''})"
+            side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
+            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), str(side)
+            grid = f"(triton.cdiv({self.rows_text()}, {side}),{f' {grid_y}' if grid_y else ''})"
         else:
             width = file.variable("width")
             height = file.variable("height")
             file.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
-            most = 4096 if layout.outer else 2048
+            tall = layout.outer and self.count > 128  # rows side by side in memory: so many that they are read together
+            most = 8192 if tall else 4096 if layout.outer else 2048
             file.forward.append(f"{height} = max(1, {most} // {width})")
+            options = "num_warps=8" if tall else ""
             by_name[self.width].text, by_name[self.height].text = width, height
             grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
         writer.finish(grid, options)

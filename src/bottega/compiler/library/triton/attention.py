@@ -1,4 +1,7 @@
-"""Attention in fp32: a block of queries stays, keys and values stream by, the softmax runs along; no score is ever stored."""
+"""Attention: a block of queries stays, keys and values stream by, the softmax runs along; no score is ever stored.
+
+In fp32; in halves only where nothing else of a file is a kernel, since the library's is better.
+"""
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
 import torch
@@ -6,7 +9,7 @@ import triton
 import triton.language as tl
 
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
-from bottega.compiler.library.triton.tiles import ALONE, kernel_ready
+from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best
 
 
 @triton.jit
@@ -94,7 +97,11 @@ def scaled_dot_product_attention(
         alike = alike and (q.shape[1] % k.shape[1] == 0 if enable_gqa and query.dim() == 4 else q.shape[1] == k.shape[1])
         widths, lengths = (q.shape[3], v.shape[3]), (q.shape[2], k.shape[2])
         pays = min(widths) >= 16 and max(widths) <= 64 and min(lengths) >= 16
-        alike = alike and (pays or (ALONE and max(widths) <= 256)) and q.shape[0] * q.shape[1] <= 65535
+        alike = (
+            alike
+            and ((pays and not library_is_best(query)) or (ALONE and max(widths) <= 256))
+            and q.shape[0] * q.shape[1] <= 65535
+        )
     if alike and attn_mask is not None:
         plain = attn_mask.dtype in (torch.bool, query.dtype) and attn_mask.dim() <= query.dim() and not is_causal
         wanted = torch.is_grad_enabled() and attn_mask.requires_grad

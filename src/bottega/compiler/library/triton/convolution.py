@@ -11,8 +11,8 @@ import triton.language as tl
 
 from bottega.compiler.library.triton.depthwise import depthwise
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
-from bottega.compiler.library.triton.product import product
-from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, tiles
+from bottega.compiler.library.triton.product import product, product_pays
+from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best, tiles
 
 
 @triton.jit
@@ -149,7 +149,9 @@ def conv_by_kernel(dims, input, weight, bias, stride, padding, dilation, groups)
     plain = groups == window == 1 and stride == (1, 1, 1) and not any(padding) and N <= 65535
     if groups == C > 1 and taps[2] <= 64 and (ALONE or stride == (1, 1, 1)):
         out = depthwise(x, weight, bias, size, stride, padding, dilation)
-    elif not conv_pays(dims, OC, C, groups, window, pixels, stride):
+    elif (library_is_best(input) and not (plain and product_pays(pixels, OC, C, True))) or not conv_pays(
+        dims, OC, C, groups, window, pixels, stride
+    ):
         return None
     elif plain and pixels >= 256 and C % 32 == pixels % 4 == 0 and OC >= 64:
         out = conv_pointwise(x, weight, bias)

@@ -1,6 +1,6 @@
 """Matrix products in fp32 as three TF32 products: linear, matmul and its kin, over any strides; a matrix by a vector as row sums.
 
-Halves are multiplied as they are, where nothing else of a file is a kernel.
+Halves are multiplied as they are and added up in fp32; large products of them are the library's, those that memory limits are ours.
 """
 
 # mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
@@ -9,11 +9,13 @@ import triton
 import triton.language as tl
 
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
-from bottega.compiler.library.triton.tiles import ALONE, half_tiles, kernel_ready, tiles
+from bottega.compiler.library.triton.tiles import ALONE, half_tiles, kernel_ready, library_is_best, tiles
 
 MATVEC_LEAST = 2**20
 PRODUCT_NARROWEST = 64
 PRODUCT_LEAST = 2**27
+PRODUCT_SHORT = 256
+PRODUCT_MANY = 1024
 
 
 @triton.jit
@@ -105,10 +107,12 @@ def matrix_product(a, b, bias=None):
     return out.reshape(*batch, M, N)
 
 
-def product_pays(M, N, K):
-    """Whether three TF32 products beat the library's fp32: not where little is computed for each element that is moved."""
+def product_pays(M, N, K, half=False):
+    """Whether three TF32 products beat the library's fp32: not where little is computed for each element that is moved. Halves: only there."""
     if ALONE:
         return True
+    if half:
+        return K <= PRODUCT_SHORT and M >= PRODUCT_MANY and K % 16 == N % 16 == 0
     least = min(M, N, K)
     if N < PRODUCT_NARROWEST or M * N * K < PRODUCT_LEAST:
         return False
@@ -180,7 +184,7 @@ def matmul(input, other):
     (M, K), N = flat.shape[-2:], b.shape[-1]
     batch = torch.broadcast_shapes(flat.shape[:-2], b.shape[:-2])
     count = batch.numel()
-    pays = product_pays(M, N, K) and (ALONE or count == 1 or K % 16 == 0)
+    pays = product_pays(M, N, K, library_is_best(a)) and (ALONE or count == 1 or K % 16 == 0)
     if not pays or count > 65535:
         return torch.matmul(a, b).contiguous()
     out = matrix_product(flat, b)
@@ -203,7 +207,7 @@ def linear(input, weight, bias=None):
     fits = input.dim() >= 1 and weight.dim() == 2 and input.shape[-1] == weight.shape[1] and kernel_ready(input, weight, bias)
     if fits:
         (N, K), M = weight.shape, input.numel() // input.shape[-1]
-        if product_pays(M, N, K) and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
+        if product_pays(M, N, K, library_is_best(input)) and (bias is None or (bias.shape == (N,) and bias.is_contiguous())):
             return matrix_product(input.reshape(M, K), weight.t(), bias).view(*input.shape[:-1], N)
     return torch.nn.functional.linear(input, weight, bias).contiguous()
 

@@ -11,11 +11,11 @@ ALONE = False
 
 
 def kernel_ready(*tensors):
-    """Whether kernels take these tensors: of one type, fp32 or for a lone part a half, on the device, no gradient."""
+    """Whether kernels take these tensors: of one type, fp32 or a half, on the device, no gradient."""
     given = [t for t in tensors if t is not None]
     if torch.is_grad_enabled() and any(t.requires_grad for t in given):
         return False
-    if given[0].dtype not in ((torch.float32, torch.float16, torch.bfloat16) if ALONE else (torch.float32,)):
+    if given[0].dtype not in (torch.float32, torch.float16, torch.bfloat16):
         return False
     return all(
         t.dtype == given[0].dtype
@@ -24,6 +24,11 @@ def kernel_ready(*tensors):
         and t.numel() > 0
         for t in given
     )
+
+
+def library_is_best(x):
+    """Whether the vendor's library has better kernels for large products of this type: of halves, unless ours must do."""
+    return x.dtype != torch.float32 and not ALONE
 
 
 def tiles(rows, columns, depth, batch=1):

@@ -9,7 +9,7 @@ import math
 import torch
 
 from bottega.compiler.library.triton.convolution import conv_option, conv_product
-from bottega.compiler.library.triton.tiles import ALONE, kernel_ready
+from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best
 
 
 def transposed_product(x, weight, bias, size, s, pad, d, groups):
@@ -33,7 +33,7 @@ def transposed_by_kernel(dims, input, weight, bias, stride, padding, output_padd
         return None if out is None else out[0]
     fits = input.dim() == weight.dim() == dims + 2 and input.shape[1] == weight.shape[0] and weight.shape[0] % groups == 0
     fits = fits and (bias is None or (bias.numel() == weight.shape[1] * groups and bias.dim() == 1 and bias.is_contiguous()))
-    if not fits or not kernel_ready(input, weight, bias):
+    if not fits or not kernel_ready(input, weight, bias) or library_is_best(input):
         return None
     least, need = min(weight.shape[0] // groups, weight.shape[1]), 16 if groups == 1 else 8
     if least < need and not ALONE:

@@ -5,28 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, forms, roles
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, first, forms, roles
 from bottega.tasks.synth.value import Shape
 
 ALONE = roles("alone")
-
-
-def _heads(draw: Draw) -> Shape:
-    return (
-        draw.named("batch_size", draw.batch),
-        draw.size("num_heads", 2, 16),
-        draw.size("seq_len", 48, 256 * draw.target.sizes * draw.shrink),
-        draw.size("head_dim", 16, 96, 8),
-    )
+HEADS = first("batch_size@1 num_heads:2-8 seq_len:48-256 head_dim:16-48")
 
 
 def _sequence(draw: Draw) -> Shape:
-    width = draw.pick((2, 4, 8)) * draw.pick((16, 32, 64))
-    return (
-        draw.named("batch_size", draw.batch),
-        draw.size("seq_len", 32, 192 * draw.target.sizes * draw.shrink),
-        draw.named("embed_dim", width),
-    )
+    draw.named("embed_dim", draw.pick((2, 4, 8)) * draw.pick((16, 32, 64)))
+    return draw.lengths("batch_size@1 seq_len:32-192 embed_dim", draw.names)
 
 
 def _same(s: OperatorUse) -> Shape:
@@ -36,7 +24,7 @@ def _same(s: OperatorUse) -> Shape:
 def attention(name: str, text: str, *, others: tuple[Operand, ...] | None = None, **more: Any) -> Operator:
     """Over heads; the values are weighted means of normal ones."""
     others = others or (Operand("key", _same), Operand("value", _same))
-    given: dict[str, Any] = {"first": _heads, "roles": ALONE, "contents": "normal"} | more
+    given: dict[str, Any] = {"first": HEADS, "roles": ALONE, "contents": "normal"} | more
     return Operator(name, "attention", forms(text), ("heads",), others=others, **given)
 
 
@@ -181,7 +169,7 @@ ATTENTION = (
         {},
         (Operand("cos", lambda s: s.shape[2:], "signed"), Operand("sin", lambda s: s.shape[2:], "signed")),
         when=lambda s: s.shape[-1] % 2 == 0,
-        first=_heads,
+        first=HEADS,
         roles=ALONE,
     ),
     _module(

@@ -86,6 +86,7 @@ def conv(
         "kernel_size": (3, 3, 3, 3, 3, 3, 5, 5, 7),
         "stride": (1,),
         "dilation": (1,),
+        "padding": _same_padding,
     }
     drawn |= parameters | {"bias": (True, True, True, False)}
     return Operator(
@@ -131,54 +132,32 @@ def _functional(name: str, dims: int) -> Operator:
 
 
 STRIDES = (1, 1, 1, 2)
+DEPTHWISE: dict[str, Any] = {"groups": lambda s: s.shape[1], "out_channels": lambda s: s.shape[1]}
 CONVOLUTIONS = (
-    conv("conv1d", 1, often=2.0, stride=STRIDES, padding=_same_padding, dilation=(1,)),
-    conv("conv1d_dilated", 1, dilation=(2, 3, 4), padding=_same_padding),
-    conv("conv1d_strided", 1, stride=(2, 3, 4), kernel_size=(3, 4, 5, 7), padding=_same_padding),
-    conv("conv2d", 2, often=8.0, stride=STRIDES, padding=_same_padding),
-    conv("conv2d_dilated", 2, dilation=(2, 3), padding=_same_padding),
-    conv("conv2d_strided", 2, stride=(2, 2, 3), kernel_size=(3, 4, 5, 7), padding=_same_padding),
-    conv("conv2d_asymmetric", 2, kernel_size=((3, 5), (5, 3), (1, 7), (7, 1), (3, 7), (2, 4)), padding=_same_padding),
+    conv("conv1d", 1, often=2.0, stride=STRIDES, dilation=(1,)),
+    conv("conv1d_dilated", 1, dilation=(2, 3, 4)),
+    conv("conv1d_strided", 1, stride=(2, 3, 4), kernel_size=(3, 4, 5, 7)),
+    conv("conv2d", 2, often=8.0, stride=STRIDES),
+    conv("conv2d_dilated", 2, dilation=(2, 3)),
+    conv("conv2d_strided", 2, stride=(2, 2, 3), kernel_size=(3, 4, 5, 7)),
+    conv("conv2d_asymmetric", 2, kernel_size=((3, 5), (5, 3), (1, 7), (7, 1), (3, 7), (2, 4))),
     conv("conv2d_uneven", 2, kernel_size=((3, 3), (3, 5), (5, 5)), stride=((1, 2), (2, 1)), padding=((1, 2), (0, 1), (2, 1))),
-    conv("conv2d_large_kernel", 2, kernel_size=(9, 11), padding=_same_padding, channels=(4, 24)),
-    conv("conv2d_grouped", 2, groups=_groups, out_channels=_dividing, padding=_same_padding),
-    conv(
-        "conv2d_depthwise",
-        2,
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        padding=_same_padding,
-        stride=STRIDES,
-        often=1.5,
-    ),
-    conv(
-        "conv2d_depthwise_asymmetric",
-        2,
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        kernel_size=((3, 7), (1, 5), (5, 1), (7, 3)),
-        padding=_same_padding,
-    ),
+    conv("conv2d_large_kernel", 2, kernel_size=(9, 11), channels=(4, 24)),
+    conv("conv2d_grouped", 2, groups=_groups, out_channels=_dividing),
+    conv("conv2d_depthwise", 2, **DEPTHWISE, stride=STRIDES, often=1.5),
+    conv("conv2d_depthwise_asymmetric", 2, **DEPTHWISE, kernel_size=((3, 7), (1, 5), (5, 1), (7, 3))),
     conv(
         "conv2d_depth_multiplier",
         2,
         groups=lambda s: s.shape[1],
         out_channels=lambda s: s.draw.named("out_channels", int(s.shape[1]) * s.draw.pick((2, 3))),
-        padding=_same_padding,
     ),
     conv("conv2d_pointwise", 2, kernel_size=(1,), often=1.5),
     conv("conv1d_pointwise", 1, kernel_size=(1,)),
-    conv(
-        "conv1d_depthwise",
-        1,
-        groups=lambda s: s.shape[1],
-        out_channels=lambda s: s.shape[1],
-        kernel_size=(3, 5, 7, 15),
-        padding=_same_padding,
-    ),
-    conv("conv3d", 3, often=3.0, stride=STRIDES, padding=_same_padding),
-    conv("conv3d_asymmetric", 3, kernel_size=((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 3, 1)), padding=_same_padding),
-    conv("conv3d_grouped", 3, groups=_groups, out_channels=_dividing, padding=_same_padding),
+    conv("conv1d_depthwise", 1, **DEPTHWISE, kernel_size=(3, 5, 7, 15)),
+    conv("conv3d", 3, often=3.0, stride=STRIDES),
+    conv("conv3d_asymmetric", 3, kernel_size=((1, 3, 3), (3, 1, 1), (3, 5, 5), (3, 3, 1))),
+    conv("conv3d_grouped", 3, groups=_groups, out_channels=_dividing),
     conv("conv_transpose1d", 1, transposed=True, stride=(1, 2, 3), padding=(0, 1), output_padding=_outer),
     conv(
         "conv_transpose2d",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, form, forms, roles
-from bottega.tasks.synth.value import Shape
+from bottega.tasks.synth.operator import BATCHED, Form, Operand, Operator, first, form, forms, roles
 
 ALONE = roles("alone")
 
@@ -16,86 +14,59 @@ def move(name: str, text: str, layouts: tuple[str, ...], parameters: dict[str, A
     return Operator(name, "indexing", made, layouts, parameters or {}, **{"roles": ALONE, "gives": "same"} | more)
 
 
-def _tokens(draw: Draw) -> Shape:
-    return (draw.named("batch_size", draw.batch), draw.size("seq_len", 32, 512))
+_TABLE = "nn.Embedding({num_embeddings}, {embedding_dim})"
+_WEIGHTS = "nn.Parameter(torch.randn({num_embeddings}, {embedding_dim}))"
+_PLACES = "nn.Embedding({seq_len}, {embedding_dim})"
 
 
-_EMBEDDING = ("embedding", "nn.Embedding({num_embeddings}, {embedding_dim})")
-_VOCABULARY = {
+_VOCABULARY: dict[str, Any] = {
     "num_embeddings": lambda s: s.draw.size("num_embeddings", 500, 20000),
     "embedding_dim": lambda s: s.draw.size("embedding_dim", 32, 512),
 }
 
+
+def lookup(name: str, *made: Form, parameters: dict[str, Any] = _VOCABULARY, **more: Any) -> Operator:
+    """Of tokens, which are below what the table or the classes have."""
+    given: dict[str, Any] = {
+        "roles": ALONE,
+        "dtypes": ("float32",),
+        "first": first("batch_size@1 seq_len:32-512"),
+        "contents": "integers",
+    }
+    return Operator(name, "indexing", made, ("tokens",), parameters, **given | more)
+
+
 INDEXING = (
-    Operator(
+    lookup(
         "embedding",
-        "indexing",
-        (
-            Form("{@embedding}({x})", (_EMBEDDING,)),
-            Form("F.embedding({x}, {@table})", (("table", "nn.Parameter(torch.randn({num_embeddings}, {embedding_dim}))"),)),
-            Form("{@table}[{x}]", (("table", "nn.Parameter(torch.randn({num_embeddings}, {embedding_dim}))"),)),
-        ),
-        ("tokens",),
-        _VOCABULARY,
-        first=_tokens,
-        contents="integers",
-        roles=ALONE,
-        dtypes=("float32",),
+        form("{@embedding}({x})", ("embedding", _TABLE)),
+        form("F.embedding({x}, {@table})", ("table", _WEIGHTS)),
+        form("{@table}[{x}]", ("table", _WEIGHTS)),
         often=1.5,
     ),
-    Operator(
+    lookup(
         "embedding_bag",
-        "indexing",
-        (Form("{@bag}({x})", (("bag", 'nn.EmbeddingBag({num_embeddings}, {embedding_dim}, mode="{mode}")'),)),),
-        ("tokens",),
-        {**_VOCABULARY, "mode": ("sum", "mean", "max")},
-        first=_tokens,
-        contents="integers",
-        roles=ALONE,
-        dtypes=("float32",),
+        form("{@bag}({x})", ("bag", 'nn.EmbeddingBag({num_embeddings}, {embedding_dim}, mode="{mode}")')),
+        parameters=_VOCABULARY | {"mode": ("sum", "mean", "max")},
         literal=frozenset({"mode"}),
     ),
-    Operator(
+    lookup(
         "embedding_positions",
-        "indexing",
-        (
-            Form(
-                "{@tokens}({x}) + {@positions}.weight",
-                (
-                    ("tokens", "nn.Embedding({num_embeddings}, {embedding_dim})"),
-                    ("positions", "nn.Embedding({seq_len}, {embedding_dim})"),
-                ),
-            ),
-            Form(
-                (
-                    "{=positions} = torch.arange({x}.size(1), device={x}.device)\n"
-                    "{@token_embedding}({x}) + {@position_embedding}({=positions})"
-                ),
-                (
-                    ("token_embedding", "nn.Embedding({num_embeddings}, {embedding_dim})"),
-                    ("position_embedding", "nn.Embedding({seq_len}, {embedding_dim})"),
-                ),
-            ),
+        form("{@tokens}({x}) + {@positions}.weight", ("tokens", _TABLE), ("positions", _PLACES)),
+        form(
+            "{=positions} = torch.arange({x}.size(1), device={x}.device)\n"
+            "{@token_embedding}({x}) + {@position_embedding}({=positions})",
+            ("token_embedding", _TABLE),
+            ("position_embedding", _PLACES),
         ),
-        ("tokens",),
-        {**_VOCABULARY, "seq_len": lambda s: s.shape[1]},
-        first=_tokens,
-        contents="integers",
-        roles=ALONE,
-        dtypes=("float32",),
+        parameters=_VOCABULARY | {"seq_len": lambda s: s.shape[1]},
     ),
-    Operator(
+    lookup(
         "one_hot_sum",
-        "indexing",
-        forms(
-            "F.one_hot({x}, {num_classes}).float().mean(dim=1) | F.one_hot({x}, num_classes={num_classes}).float().sum(dim=1)"
-        ),
-        ("tokens",),
-        {"num_classes": (10, 16, 32, 50)},
-        first=_tokens,
+        form("F.one_hot({x}, {num_classes}).float().mean(dim=1)"),
+        form("F.one_hot({x}, num_classes={num_classes}).float().sum(dim=1)"),
         contents="small_integers",
-        roles=ALONE,
-        dtypes=("float32",),
+        parameters={"num_classes": (10, 16, 32, 50)},
     ),
     move(
         "gather",

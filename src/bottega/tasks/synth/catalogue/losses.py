@@ -8,40 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
-from bottega.tasks.synth.value import Shape
-
-
-def _pairs(draw: Draw) -> Shape:
-    return (draw.named("batch_size", draw.lead), draw.size("dim", 64, 4096))
-
-
-def _classes(draw: Draw) -> Shape:
-    return (draw.named("batch_size", max(16, draw.lead)), draw.size("num_classes", 10, 1000))
+from bottega.tasks.synth.operator import Operand, Operator, first, forms, operand, roles
 
 
 def loss(name: str, text: str, *, target: str = "normal", **more: Any) -> Operator:
     given: dict[str, Any] = {
         "others": (Operand("targets", lambda s: s.shape, target),),
-        "first": _pairs,
+        "first": first("batch_size@1 dim:64-4096"),
         "contents": "scaled",
     } | more
     made = forms(text, "loss_fn")
     return Operator(name, "losses", made, ("rows",), roles=roles("alone"), dtypes=("float32",), **given)
 
 
-def _labels(s: OperatorUse) -> Shape:
-    return s.shape[:1]
-
-
-LABELS = (Operand("targets", _labels, "integers", lambda s: s.shape[1]),)
+CLASSES = first("batch_size@16 num_classes:10-1000")
+LABELS = (operand("targets", "batch_size", "integers", lambda s: s.shape[1]),)
 
 LOSSES = (
     loss(
         "mse_loss",
         "F.mse_loss({x}, {y}) | torch.mean(({x} - {y}) ** 2) | (({x} - {y}) ** 2).mean()",
-        contents="scaled",
         target="scaled",
         often=1.5,
     ),
@@ -49,7 +35,6 @@ LOSSES = (
         "mse_by_sample",
         "F.mse_loss({x}, {y}, reduction='none').mean(dim=1) | ({x} - {y}).pow(2).mean(dim=-1)",
         contents="normal",
-        target="normal",
     ),
     loss("l1_loss", "F.l1_loss({x}, {y}) | torch.mean(torch.abs({x} - {y}))", target="scaled"),
     loss(
@@ -65,18 +50,18 @@ LOSSES = (
         parameters={"delta": (0.5, 1.0, 1.5)},
     ),
     loss("log_cosh_loss", "torch.mean(torch.log(torch.cosh({x} - {y})))", target="scaled"),
-    loss("cross_entropy", "F.cross_entropy({x}, {y})", first=_classes, others=LABELS, often=2.0, contents="scaled_wide"),
+    loss("cross_entropy", "F.cross_entropy({x}, {y})", first=CLASSES, others=LABELS, often=2.0, contents="scaled_wide"),
     loss(
         "cross_entropy_by_sample",
         ("F.cross_entropy({x}, {y}, reduction='none') | -torch.log_softmax({x}, dim=1).gather(1, {y}.unsqueeze(1)).squeeze(1)"),
-        first=_classes,
+        first=CLASSES,
         others=LABELS,
         contents="normal",
     ),
     loss(
         "cross_entropy_smoothed",
         "F.cross_entropy({x}, {y}, label_smoothing={label_smoothing})",
-        first=_classes,
+        first=CLASSES,
         others=LABELS,
         parameters={"label_smoothing": (0.05, 0.1, 0.2)},
         contents="scaled_wide",
@@ -84,7 +69,7 @@ LOSSES = (
     loss(
         "nll_by_sample",
         "F.nll_loss(F.log_softmax({x}, dim=1), {y}, reduction='none')",
-        first=_classes,
+        first=CLASSES,
         others=LABELS,
         contents="normal",
     ),
@@ -95,7 +80,6 @@ LOSSES = (
             "F.binary_cross_entropy(torch.sigmoid({x} * {temperature}), {y})"
         ),
         target="zero_one",
-        contents="scaled",
         parameters={"temperature": (8.0, 10.0)},
     ),
     loss(
@@ -104,7 +88,7 @@ LOSSES = (
             "F.binary_cross_entropy_with_logits({x}, {y}, reduction='none').mean(dim=-1) | "
             "F.binary_cross_entropy_with_logits({x}, {y}, reduction='none').sum(dim=1)"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("num_labels", 16, 256)),
+        first=first("batch_size@16 num_labels:16-256"),
         target="zero_one",
         contents="wide",
     ),
@@ -114,7 +98,7 @@ LOSSES = (
             "{=ce} = F.binary_cross_entropy_with_logits({x}, {y}, reduction='none')\n"
             "((1 - torch.exp(-{=ce})) ** {gamma} * {=ce}).mean(dim=1)"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("num_labels", 16, 256)),
+        first=first("batch_size@16 num_labels:16-256"),
         target="zero_one",
         contents="wide",
         parameters={"gamma": (1.5, 2.0, 3.0)},
@@ -125,21 +109,20 @@ LOSSES = (
             "F.kl_div(torch.log_softmax({x}, dim=-1), {y}, reduction='batchmean') | "
             "F.kl_div(F.log_softmax({x}, dim=1), {y}, reduction='batchmean')"
         ),
-        first=lambda d: (d.named("batch_size", max(4, d.lead)), d.size("dim", 64, 1024)),
+        first=first("batch_size@4 dim:64-1024"),
         target="probabilities",
-        contents="scaled",
     ),
     loss(
         "kl_by_sample",
         "({y} * (torch.log({y} + 1e-8) - F.log_softmax({x}, dim=-1))).sum(dim=-1)",
-        first=lambda d: (d.named("batch_size", max(4, d.lead)), d.size("dim", 16, 128)),
+        first=first("batch_size@4 dim:16-128"),
         target="probabilities",
         contents="wide",
     ),
     loss(
         "squared_hinge",
         ("torch.mean(F.relu({margin} - {x} * {y}) ** 2, dim=1) | F.relu({margin} - {x} * {y}).square().mean(dim=-1)"),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 32, 512)),
+        first=first("batch_size@16 dim:32-512"),
         target="plus_minus",
         parameters={"margin": (0.5, 1.0, 1.5)},
         contents="wide",
@@ -149,12 +132,11 @@ LOSSES = (
         "torch.mean(torch.clamp({margin} - {x} * {y}, min=0)) | F.relu({margin} - {x} * {y}).mean()",
         target="plus_minus",
         parameters={"margin": (0.25, 0.5)},
-        contents="scaled",
     ),
     loss(
         "cosine_loss",
         "1 - F.cosine_similarity({x}, {y}, dim=1) | 1 - F.cosine_similarity({x}, {y}, dim=-1)",
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 400)),
+        first=first("batch_size@16 dim:16-400"),
         contents="normal",
     ),
     loss(
@@ -163,8 +145,8 @@ LOSSES = (
             "F.cosine_embedding_loss({x}, {y}, {z}, margin={margin}, reduction='none') | "
             "F.cosine_embedding_loss({x}, {y}, {z}, reduction='none')"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 400)),
-        others=(Operand("y", lambda s: s.shape), Operand("labels", _labels, "plus_minus")),
+        first=first("batch_size@16 dim:16-400"),
+        others=(Operand("y", lambda s: s.shape), operand("labels", "batch_size", "plus_minus")),
         contents="normal",
         parameters={"margin": (0.0, 0.1)},
     ),
@@ -174,7 +156,7 @@ LOSSES = (
             "F.triplet_margin_loss({x}, {y}, {z}, margin={margin}, reduction='none') | "
             "F.relu((({x} - {y}) ** 2).sum(dim=1) - (({x} - {z}) ** 2).sum(dim=1) + {margin})"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 512)),
+        first=first("batch_size@16 dim:16-512"),
         others=(Operand("positive", lambda s: s.shape), Operand("negative", lambda s: s.shape)),
         contents="normal",
         parameters={"margin": (0.5, 1.0, 2.0)},
@@ -185,16 +167,13 @@ LOSSES = (
             "F.margin_ranking_loss({x}, {y}, {z}, margin={margin}, reduction='none').mean(dim=1) | "
             "F.relu(-{z} * ({x} - {y}) + {margin}).mean(dim=1)"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 512)),
+        first=first("batch_size@16 dim:16-512"),
         others=(Operand("y", lambda s: s.shape), Operand("labels", lambda s: s.shape, "plus_minus")),
         contents="normal",
         parameters={"margin": (0.2, 0.5)},
     ),
     loss(
-        "poisson_nll",
-        "F.poisson_nll_loss({x}, {y}, log_input=True) | torch.mean(torch.exp({x}) - {y} * {x})",
-        target="uniform",
-        contents="scaled",
+        "poisson_nll", "F.poisson_nll_loss({x}, {y}, log_input=True) | torch.mean(torch.exp({x}) - {y} * {x})", target="uniform"
     ),
     loss(
         "gaussian_nll",
@@ -202,21 +181,21 @@ LOSSES = (
             "0.5 * (torch.log({z}) + ({x} - {y}) ** 2 / {z}).mean(dim=1) | "
             "F.gaussian_nll_loss({x}, {y}, {z}, reduction='none').mean(dim=1)"
         ),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 512)),
+        first=first("batch_size@16 dim:16-512"),
         others=(Operand("targets", lambda s: s.shape), Operand("variance", lambda s: s.shape, "positive")),
         contents="normal",
     ),
     loss(
         "soft_margin",
         ("F.soft_margin_loss({x}, {y}, reduction='none').mean(dim=-1) | torch.log1p(torch.exp(-{y} * {x})).mean(dim=-1)"),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 16, 512)),
+        first=first("batch_size@16 dim:16-512"),
         target="plus_minus",
         contents="wide",
     ),
     loss(
         "multi_margin",
         "F.multi_margin_loss({x}, {y}, margin={margin}, reduction='none')",
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("num_classes", 10, 200)),
+        first=first("batch_size@16 num_classes:10-200"),
         others=LABELS,
         contents="normal",
         parameters={"margin": (0.5, 1.0)},
@@ -224,7 +203,7 @@ LOSSES = (
     loss(
         "dice_by_sample",
         ("{=p} = torch.sigmoid({x})\n1 - (2 * ({=p} * {y}).sum(dim=1) + 1) / ({=p}.sum(dim=1) + {y}.sum(dim=1) + 1)"),
-        first=lambda d: (d.named("batch_size", max(16, d.lead)), d.size("pixels", 32, 200)),
+        first=first("batch_size@16 pixels:32-200"),
         target="zero_one",
         contents="wide",
     ),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bottega.tasks.synth.draw import Draw, rounded
-from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, form, forms, roles
-from bottega.tasks.synth.value import Shape, mixed, product
+from bottega.tasks.synth.operator import Form, Operator, OperatorUse, first, form, forms, operand, roles
+from bottega.tasks.synth.value import mixed
 
-ALONE = roles("alone")
 HEAD = roles("alone head")
 
 
@@ -17,46 +15,14 @@ def _wide(name: str, low: int = 32, high: int = 1024) -> Callable[[OperatorUse],
     return lambda s: s.draw.size(name, low, high * s.draw.shrink * s.draw.target.sizes**1.5)
 
 
-def _square(draw: Draw) -> Shape:
-    size = draw.named("n", max(16, min(8192, rounded(16.0 * draw.lead, draw.flavour))))
-    return (size, size)
-
-
-def _tall(draw: Draw) -> Shape:
-    return (draw.named("rows", max(64, 32 * draw.lead)), draw.size("inner", 16, 96))
-
-
-def _flat(draw: Draw) -> Shape:
-    return (draw.size("rows", 16, 64), draw.named("inner", max(256, 32 * draw.lead)))
-
-
-def _batch(draw: Draw) -> Shape:
-    big = 192 * draw.target.sizes * draw.shrink
-    return (draw.named("batch_size", draw.batch), draw.size("m", 24 * max(1.0, draw.shrink), big), draw.size("k", 24, big))
-
-
-def _matrix(draw: Draw) -> Shape:
-    return (draw.named("m", max(8, draw.lead)), draw.size("k", 64, 768 * draw.target.sizes**1.5 * draw.shrink))
-
-
-def matmul(
-    name: str,
-    text: str,
-    other: Operand,
-    depth: Callable[[OperatorUse], float],
-    first: Callable[[Draw], Shape],
-    **more: Any,
-) -> Operator:
-    more.setdefault("law", lambda s: product(s.table, s.others[0].typical, int(depth(s)), s.draw.rng))
-    return Operator(name, "matmul", forms(text), ("matrix",), others=(other,), first=first, **{"roles": ALONE} | more)
+def matmul(name: str, text: str, x: str, *others: tuple[str, str] | tuple[str, str, str], **more: Any) -> Operator:
+    """Of inputs with these lengths; with normal contents, which no product averages away."""
+    given: dict[str, Any] = {"contents": "normal", "roles": roles("alone"), "first": first(x)} | more
+    return Operator(name, "matmul", forms(text), ("matrix",), others=tuple(operand(*one) for one in others), **given)
 
 
 def _inner(s: OperatorUse) -> int:
     return s.shape[-1]
-
-
-def _n(s: OperatorUse) -> int:
-    return s.draw.size("n", 48, 768 * s.draw.target.sizes**1.5 * s.draw.shrink)
 
 
 def linear(
@@ -152,188 +118,124 @@ MATMUL = (
     matmul(
         "matmul_square",
         "torch.matmul({x}, {y}) | {x} @ {y} | torch.mm({x}, {y}) | {x}.matmul({y})",
-        Operand("B", lambda s: s.shape),
-        _inner,
-        _square,
+        "n@16x16 n@16x16",
+        ("B", "n n"),
     ),
-    matmul(
-        "matmul",
-        "torch.matmul({x}, {y}) | {x} @ {y} | torch.mm({x}, {y})",
-        Operand("B", lambda s: (s.shape[1], _n(s))),
-        _inner,
-        _matrix,
-        often=2.0,
-    ),
+    matmul("matmul", "torch.matmul({x}, {y}) | {x} @ {y} | torch.mm({x}, {y})", "m@8 k:64-768", ("B", "k n:48-768"), often=2.0),
     matmul(
         "matmul_transposed_a",
         "torch.matmul({x}.T, {y}) | {x}.t() @ {y} | torch.mm({x}.t(), {y})",
-        Operand("B", lambda s: (s.shape[0], _n(s))),
-        lambda s: s.shape[0],
-        lambda d: (d.size("k", 64, 768 * d.target.sizes**1.5 * d.shrink), d.named("m", max(8, d.lead))),
+        "k:64-768 m@8",
+        ("B", "k n:48-768"),
     ),
     matmul(
         "matmul_transposed_b",
         "torch.matmul({x}, {y}.T) | {x} @ {y}.t() | torch.mm({x}, {y}.t())",
-        Operand("B", lambda s: (_n(s), s.shape[1])),
-        _inner,
-        _matrix,
+        "m@8 k:64-768",
+        ("B", "n:48-768 k"),
     ),
-    matmul(
-        "matmul_transposed_both",
-        "torch.matmul({x}.T, {y}.T) | {x}.t() @ {y}.t()",
-        Operand("B", lambda s: (_n(s), s.shape[0])),
-        lambda s: s.shape[0],
-        lambda d: (d.size("k", 64, 768 * d.target.sizes**1.5 * d.shrink), d.named("m", max(8, d.lead))),
-    ),
+    matmul("matmul_transposed_both", "torch.matmul({x}.T, {y}.T) | {x}.t() @ {y}.t()", "k:64-768 m@8", ("B", "n:48-768 k")),
     matmul(
         "matmul_tall_skinny",
         "torch.matmul({x}, {y}) | {x} @ {y} | torch.mm({x}, {y})",
-        Operand("B", lambda s: (s.shape[1], s.draw.size("cols", 32, 512))),
-        _inner,
-        _tall,
+        "rows@64x32 inner:16-96",
+        ("B", "inner cols:32-512"),
     ),
-    matmul(
-        "matmul_deep",
-        "torch.matmul({x}, {y}) | {x} @ {y}",
-        Operand("B", lambda s: (s.shape[1], s.draw.size("cols", 16, 64))),
-        _inner,
-        _flat,
-    ),
-    matmul(
-        "matrix_vector",
-        "torch.matmul({x}, {y}) | {x} @ {y} | torch.mv({x}, {y})",
-        Operand("v", lambda s: (s.shape[1],)),
-        _inner,
-        lambda d: (d.named("rows", max(16, d.lead)), d.size("cols", 256, 8192)),
-    ),
+    matmul("matmul_deep", "torch.matmul({x}, {y}) | {x} @ {y}", "rows:16-64 inner@256x32", ("B", "inner cols:16-64")),
+    matmul("matrix_vector", "torch.matmul({x}, {y}) | {x} @ {y} | torch.mv({x}, {y})", "rows@16 cols:256-4096", ("v", "cols")),
     matmul(
         "bmm",
         "torch.bmm({x}, {y}) | {x} @ {y} | torch.matmul({x}, {y}) | torch.einsum('bij,bjk->bik', {x}, {y})",
-        Operand("B", lambda s: (s.shape[0], s.shape[2], s.draw.size("n", 24, 192 * s.draw.target.sizes))),
-        _inner,
-        _batch,
+        "batch_size@1 m:24-192 k:24-192",
+        ("B", "batch_size k n:24-192"),
         often=1.8,
     ),
     matmul(
         "bmm_transposed",
-        (
-            "torch.bmm({x}, {y}.transpose(1, 2)) | torch.matmul({x}, {y}.transpose(-2, -1)) | "
-            "torch.einsum('bid,bjd->bij', {x}, {y}) | {x} @ {y}.mT"
-        ),
-        Operand("B", lambda s: (s.shape[0], s.draw.size("n", 24, 192 * s.draw.target.sizes), s.shape[2])),
-        _inner,
-        _batch,
+        "torch.bmm({x}, {y}.transpose(1, 2)) | torch.matmul({x}, {y}.transpose(-2, -1)) | "
+        "torch.einsum('bid,bjd->bij', {x}, {y}) | {x} @ {y}.mT",
+        "batch_size@1 m:24-192 k:24-192",
+        ("B", "batch_size n:24-192 k"),
     ),
     matmul(
         "matmul_3d_by_2d",
-        ("torch.matmul({x}, {y}) | {x} @ {y} | torch.einsum('bmk,kn->bmn', {x}, {y}) | torch.tensordot({x}, {y}, dims=1)"),
-        Operand("B", lambda s: (s.shape[2], s.draw.size("n", 24, 192 * s.draw.target.sizes))),
-        _inner,
-        _batch,
+        "torch.matmul({x}, {y}) | {x} @ {y} | torch.einsum('bmk,kn->bmn', {x}, {y}) | torch.tensordot({x}, {y}, dims=1)",
+        "batch_size@1 m:24-192 k:24-192",
+        ("B", "k n:24-192"),
     ),
     matmul(
         "matmul_4d_by_2d",
         "torch.matmul({x}, {y}) | torch.einsum('bijl,lk->bijk', {x}, {y})",
-        Operand("B", lambda s: (s.shape[3], s.draw.size("k", 16, 128))),
-        _inner,
-        lambda d: (d.named("batch_size", d.lead), d.size("i", 8, 48), d.size("j", 8, 48), d.size("l", 24, 128)),
+        "batch_size@1 i:8-48 j:8-48 l:24-128",
+        ("B", "l k:16-128"),
     ),
     matmul(
         "einsum_bilinear",
-        (
-            "torch.einsum('bi,bj->bij', {x}, {y}) | {x}.unsqueeze(2) * {y}.unsqueeze(1) | "
-            "torch.bmm({x}.unsqueeze(2), {y}.unsqueeze(1))"
-        ),
-        Operand("y", lambda s: (s.shape[0], s.draw.size("features2", 24, 128))),
-        lambda s: 1,
-        lambda d: (d.named("batch_size", d.lead), d.size("features1", 24, 128)),
+        "torch.einsum('bi,bj->bij', {x}, {y}) | {x}.unsqueeze(2) * {y}.unsqueeze(1) | "
+        "torch.bmm({x}.unsqueeze(2), {y}.unsqueeze(1))",
+        "batch_size@1 features1:24-128",
+        ("y", "batch_size features2:24-128"),
     ),
     matmul(
         "einsum_contract",
         "torch.einsum('bid,bjd->bij', {x}, {y}).sum(dim=-1) | torch.einsum('bid,bjd->bi', {x}, {y})",
-        Operand("y", lambda s: (s.shape[0], s.draw.size("n", 24, 96), s.shape[2])),
-        lambda s: s.shape[2] * s.others[0].shape[1],
-        _batch,
+        "batch_size@1 m:24-192 k:24-192",
+        ("y", "batch_size n:24-96 k"),
     ),
     matmul(
         "outer",
         "torch.outer({x}, {y}) | {x}[:, None] * {y}[None, :] | {x}.unsqueeze(1) @ {y}.unsqueeze(0)",
-        Operand("y", lambda s: (s.draw.size("m", 256, 4096),)),
-        lambda s: 1,
-        lambda d: (d.named("n", max(32, d.lead)),),
+        "n@32",
+        ("y", "m:256-4096"),
     ),
     matmul(
         "batched_inner",
         "torch.sum({x} * {y}, dim=-1) | torch.einsum('bd,bd->b', {x}, {y}) | ({x} * {y}).sum(-1)",
-        Operand("y", lambda s: s.shape),
-        _inner,
-        lambda d: (d.named("batch_size", max(16, d.lead)), d.size("dim", 128, 2048)),
+        "batch_size@16 dim:128-2048",
+        ("y", "batch_size dim"),
     ),
     matmul(
         "matmul_upper",
-        ("torch.triu(torch.matmul({x}, {y})) | torch.matmul(torch.triu({x}), torch.triu({y})) | torch.triu({x}) @ {y}"),
-        Operand("B", lambda s: s.shape),
-        _inner,
-        _square,
+        "torch.triu(torch.matmul({x}, {y})) | torch.matmul(torch.triu({x}), torch.triu({y})) | torch.triu({x}) @ {y}",
+        "n@16x16 n@16x16",
+        ("B", "n n"),
     ),
     matmul(
         "matmul_lower",
-        ("torch.tril(torch.matmul({x}, {y})) | torch.matmul(torch.tril({x}), torch.tril({y})) | torch.tril({x}) @ {y}"),
-        Operand("B", lambda s: s.shape),
-        _inner,
-        _square,
+        "torch.tril(torch.matmul({x}, {y})) | torch.matmul(torch.tril({x}), torch.tril({y})) | torch.tril({x}) @ {y}",
+        "n@16x16 n@16x16",
+        ("B", "n n"),
     ),
     matmul(
-        "matmul_symmetric",
-        "torch.matmul(0.5 * ({x} + {x}.T), {y}) | ({x} + {x}.t()) @ {y}",
-        Operand("B", lambda s: s.shape),
-        _inner,
-        _square,
+        "matmul_symmetric", "torch.matmul(0.5 * ({x} + {x}.T), {y}) | ({x} + {x}.t()) @ {y}", "n@16x16 n@16x16", ("B", "n n")
     ),
     matmul(
         "diagonal_matmul",
         "torch.diag({x}) @ {y} | {x}.unsqueeze(1) * {y} | torch.matmul(torch.diag({x}), {y})",
-        Operand("B", lambda s: (s.shape[0], s.draw.size("m", 128, 1024))),
-        lambda s: s.shape[0] / 2,
-        lambda d: (d.named("n", max(32, min(4096, d.lead * 8))),),
-        law=lambda s: s.table * s.others[0].typical,
+        "n@32x8",
+        ("B", "n m:128-1024"),
+        when=lambda s: s.shape[0] <= 4096,
     ),
-    Operator(
+    matmul(
         "gemm_affine",
-        "matmul",
-        forms(
-            "torch.addmm({z}, {x}, {y}, beta={beta}, alpha={alpha}) | {alpha} * ({x} @ {y}) + {beta} * {z} | "
-            "{alpha} * torch.matmul({x}, {y}) + {beta} * {z}"
-        ),
-        ("matrix",),
-        {"alpha": (0.5, 1.5, 2.0), "beta": (0.5, 0.75, 1.5)},
-        others=(Operand("B", lambda s: (s.shape[1], _n(s))), Operand("C", lambda s: (s.shape[0], s.others[0].shape[1]))),
-        first=_matrix,
-        law=lambda s: s.p["alpha"] * product(s.table, s.others[0].typical, _inner(s), s.draw.rng) + s.others[1].typical,
-        roles=ALONE,
+        "torch.addmm({z}, {x}, {y}, beta={beta}, alpha={alpha}) | {alpha} * ({x} @ {y}) + {beta} * {z} | "
+        "{alpha} * torch.matmul({x}, {y}) + {beta} * {z}",
+        "m@8 k:64-768",
+        ("B", "k n:48-768"),
+        ("C", "m n"),
+        parameters={"alpha": (0.5, 1.5, 2.0), "beta": (0.5, 0.75, 1.5)},
     ),
-    Operator(
+    matmul(
         "baddbmm",
-        "matmul",
-        forms("torch.baddbmm({z}, {x}, {y}) | torch.bmm({x}, {y}) + {z}"),
-        ("matrix",),
-        {},
-        others=(
-            Operand("B", lambda s: (s.shape[0], s.shape[2], s.draw.size("n", 24, 192))),
-            Operand("C", lambda s: (*s.shape[:2], s.others[0].shape[2])),
-        ),
-        first=_batch,
-        law=lambda s: product(s.table, s.others[0].typical, _inner(s), s.draw.rng) + s.others[1].typical,
-        roles=ALONE,
+        "torch.baddbmm({z}, {x}, {y}) | torch.bmm({x}, {y}) + {z}",
+        "batch_size@1 m:24-192 k:24-192",
+        ("B", "batch_size k n:24-192"),
+        ("C", "batch_size m n"),
     ),
-    Operator(
+    matmul(
         "gram",
-        "matmul",
-        forms("torch.bmm({x}, {x}.transpose(1, 2)) | {x} @ {x}.transpose(-1, -2) | torch.einsum('bcd,bed->bce', {x}, {x})"),
-        ("sequence", "ncl"),
-        {},
-        roles=ALONE,
-        law=lambda s: product(s.table, s.table[::-1], s.shape[-1], s.draw.rng),
+        "torch.bmm({x}, {x}.transpose(1, 2)) | {x} @ {x}.transpose(-1, -2) | torch.einsum('bcd,bed->bce', {x}, {x})",
+        "batch_size@1 seq_len:16-192 dim:32-384",
     ),
     Operator(
         "bilinear",
@@ -345,52 +247,31 @@ MATMUL = (
             "in2_features": lambda s: s.others[0].shape[-1],
             "out_features": lambda s: s.draw.size("out_features", 8, 64),
         },
-        others=(Operand("y", lambda s: (s.shape[0], s.draw.size("in2_features", 16, 64))),),
-        first=lambda d: (d.named("batch_size", d.lead), d.size("in1_features", 16, 64)),
-        law=lambda s: product(s.table, s.others[0].typical, s.others[0].shape[-1], s.draw.rng) * 0.58,
-        roles=ALONE,
+        (operand("y", "batch_size in2_features:16-64"),),
+        first=first("batch_size@1 in1_features:16-64"),
+        contents="normal",
+        roles=roles("alone"),
         dtypes=("float32",),
     ),
-    Operator(
+    matmul(
         "matmul_chain",
-        "matmul",
-        forms("torch.matmul(torch.matmul({x}, {y}), {z}) | {x} @ {y} @ {z}"),
-        ("matrix",),
-        {},
-        others=(
-            Operand("B", lambda s: (s.shape[1], s.draw.size("n", 48, 512)), "weights"),
-            Operand("C", lambda s: (s.others[0].shape[1], s.draw.size("p", 48, 512)), "weights"),
-        ),
-        first=_matrix,
-        law=lambda s: product(
-            product(s.table, s.others[0].typical, _inner(s), s.draw.rng), s.others[1].typical, s.others[0].shape[1], s.draw.rng
-        ),
-        roles=ALONE,
+        "torch.matmul(torch.matmul({x}, {y}), {z}) | {x} @ {y} @ {z}",
+        "m@8 k:64-768",
+        ("B", "k n:48-512", "weights"),
+        ("C", "n p:48-512", "weights"),
     ),
-    Operator(
+    matmul(
         "cdist",
-        "matmul",
-        forms("torch.cdist({x}, {y}) | torch.cdist({x}, {y}, p=2.0)"),
-        ("matrix",),
-        {},
-        others=(Operand("y", lambda s: (s.draw.size("m", 64, 1024), s.shape[1])),),
-        first=lambda d: (d.named("n", max(32, d.lead * 4)), d.size("dim", 16, 96)),
-        law=lambda s: abs(product(s.table - s.others[0].typical, s.table - s.others[0].typical, s.shape[1], s.draw.rng)) ** 0.5,
-        roles=ALONE,
+        "torch.cdist({x}, {y}) | torch.cdist({x}, {y}, p=2.0)",
+        "n@32x4 dim:8-48",
+        ("y", "m:64-1024 dim"),
         dtypes=("float32",),
     ),
-    Operator(
+    matmul(
         "cosine_matrix",
-        "matmul",
-        forms(
-            "F.normalize({x}, dim=-1) @ F.normalize({y}, dim=-1).T | "
-            "torch.matmul(F.normalize({x}, dim=1), F.normalize({y}, dim=1).t())"
-        ),
-        ("matrix",),
-        {},
-        others=(Operand("y", lambda s: (s.draw.size("m", 64, 1024), s.shape[1])),),
-        first=lambda d: (d.named("n", max(32, d.lead * 4)), d.size("dim", 32, 512)),
-        law=lambda s: product(s.table, s.others[0].typical, s.shape[1], s.draw.rng) / s.shape[1],
-        roles=ALONE,
+        "F.normalize({x}, dim=-1) @ F.normalize({y}, dim=-1).T | "
+        "torch.matmul(F.normalize({x}, dim=1), F.normalize({y}, dim=1).t())",
+        "n@32x4 dim:32-512",
+        ("y", "m:64-1024 dim"),
     ),
 )

@@ -11,6 +11,8 @@ from bottega.tasks.synth.value import Table, count
 
 EPS = (1e-5, 1e-5, 1e-6, 1e-3)
 CENTRED = frozenset({"centred"})
+UNIT_NORM: dict[str, Any] = {"makes": frozenset({"unit_norm"}), "refuses": frozenset({"unit_norm"})}
+UNMARKED: dict[str, Any] = {"makes": frozenset(), "refuses": frozenset()}
 
 
 def divisors(number: int, most: int = 32) -> list[int]:
@@ -43,13 +45,7 @@ def _by_size(s: OperatorUse, power: float, size: float) -> Table:
 
 
 def norm(
-    name: str,
-    text: str,
-    layouts: tuple[str, ...],
-    law: Any,
-    parameters: dict[str, Any],
-    attribute: str = "norm",
-    **more: Any,
+    name: str, text: str, layouts: tuple[str, ...], law: Any, parameters: dict[str, Any], attribute: str = "norm", **more: Any
 ) -> Operator:
     more.setdefault("makes", CENTRED)
     more.setdefault("refuses", CENTRED)
@@ -121,8 +117,7 @@ NORMS = (
         ("rows", "matrix", "sequence"),
         lambda s: _by_size(s, 2, 1.0),
         {"features": lambda s: s.shape[-1], "eps": EPS},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
         often=1.6,
     ),
     norm(
@@ -131,8 +126,7 @@ NORMS = (
         IMAGES,
         lambda s: _by_size(s, 2, 1.0),
         {"eps": EPS},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
     ),
     norm(
         "group_norm",
@@ -152,8 +146,7 @@ NORMS = (
         ("nchw", "ncl"),
         lambda s: s.table * 0.8,
         {"size": (3, 5), "alpha": (0.001, 0.05), "beta": (0.5, 0.75), "k": (1.0, 2.0)},
-        makes=frozenset(),
-        refuses=frozenset(),
+        **UNMARKED,
         roles=roles("alone"),
         dtypes=("float32",),
     ),
@@ -184,8 +177,7 @@ NORMS = (
         ("rows", "matrix", "sequence", "nchw"),
         lambda s: _by_size(s, 2, s.shape[s.p["dim"]] ** (-0.5)),
         {"dim": lambda s: 1 if s.x.layout in ("rows", "nchw") else -1},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
         when=lambda s: s.shape[s.p["dim"]] >= 4,
     ),
     norm(
@@ -197,8 +189,7 @@ NORMS = (
         ("rows", "matrix"),
         lambda s: _by_size(s, 1, 1.0 / s.shape[s.p["dim"]]),
         {"dim": (1, -1)},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
         when=lambda s: s.shape[-1] <= 1500,
     ),
     norm(
@@ -210,8 +201,7 @@ NORMS = (
         BATCHED,
         lambda s: s.table / 3.0,
         {"dim": (-1,)},
-        makes=frozenset(),
-        refuses=frozenset(),
+        **UNMARKED,
         literal=frozenset({"dim"}),
     ),
     norm(
@@ -240,8 +230,7 @@ NORMS = (
         ("sequence",),
         lambda s: _by_size(s, 2, count(s.shape[1:]) ** (-0.5)),
         {"gain": (10.0, 50.0)},
-        makes=frozenset({"unit_norm"}),
-        refuses=frozenset({"unit_norm"}),
+        **UNIT_NORM,
         roles=roles("alone"),
     ),
 )

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, roles
-from bottega.tasks.synth.value import Shape
-
-
-def _sequence(draw: Draw) -> Shape:
-    return (
-        draw.named("batch_size", draw.batch),
-        draw.size("seq_len", 8, 40 * draw.target.sizes**0.5),
-        draw.size("input_size", 16, 160 * draw.target.sizes**0.5 * draw.shrink),
-    )
-
-
-def _row(draw: Draw) -> Shape:
-    return (draw.named("batch_size", draw.batch), draw.size("input_size", 32, 512 * draw.target.sizes**0.5 * draw.shrink))
+from bottega.tasks.synth.operator import Form, Operand, Operator, OperatorUse, first, operand, roles
 
 
 def _hidden(s: OperatorUse) -> int:
@@ -29,12 +15,14 @@ def recurrent(
     name: str, made: tuple[Form, ...], parameters: dict[str, Any] | None = None, others: tuple[Operand, ...] = (), **more: Any
 ) -> Operator:
     """With other inputs it is one step over rows, without it goes along a sequence."""
-    layouts, first, hidden = (
-        (("rows",), _row, lambda s: s.others[0].shape[-1]) if others else (("sequence",), _sequence, _hidden)
+    layouts, lengths, hidden = (
+        (("rows",), "batch_size@1 input_size:32-512", lambda s: s.others[0].shape[-1])
+        if others
+        else (("sequence",), "batch_size@1 seq_len:8-40 input_size:16-160", _hidden)
     )
     sizes = {"input_size": lambda s: s.shape[-1], "hidden_size": hidden, **(parameters or {})}
     alone: dict[str, Any] = {"roles": roles("alone"), "dtypes": ("float32",)}
-    return Operator(name, "recurrent", made, layouts, sizes, others, first=first, **alone, **more)
+    return Operator(name, "recurrent", made, layouts, sizes, others, first=first(lengths), **alone, **more)
 
 
 def layer(kind: str, name: str = "", options: str = "", take: str = "all", **parameters: Any) -> Operator:
@@ -54,15 +42,7 @@ def cell(kind: str, call: str, others: tuple[Operand, ...]) -> Operator:
 
 
 def _state(name: str) -> Operand:
-    return Operand(
-        name,
-        lambda s: (
-            s.shape[0],
-            s.draw.size("hidden_size", 32, 512 * s.draw.target.sizes**0.5 * s.draw.shrink)
-            if not s.others
-            else s.others[0].shape[1],
-        ),
-    )
+    return operand(name, "batch_size hidden_size:32-512")
 
 
 RECURRENT = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -39,18 +40,21 @@ def reduced(s: OperatorUse) -> int:
     return count(tuple(s.shape[axis] for axis in axes_of(s)))
 
 
+DEGENERATE = frozenset({"centred", "shares"})
+UNIT_NORM = frozenset({"unit_norm"})
+KEEP = "{, keepdim=False}"
+PLAIN = f"torch.NAME({{x}}, dim={{dim}}{KEEP}) | {{x}}.NAME(dim={{dim}}{KEEP})"
+
+Law = Callable[[Table, int, Random], Table]
+"""Of typical contents and how many of them are reduced to one."""
+
+
 def reduction(
-    name: str,
-    text: str,
-    law: Callable[[OperatorUse], Table],
-    *,
-    axes: Callable[[OperatorUse], Any] = one_axis,
-    keep: bool = True,
-    often: float = 1.0,
-    **more: Any,
+    name: str, law: Law, text: str = PLAIN, *, axes: Callable[[OperatorUse], Any] = one_axis, **more: Any
 ) -> Operator:
     parameters: dict[str, Any] = {"dim": axes, **more.pop("parameters", {})}
-    if keep:
+    text = text.replace("NAME", name).replace("KEEP", KEEP)
+    if KEEP in text:
         parameters["keepdim"] = (False, False, True)
     return Operator(
         name,
@@ -59,204 +63,132 @@ def reduction(
         REDUCIBLE,
         parameters,
         when=lambda s: reduced(s) >= 4,
-        law=law,
-        often=often,
+        law=lambda s: law(s.table, reduced(s), s.draw.rng),
         literal=frozenset({"keepdim"}),
-        roles=more.pop("roles", roles("alone tail last")),
-        **more,
+        **{"roles": roles("alone tail last")} | more,
     )
 
 
-def _moment(s: OperatorUse, square: bool) -> Table:
-    spread = float(s.table.std())
-    value = spread**2 if square else spread
-    return gaussian(s.draw.rng, value, value * (2 if square else 1) / (2 * reduced(s)) ** 0.5)
+def _sum(table: Table, over: int, rng: Random) -> Table:
+    return averaged(table, over, rng, total=True)
 
 
-def _length(s: OperatorUse, power: int) -> Table:
-    return averaged(np.abs(s.table) ** power, reduced(s), s.draw.rng, total=True).clip(1e-9) ** (1 / power)
+def _least(table: Table, over: int, rng: Random) -> Table:
+    return extreme(table, over, rng, -1)
 
 
-DEGENERATE = frozenset({"centred", "shares"})
+def _deviation(table: Table, over: int, rng: Random) -> Table:
+    spread = float(table.std())
+    return gaussian(rng, spread, spread / (2 * over) ** 0.5)
 
+
+def _log_sum(table: Table, over: int, rng: Random) -> Table:
+    result: Table = np.log(_sum(np.exp(np.minimum(table, 30)), over, rng).clip(1e-9))
+    return result
+
+
+ALONE: dict[str, Any] = {"roles": roles("alone"), "dtypes": ("float32",)}
 REDUCTIONS = (
-    reduction(
-        "sum",
-        ("torch.sum({x}, dim={dim}{, keepdim=False}) | {x}.sum(dim={dim}{, keepdim=False}) | {x}.sum({dim}{, keepdim=False})"),
-        lambda s: averaged(s.table, reduced(s), s.draw.rng, total=True),
-        axes=some_axes,
-        refuses=DEGENERATE,
-        often=2.0,
-    ),
-    reduction(
-        "mean",
-        (
-            "torch.mean({x}, dim={dim}{, keepdim=False}) | {x}.mean(dim={dim}{, keepdim=False}) | "
-            "{x}.mean({dim}{, keepdim=False})"
-        ),
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        axes=some_axes,
-        refuses=DEGENERATE,
-        often=2.0,
-    ),
+    reduction("sum", _sum, PLAIN + " | {x}.sum({dim}KEEP)", axes=some_axes, refuses=DEGENERATE, often=2.0),
+    reduction("mean", averaged, PLAIN + " | {x}.mean({dim}KEEP)", axes=some_axes, refuses=DEGENERATE, often=2.0),
     reduction(
         "max",
-        (
-            "torch.max({x}, dim={dim}{, keepdim=False})[0] | torch.max({x}, dim={dim}{, keepdim=False}).values | "
-            "{x}.max(dim={dim}{, keepdim=False})[0] | {x}.max(dim={dim}{, keepdim=False}).values"
-        ),
-        lambda s: extreme(s.table, reduced(s), s.draw.rng),
+        extreme,
+        "torch.max({x}, dim={dim}KEEP)[0] | torch.max({x}, dim={dim}KEEP).values | {x}.max(dim={dim}KEEP)[0] | "
+        "{x}.max(dim={dim}KEEP).values",
         often=2.0,
     ),
     reduction(
         "min",
-        (
-            "torch.min({x}, dim={dim}{, keepdim=False})[0] | {x}.min(dim={dim}{, keepdim=False}).values | "
-            "torch.min({x}, dim={dim}{, keepdim=False}).values"
-        ),
-        lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
+        _least,
+        "torch.min({x}, dim={dim}KEEP)[0] | {x}.min(dim={dim}KEEP).values | torch.min({x}, dim={dim}KEEP).values",
         often=1.6,
     ),
-    reduction(
-        "amax",
-        "torch.amax({x}, dim={dim}{, keepdim=False}) | {x}.amax(dim={dim}{, keepdim=False})",
-        lambda s: extreme(s.table, reduced(s), s.draw.rng),
-        axes=some_axes,
-    ),
-    reduction(
-        "amin",
-        "torch.amin({x}, dim={dim}{, keepdim=False}) | {x}.amin(dim={dim}{, keepdim=False})",
-        lambda s: extreme(s.table, reduced(s), s.draw.rng, -1),
-        axes=some_axes,
-    ),
+    reduction("amax", extreme, axes=some_axes),
+    reduction("amin", _least, axes=some_axes),
     reduction(
         "spread",
+        lambda table, over, rng: extreme(table, over, rng) - _least(table, over, rng),
         "{x}.amax(dim={dim}) - {x}.amin(dim={dim}) | torch.amax({x}, dim={dim}) - torch.amin({x}, dim={dim})",
-        lambda s: extreme(s.table, reduced(s), s.draw.rng) - extreme(s.table, reduced(s), s.draw.rng, -1),
-        keep=False,
     ),
-    reduction(
-        "std",
-        "torch.std({x}, dim={dim}{, keepdim=False}) | {x}.std(dim={dim}{, keepdim=False})",
-        lambda s: _moment(s, False),
-        axes=some_axes,
-        gives="nonnegative",
-    ),
+    reduction("std", _deviation, axes=some_axes, gives="nonnegative"),
     reduction(
         "var",
-        (
-            "torch.var({x}, dim={dim}{, keepdim=False}) | {x}.var(dim={dim}{, keepdim=False}) | "
-            "{x}.var(dim={dim}, unbiased=False{, keepdim=False})"
-        ),
-        lambda s: _moment(s, True),
+        lambda table, over, rng: _deviation(table, over, rng) ** 2,
+        PLAIN + " | {x}.var(dim={dim}, unbiased=FalseKEEP)",
         axes=some_axes,
         gives="nonnegative",
     ),
     reduction(
         "l1_norm",
-        (
-            "torch.norm({x}, p=1, dim={dim}{, keepdim=False}) | {x}.abs().sum(dim={dim}{, keepdim=False}) | "
-            "torch.linalg.vector_norm({x}, ord=1, dim={dim}{, keepdim=False})"
-        ),
-        lambda s: _length(s, 1),
+        lambda table, over, rng: _sum(np.abs(table), over, rng),
+        "torch.norm({x}, p=1, dim={dim}KEEP) | {x}.abs().sum(dim={dim}KEEP) | "
+        "torch.linalg.vector_norm({x}, ord=1, dim={dim}KEEP)",
         refuses=DEGENERATE,
         gives="nonnegative",
     ),
     reduction(
         "l2_norm",
-        (
-            "torch.norm({x}, p=2, dim={dim}{, keepdim=False}) | {x}.norm(dim={dim}{, keepdim=False}) | "
-            "torch.linalg.vector_norm({x}, dim={dim}{, keepdim=False}) | "
-            "torch.sqrt(torch.sum({x} ** 2, dim={dim}{, keepdim=False}))"
-        ),
-        lambda s: _length(s, 2),
+        lambda table, over, rng: _sum(table**2, over, rng).clip(1e-9) ** 0.5,
+        "torch.norm({x}, p=2, dim={dim}KEEP) | {x}.norm(dim={dim}KEEP) | torch.linalg.vector_norm({x}, dim={dim}KEEP) | "
+        "torch.sqrt(torch.sum({x} ** 2, dim={dim}KEEP))",
         gives="nonnegative",
-        refuses=frozenset({"unit_norm"}),
+        refuses=UNIT_NORM,
     ),
     reduction(
         "mean_square",
-        (
-            "torch.mean({x} ** 2, dim={dim}{, keepdim=False}) | {x}.pow(2).mean(dim={dim}{, keepdim=False}) | "
-            "{x}.square().mean({dim}{, keepdim=False})"
-        ),
-        lambda s: averaged(s.table**2, reduced(s), s.draw.rng),
+        lambda table, over, rng: averaged(table**2, over, rng),
+        "torch.mean({x} ** 2, dim={dim}KEEP) | {x}.pow(2).mean(dim={dim}KEEP) | {x}.square().mean({dim}KEEP)",
         axes=some_axes,
         gives="nonnegative",
-        refuses=frozenset({"unit_norm"}),
+        refuses=UNIT_NORM,
     ),
     reduction(
         "mean_abs",
-        "torch.mean(torch.abs({x}), dim={dim}{, keepdim=False}) | {x}.abs().mean(dim={dim}{, keepdim=False})",
-        lambda s: averaged(np.abs(s.table), reduced(s), s.draw.rng),
+        lambda table, over, rng: averaged(np.abs(table), over, rng),
+        "torch.mean(torch.abs({x}), dim={dim}KEEP) | {x}.abs().mean(dim={dim}KEEP)",
         refuses=DEGENERATE,
         gives="nonnegative",
     ),
-    reduction(
-        "logsumexp",
-        "torch.logsumexp({x}, dim={dim}{, keepdim=False}) | {x}.logsumexp(dim={dim}{, keepdim=False})",
-        lambda s: np.log(averaged(np.exp(np.minimum(s.table, 30)), reduced(s), s.draw.rng, total=True).clip(1e-09)),
-        often=1.5,
-    ),
+    reduction("logsumexp", _log_sum, often=1.5),
     reduction(
         "prod",
-        "torch.prod({x}, dim={dim}{, keepdim=False}) | {x}.prod(dim={dim}{, keepdim=False})",
-        lambda s: np.exp(averaged(np.log(s.table.clip(1e-06)), reduced(s), s.draw.rng, total=True)),
+        lambda table, over, rng: np.exp(_sum(np.log(table.clip(1e-6)), over, rng)),
         contents="near_one",
         takes="positive",
-        roles=roles("alone"),
-        dtypes=("float32",),
+        **ALONE,
     ),
-    reduction(
-        "argmax",
-        "torch.argmax({x}, dim={dim}) | {x}.argmax(dim={dim})",
-        lambda s: s.table,
-        keep=False,
-        roles=roles("alone"),
-        dtypes=("float32",),
-    ),
-    reduction(
-        "argmin",
-        "torch.argmin({x}, dim={dim}) | {x}.argmin(dim={dim})",
-        lambda s: s.table,
-        keep=False,
-        roles=roles("alone"),
-        dtypes=("float32",),
-    ),
+    reduction("argmax", extreme, "torch.argmax({x}, dim={dim}) | {x}.argmax(dim={dim})", **ALONE),
+    reduction("argmin", _least, "torch.argmin({x}, dim={dim}) | {x}.argmin(dim={dim})", **ALONE),
     reduction(
         "median",
+        averaged,
         "torch.median({x}, dim={dim})[0] | {x}.median(dim={dim}).values",
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
         axes=lambda s: s.rank - 1,
-        keep=False,
         roles=roles("alone"),
         refuses=DEGENERATE,
     ),
     reduction(
         "positive_share",
+        lambda table, over, rng: averaged(np.where(table > 0.25, 1.0, 0.0), over, rng),
         "({x} > {threshold}).float().mean(dim={dim}) | torch.mean(({x} > {threshold}).float(), dim={dim})",
-        lambda s: averaged((s.table > s.p["threshold"]) * 1.0, reduced(s), s.draw.rng),
-        keep=False,
         parameters={"threshold": (0.0, 0.25, 0.5)},
-        gives="unit",
-        roles=roles("alone"),
-        dtypes=("float32",),
+        **ALONE,
     ),
     reduction(
         "weighted_sum",
+        _sum,
         "torch.sum({x} * {y}, dim={dim}) | ({x} * {y}).sum(dim={dim})",
-        lambda s: averaged(s.table * s.others[0].typical, reduced(s), s.draw.rng, total=True),
-        keep=False,
         others=(Operand("weights", lambda s: s.shape),),
+        contents="normal",
         roles=roles("alone"),
     ),
     reduction(
         "masked_mean",
+        averaged,
         "({x} * {y}).sum(dim={dim}) / {y}.sum(dim={dim}).clamp(min=1.0)",
-        lambda s: averaged(s.table, reduced(s), s.draw.rng),
-        keep=False,
         others=(Operand("mask", lambda s: s.shape, "zero_one"),),
-        roles=roles("alone"),
-        dtypes=("float32",),
+        **ALONE,
     ),
     Operator(
         "topk",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse, forms, roles
@@ -27,121 +29,74 @@ def _shares(s: OperatorUse) -> Table:
     return result
 
 
-def _log_shares(s: OperatorUse) -> Table:
-    result: Table = np.log(_shares(s).clip(1e-30))
-    return result
-
-
 def _fits(s: OperatorUse) -> bool:
     return bool(4 <= s.shape[s.p["dim"]] <= 1800)
 
 
+def softmax(name: str, text: str, **more: Any) -> Operator:
+    given: dict[str, Any] = {
+        "parameters": {"dim": axis},
+        "when": _fits,
+        "law": _shares,
+        "gives": "unit",
+        "makes": SHARES,
+        "refuses": SHARES,
+    } | more
+    return Operator(name, "softmax", forms(text, name), given.pop("layouts", LAYOUTS), **given)
+
+
 SOFTMAX = (
-    Operator(
+    softmax(
         "softmax",
-        "softmax",
-        forms(
-            ("nn.Softmax(dim={dim}) | F.softmax({x}, dim={dim}) | torch.softmax({x}, dim={dim}) | {x}.softmax(dim={dim})"),
-            "softmax",
-        ),
-        LAYOUTS,
-        {"dim": axis},
-        when=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        refuses=SHARES,
+        "nn.Softmax(dim={dim}) | F.softmax({x}, dim={dim}) | torch.softmax({x}, dim={dim}) | {x}.softmax(dim={dim})",
         often=2.5,
     ),
-    Operator(
+    softmax(
         "log_softmax",
-        "softmax",
-        forms(
-            (
-                "nn.LogSoftmax(dim={dim}) | F.log_softmax({x}, dim={dim}) | torch.log_softmax({x}, dim={dim}) | "
-                "{x}.log_softmax(dim={dim})"
-            ),
-            "log_softmax",
-        ),
-        LAYOUTS,
-        {"dim": axis},
-        when=_fits,
-        law=_log_shares,
+        "nn.LogSoftmax(dim={dim}) | F.log_softmax({x}, dim={dim}) | torch.log_softmax({x}, dim={dim}) | "
+        "{x}.log_softmax(dim={dim})",
+        law=lambda s: np.log(_shares(s).clip(1e-30)),
+        gives="any",
+        makes=frozenset(),
         often=1.5,
-        refuses=SHARES,
     ),
-    Operator(
-        "softmin",
-        "softmax",
-        forms("nn.Softmin(dim={dim}) | F.softmin({x}, dim={dim}) | torch.softmax(-{x}, dim={dim})", "softmin"),
-        LAYOUTS,
-        {"dim": axis},
-        when=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        refuses=SHARES,
-    ),
-    Operator(
+    softmax("softmin", "nn.Softmin(dim={dim}) | F.softmin({x}, dim={dim}) | torch.softmax(-{x}, dim={dim})"),
+    softmax(
         "softmax_temperature",
-        "softmax",
-        forms("torch.softmax({x} / {temperature}, dim={dim}) | F.softmax({x} / {temperature}, dim={dim})"),
-        LAYOUTS,
-        {"dim": axis, "temperature": (0.5, 0.7, 1.5, 2.0)},
-        when=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        refuses=SHARES,
+        "torch.softmax({x} / {temperature}, dim={dim}) | F.softmax({x} / {temperature}, dim={dim})",
+        parameters={"dim": axis, "temperature": (0.5, 0.7, 1.5, 2.0)},
     ),
-    Operator(
+    softmax(
         "manual_softmax",
-        "softmax",
-        forms(
-            "{=shifted} = torch.exp({x} - {x}.max(dim={dim}, keepdim=True)[0])\n"
-            "{=shifted} / {=shifted}.sum(dim={dim}, keepdim=True) | "
-            "{=e} = torch.exp({x} - torch.amax({x}, dim={dim}, keepdim=True))\n"
-            "{=e} / torch.sum({=e}, dim={dim}, keepdim=True)"
-        ),
-        LAYOUTS,
-        {"dim": axis},
-        when=_fits,
-        law=_shares,
-        gives="unit",
-        makes=SHARES,
-        refuses=SHARES,
+        "{=shifted} = torch.exp({x} - {x}.max(dim={dim}, keepdim=True)[0])\n"
+        "{=shifted} / {=shifted}.sum(dim={dim}, keepdim=True) | "
+        "{=e} = torch.exp({x} - torch.amax({x}, dim={dim}, keepdim=True))\n{=e} / torch.sum({=e}, dim={dim}, keepdim=True)",
     ),
-    Operator(
+    softmax(
         "masked_softmax",
-        "softmax",
-        forms('torch.softmax({x}.masked_fill({y}, float("-inf")), dim=-1) | F.softmax({x}.masked_fill({y}, -1e9), dim=-1)')[1:],
-        ("rows", "matrix", "sequence", "heads"),
-        {"dim": (-1,)},
+        "F.softmax({x}.masked_fill({y}, -1e9), dim=-1) | torch.softmax({x}.masked_fill({y}, -1e9), dim=-1)",
+        layouts=("rows", "matrix", "sequence", "heads"),
+        parameters={"dim": (-1,)},
         others=(Operand("mask", lambda s: s.shape, "mask"),),
-        when=_fits,
         roles=roles("alone"),
         dtypes=("float32",),
     ),
-    Operator(
+    softmax(
         "scaled_masked_softmax",
-        "softmax",
-        forms("torch.softmax({x} * {scale} + {y}, dim=-1) | F.softmax({scale} * {x} + {y}, dim=-1)"),
-        ("heads", "sequence"),
-        {"dim": (-1,), "scale": (0.125, 0.25, 0.5)},
+        "torch.softmax({x} * {scale} + {y}, dim=-1) | F.softmax({scale} * {x} + {y}, dim=-1)",
+        layouts=("heads", "sequence"),
+        parameters={"dim": (-1,), "scale": (0.125, 0.25, 0.5)},
         others=(Operand("bias", lambda s: s.shape),),
-        when=_fits,
         roles=roles("alone"),
     ),
-    Operator(
+    softmax(
         "softmax_entropy",
-        "softmax",
-        forms(
-            "{=p} = torch.softmax({x}, dim=-1)\n-({=p} * torch.log_softmax({x}, dim=-1)).sum(dim=-1) | "
-            "{=logp} = F.log_softmax({x}, dim=-1)\n-torch.sum({=logp}.exp() * {=logp}, dim=-1)"
-        ),
-        ("rows", "sequence"),
-        {},
+        "{=p} = torch.softmax({x}, dim=-1)\n-({=p} * torch.log_softmax({x}, dim=-1)).sum(dim=-1) | "
+        "{=logp} = F.log_softmax({x}, dim=-1)\n-torch.sum({=logp}.exp() * {=logp}, dim=-1)",
+        layouts=("rows", "sequence"),
+        parameters={},
         when=lambda s: s.shape[-1] <= 600,
+        law=None,
         roles=roles("alone"),
         dtypes=("float32",),
         contents="wide",
