@@ -130,5 +130,5 @@ def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> Non
     assert inputs.keywords["input_ids"].shape == (1, 128)
     model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs="input_ids=torch.zeros(2, 3, dtype=torch.long)"), "cpu")
     assert model(*inputs.positional, **inputs.keywords).logits.shape == (2, 3, 50)
-    with pytest.raises(UsageError, match="config.json"):
+    with pytest.raises(UsageError, match=r"config\.json"):
         open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")
