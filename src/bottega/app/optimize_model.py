@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,12 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.app.optimize_python import loaded, search
+from bottega.app.optimize_search import check, loaded, search
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.json_text import strict
+from bottega.episodes.delivery.check import ClaimCheck
 from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
@@ -92,17 +94,13 @@ class OptimizedModel:
 
     def save(self, folder: str | Path) -> Path:
         """A copy of the folder; `optimized_model.load(model)` in it puts the parts into a model."""
-        import shutil
-
         return Path(shutil.copytree(self.folder, folder))
 
-    def check(self) -> list[Any]:
+    def check(self) -> list[ClaimCheck]:
         """Judge every part that is in the model again, from its files alone."""
-        from bottega.app.optimize_python import Optimized
-
         kept = {result.part.folder for result in self.whole.kept}
         return [
-            Optimized(self.module, each.result, each.folder).check()
+            check(each.folder, each.result)
             for each in self.searched
             if each.result is not None and str(each.folder.relative_to(self.folder)) in kept
         ]
