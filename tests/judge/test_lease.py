@@ -81,13 +81,56 @@ def test_sharers_share_and_keep_a_timer_out(hold) -> None:
 def test_a_timer_is_alone_and_lets_go_when_it_is_killed(hold) -> None:
     timer = hold("exclusive")
     assert timer.said(20) == "held"
-    sharer, second = hold("shared"), hold("exclusive")
+    sharer = hold("shared")
     assert sharer.said(0.2) == ""
-    assert second.said(0.1) == ""
     timer.process.kill()
     assert sharer.said(20) == "held"
-    sharer.process.kill()
-    assert second.said(20) == "held"
+
+
+def test_timers_that_wait_together_follow_each_other_before_sharers(hold) -> None:
+    early = hold("shared")
+    assert early.said(20) == "held"
+    timer = hold("exclusive")
+    assert timer.said(0.2) == ""
+    late, second = hold("shared"), hold("exclusive")
+    early.release()
+    first, other = (timer, second) if timer.said(0.5) == "held" else (second, timer)
+    assert late.said(0.1) == ""
+    first.release()
+    assert other.said(20) == "held"
+    assert late.said(0.1) == ""
+    other.process.kill()
+    assert late.said(20) == "held"
+
+
+def test_timers_cannot_keep_a_sharer_out_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two timers that overlap all the time, so that there is always one that waits."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("bottega.judge.lease.MOST_SECONDS_OF_TIMERS", 0.3)
+    ended, timed = threading.Event(), [0, 0]
+
+    def time_again_and_again(number: int) -> None:
+        lease = Lease(open_lease("cpu"))
+        while not ended.is_set():
+            with lease.exclusive():
+                timed[number] += 1
+                time.sleep(0.02)
+
+    timers = [threading.Thread(target=time_again_and_again, args=(number,), daemon=True) for number in range(2)]
+    sharer = Lease(open_lease("cpu"))
+    sharer.enter()
+    for timer in timers:
+        timer.start()
+    sharer.leave()
+    entering = threading.Thread(target=sharer.enter, daemon=True)
+    entering.start()
+    entering.join(20)
+    got_in = not entering.is_alive()
+    sharer.leave()
+    ended.set()
+    for timer in timers:
+        timer.join(20)
+    assert got_in and min(timed) > 0
 
 
 def test_a_waiting_timer_goes_before_sharers_that_come_later(hold) -> None:
@@ -143,7 +186,11 @@ def test_lease_files_are_the_user_s_own(tmp_path: Path, monkeypatch: pytest.Monk
         os.close(descriptor)
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o077 == 0
-    assert sorted(file.name for file in folder.iterdir() if "start" not in file.name) == ["cuda-0.device", "cuda-0.entry"]
+    assert sorted(file.name for file in folder.iterdir() if "start" not in file.name) == [
+        "cuda-0.device",
+        "cuda-0.entry",
+        "cuda-0.timers",
+    ]
 
 
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bottega.judge.memory_rules import (
     AGEING_SECONDS,
+    MUCH_SMALLER_SECONDS,
     RESERVE_BYTES,
     LedgerEntry,
     LedgerState,
@@ -40,10 +41,14 @@ def test_what_fits_is_let_in_and_what_does_not_waits() -> None:
 
 
 def test_small_ones_go_past_a_large_one_until_it_has_waited_for_long() -> None:
-    small = waits(9, 2)
-    young, old = waits(2, 20, AGEING_SECONDS / 2), waits(2, 20, 2 * AGEING_SECONDS)
+    small, smallest = waits(9, 4), waits(9, 2)
+    young, old, oldest = (
+        waits(2, 20, seconds) for seconds in (AGEING_SECONDS / 2, 2 * AGEING_SECONDS, 2 * MUCH_SMALLER_SECONDS)
+    )
     assert can_grant(state(held(1, 10), young, small), small)
     assert not can_grant(state(held(1, 10), old, small), small)
+    assert can_grant(state(held(1, 10), old, smallest), smallest)
+    assert not can_grant(state(held(1, 10), oldest, smallest), smallest)
     assert can_grant(state(held(1, 3), old, small), old)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
+from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification
 from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
@@ -169,7 +169,7 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
 
 def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
-        show(finished, summaries_of(finished.run))
+        show(finished)
         return
     from bottega.bench.leaderboard import record_of
 

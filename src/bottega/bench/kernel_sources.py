@@ -77,7 +77,7 @@ class ModelSource:
     chunk: int = 1
 
     def lanes(self, shard: Shard) -> int:
-        return max(self.at_once, shard.workers)
+        return max(self.at_once, shard.lanes)
 
     def samples(self, task: str) -> tuple[int, ...]:
         return tuple(range(self.writing.samples))
@@ -121,7 +121,7 @@ class CandidateSource:
     chunk: int = FOREIGN_CHUNK
 
     def lanes(self, shard: Shard) -> int:
-        return shard.workers
+        return shard.lanes
 
     def samples(self, task: str) -> tuple[int, ...]:
         return tuple(sorted(self.kernels.get(task, ())))

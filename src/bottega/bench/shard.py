@@ -64,11 +64,12 @@ class Shard:
         """Without `known` every request is judged, also for a text that was judged before."""
         self.device, self.workers, self.known = device, worker_count(workers, device), known
         self.judge = RunJudge(device, workers=self.workers, **judging.options)
+        self.lanes = self.judge.lanes
         self.lost = ""
         """Why it is gone; empty while it is there."""
-        self._looking = ThreadPoolExecutor(self.workers, thread_name_prefix=f"bench-{device}")
+        self._looking = ThreadPoolExecutor(self.lanes, thread_name_prefix=f"bench-{device}")
         self._probing = asyncio.Lock()
-        self._by_task = ByTask(self.workers)
+        self._by_task = ByTask(self.lanes)
         self.look: Callable[[Task], Awaitable[None]] | None = None
         """Asked before every verdict, while the task is about to be brought up for it; may raise `Unfit`."""
 

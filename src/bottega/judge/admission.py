@@ -7,6 +7,7 @@ candidate's; where other processes hold the GPU even then, nobody is blamed and 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +54,13 @@ class MemoryAdmission:
         free_memory: Callable[[int], None] = lambda size: None,
         cancelled: Callable[[], bool] = lambda: False,
         warn: Callable[[str], None] = lambda line: None,
+        while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ):
         self.ledger = ledger
         self.free_memory = free_memory
         self.cancelled = cancelled
         self.warn = warn
+        self.while_waiting = while_waiting
         self._seen: dict[Hashable, tuple[MemoryEstimate, int]] = {}
         """What tasks took when they were open: better than an estimate for opening them again."""
         self._alone: set[Hashable] = set()
@@ -73,7 +76,13 @@ class MemoryAdmission:
             raise TaskError(f"{label}: {_too_large(estimate, need, total)}")
         alone = alone or key in self._alone or need > total - RESERVE_BYTES
         claim = self.ledger.claim(
-            need, label, whole=alone, free_memory=self.free_memory, warn=self.warn, cancelled=self.cancelled
+            need,
+            label,
+            whole=alone,
+            free_memory=self.free_memory,
+            warn=self.warn,
+            cancelled=self.cancelled,
+            while_waiting=self.while_waiting,
         )
         return AdmittedTask(label, key, claim, estimate, need, total, alone)
 

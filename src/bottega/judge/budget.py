@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from bottega.judge.lease import Lease
@@ -41,10 +41,10 @@ class TimeBudget:
             waiting = time.monotonic()
         self.end += time.monotonic() - waiting
 
-    def yield_to_timer(self, lease: Lease) -> None:
+    def yield_to_timer(self, lease: Lease, settle: Callable[[], None]) -> None:
         """Inside `sharing`: let a waiting timer have the device."""
         waiting = time.monotonic()
-        lease.yield_to_timer()
+        lease.yield_to_timer(settle)
         self.end += time.monotonic() - waiting
 
     @contextmanager

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ KEPT_BYTES = 1 << 30
 
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
-    channel, lease, beside = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4]), Lease(descriptors[4:7])
+    channel, lease, beside = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:5]), Lease(descriptors[5:9])
     if arguments["device"] != "cpu":
         torch.set_num_threads(THREADS_BESIDE_A_GPU)
     controller = Controller(channel, lease, beside, str(arguments["device"]), str(arguments.get("cache", "")))
@@ -128,7 +129,7 @@ class Controller:
                 for runner in runners.values():
                     runner.tell({"do": "initialise"})
                 initialise_device(self.device)
-                self.device_control = DeviceControl(self.device)
+                self.device_control = DeviceControl(self.device, payload["rates"])
                 for runner in runners.values():
                     runner.listen(deadline)
             self.baselines["eager"] = runners.pop("eager")
@@ -207,7 +208,9 @@ class Controller:
             state=self.state,
             deadline=lambda: deadline,
             device_control=self.device_control,
-            yield_to_timer=no_op if self.device == "cpu" else self.lease.yield_to_timer,
+            yield_to_timer=no_op
+            if self.device == "cpu"
+            else partial(self.lease.yield_to_timer, self.device_control.synchronize),
             released=self.lease.released,
         )
         try:

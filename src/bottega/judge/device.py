@@ -37,10 +37,11 @@ def initialise_device(device: str) -> None:
 
 
 class DeviceControl:
-    def __init__(self, device: str):
+    def __init__(self, device: str, rates: dict[str, float] | None = None):
+        """`rates`, where they were measured before."""
         self.device = device
         self.flushing: torch.Tensor | None = None
-        self._rates: dict[str, float] = {}
+        self._rates = rates or {}
         if device != "cpu":
             self.l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
             self._hold_cycles = NOMINAL_CYCLES

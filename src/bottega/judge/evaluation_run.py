@@ -70,4 +70,4 @@ class EvaluationRun:
         )
 
     def yield_to_timer(self) -> None:
-        self.budget.yield_to_timer(self.context.lease)
+        self.budget.yield_to_timer(self.context.lease, self.context.device_control.synchronize)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,12 +24,14 @@ from bottega.judge.decide import decide
 from bottega.judge.device_facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid_task import out_of_memory
-from bottega.judge.machine import Workers, worker_count
+from bottega.judge.machine import Workers, lane_count, worker_count
 from bottega.judge.session import Session
 from bottega.judge.session_pool import SessionPool
 from bottega.judge.settings import Settings
+from bottega.judge.slots import Slots
 from bottega.judge.worker_process import ENDING_SECONDS
 from bottega.languages import language_named
+from bottega.sandbox.fork_server import SandboxExit
 
 LOG = logging.getLogger(__name__)
 
@@ -55,9 +56,11 @@ class Judge:
         if not is_here(device):
             raise UsageError(f"device {device}: no NVIDIA GPU is visible here; use --device cpu")
         self.workers = worker_count(workers, device)
-        self._pool = SessionPool(self.settings, self.workers, require_sandbox, warn)
-        self._slots = threading.BoundedSemaphore(self.workers)
-        self._executor = ThreadPoolExecutor(self.workers, thread_name_prefix="judge")
+        self.lanes = lane_count(self.workers, device)
+        """How many verdicts to ask for at a time to keep it busy."""
+        self._slots = Slots(self.workers)
+        self._pool = SessionPool(self.settings, self.workers, require_sandbox, warn, self._slots.paused)
+        self._executor = ThreadPoolExecutor(self.lanes, thread_name_prefix="judge")
 
     def __enter__(self) -> Judge:
         return self
@@ -68,7 +71,7 @@ class Judge:
     def judge(self, task: Task, candidate: Candidate, **options: Any) -> Verdict:
         """One verdict. Raises only for wrong usage, a sandbox that was required and is missing, or a broken judge."""
         settings = self._settings(candidate, options)
-        with self._slots:
+        with self._slots.taken(self._pool.is_open(task)):
             return self._verdict(task, candidate, settings)
 
     def judge_many(self, task: Task, candidates: Sequence[Candidate], **options: Any) -> list[Verdict]:
@@ -76,7 +79,7 @@ class Judge:
         for each of them. Tasks in parallel, one call for each, keep a device busier than candidates of one task could."""
         chosen = [(candidate, self._settings(candidate, options)) for candidate in candidates]
         last = len(chosen) - 1
-        with self._slots:
+        with self._slots.taken():
             return [
                 self._verdict(task, candidate, settings, more=place < last)
                 for place, (candidate, settings) in enumerate(chosen)
@@ -95,7 +98,7 @@ class Judge:
         """Whether a task can be judged fairly, and why not. Raises `TaskError` when it cannot even be run."""
         task.validate()
         settings = self._settings(None, options)
-        with self._slots:
+        with self._slots.taken():
             session = self._open(task, settings)
             try:
                 report = session.fitness()
@@ -152,7 +155,7 @@ class Judge:
                     self._pool.give_back(session, more)
             if report is None:
                 continue
-            if admitted is not None and self._pool.admission is not None and _short_of_memory(report):
+            if admitted is not None and self._pool.admission is not None and _short_of_memory(report, ended):
                 if not admitted.alone:
                     alone = True
                     continue
@@ -209,10 +212,11 @@ def _died(report: dict[str, Any] | None) -> bool:
     return report is None or (report.get("failure") or {}).get("kind") == "died"
 
 
-def _short_of_memory(report: dict[str, Any]) -> bool:
-    """Whether a candidate failed for want of memory, which other tasks may have taken."""
+def _short_of_memory(report: dict[str, Any], ended: SandboxExit | None) -> bool:
+    """Whether a candidate failed for want of memory, which other tasks may have taken. It may only say so as its process ends."""
     failure = report.get("failure") or {}
-    return out_of_memory(f"{failure.get('type', '')} {failure.get('text', '')}")
+    last = ended.output if ended is not None and failure.get("kind") == "died" else ""
+    return out_of_memory(f"{failure.get('type', '')} {failure.get('text', '')} {last}")
 
 
 def _wait(admitted: AdmittedTask | None, begun: float) -> dict[str, float]:

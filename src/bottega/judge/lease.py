@@ -1,7 +1,14 @@
 """The lock on a device: a fair readers-writer lock over files, shared by all processes of a user.
 
-Timing takes it exclusively; running without timing shares it. It uses flock, so that a killed process releases it at once, and two files (an
-entry lock and the device lock), so that a stream of sharers cannot starve a timer. More files bound how many processes start or end at a time.
+Timing takes it exclusively; running without timing shares it. It uses flock, so that a killed process releases it at once, and three files:
+
+- the device lock, shared or exclusive;
+- the timers' lock, shared by timers from when they begin to wait until they are done. Sharers pass it exclusively on their way in. So a stream
+  of sharers cannot starve a timer, and timers that wait together follow each other without sharers in between: waiting until the last sharer
+  has left the device costs more than timing does;
+- the entry lock, at which sharers queue. Timers join the queue when no sharer has got in for a while, so that timers cannot starve sharers.
+
+More files bound how many processes start or end at a time.
 """
 
 from __future__ import annotations
@@ -10,11 +17,12 @@ import fcntl
 import os
 import random
 import stat
+import struct
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +30,8 @@ from bottega.core.errors import JudgeError
 
 STARTS = 3
 """How many processes may start or end at the same time."""
+MOST_SECONDS_OF_TIMERS = 5.0
+"""Timers that arrive while sharers have been kept out for longer than this queue behind them."""
 LONG_SECONDS = 0.03
 """As long as a timer may wait for a process that shares the device."""
 WORD_SECONDS = 60.0
@@ -48,21 +58,21 @@ def open_lease(device: str) -> list[int]:
     folder, name = lease_folder(), device_name(device)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     start = f"start{random.randrange(STARTS)}"
-    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("entry", "device", start)]
+    return [os.open(folder / f"{name}.{part}", flags, 0o600) for part in ("entry", "timers", "device", start)]
 
 
 class Lease:
     def __init__(self, descriptors: list[int]):
-        self._entry_lock, self._device_lock, self._start_lock = descriptors
+        self._entry_lock, self._timers_lock, self._device_lock, self._start_lock = descriptors
         self._entered = 0.0
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        self._enter(fcntl.LOCK_SH)
+        self.enter()
         try:
             yield
         finally:
-            fcntl.flock(self._device_lock, fcntl.LOCK_UN)
+            self.leave()
 
     @contextmanager
     def starting_or_stopping(self) -> Iterator[None]:
@@ -73,54 +83,82 @@ class Lease:
             with self.shared():
                 yield
         finally:
-            fcntl.flock(self._start_lock, fcntl.LOCK_UN)
+            _unlock(self._start_lock)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        self._enter(fcntl.LOCK_EX)
+        self._announce_timer()
         try:
-            yield
+            _lock(self._device_lock, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                _unlock(self._device_lock)
         finally:
-            fcntl.flock(self._device_lock, fcntl.LOCK_UN)
+            _unlock(self._timers_lock)
 
     @contextmanager
     def released(self) -> Iterator[None]:
         """Release a shared lease for a while, and share it again afterwards."""
-        fcntl.flock(self._device_lock, fcntl.LOCK_UN)
+        self.leave()
         try:
             yield
         finally:
-            self._enter(fcntl.LOCK_SH)
+            self.enter()
 
     def enter(self) -> None:
         """Share it until `leave`, for work that does not fit into one `with` block."""
-        self._enter(fcntl.LOCK_SH)
+        _lock(self._entry_lock, fcntl.LOCK_EX)
+        try:
+            _lock(self._timers_lock, fcntl.LOCK_EX)
+            try:
+                _lock(self._device_lock, fcntl.LOCK_SH)
+            finally:
+                _unlock(self._timers_lock)
+            os.pwrite(self._entry_lock, struct.pack("d", time.monotonic()), 0)
+        finally:
+            _unlock(self._entry_lock)
+        self._entered = time.monotonic()
 
     def leave(self) -> None:
-        fcntl.flock(self._device_lock, fcntl.LOCK_UN)
+        _unlock(self._device_lock)
 
     def wanted(self) -> bool:
         """Whether another process waits for the lease, as a timer does while others share it."""
         try:
-            fcntl.flock(self._entry_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(self._timers_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        fcntl.flock(self._entry_lock, fcntl.LOCK_UN)
+        _unlock(self._timers_lock)
         return False
 
-    def yield_to_timer(self) -> None:
-        """Let a waiting timer have a shared lease, if it was shared for long."""
-        if time.monotonic() - self._entered > LONG_SECONDS:
+    def yield_to_timer(self, settle: Callable[[], None]) -> None:
+        """Let a waiting timer have a shared lease, if it was shared for long. `settle` waits for this process's own work on the device."""
+        if time.monotonic() - self._entered > LONG_SECONDS and self.wanted():
+            settle()
             with self.released():
                 pass
 
-    def _enter(self, how: int) -> None:
+    def _announce_timer(self) -> None:
+        """Take the timers' lock: past the sharers that queue, unless they have been kept out for long."""
+        if time.monotonic() - self._last_entry() < MOST_SECONDS_OF_TIMERS:
+            _lock(self._timers_lock, fcntl.LOCK_SH)
+            return
         _lock(self._entry_lock, fcntl.LOCK_EX)
         try:
-            _lock(self._device_lock, how)
+            _lock(self._timers_lock, fcntl.LOCK_SH)
         finally:
-            fcntl.flock(self._entry_lock, fcntl.LOCK_UN)
-        self._entered = time.monotonic()
+            _unlock(self._entry_lock)
+
+    def _last_entry(self) -> float:
+        """When a sharer last got in, by the monotonic clock of this machine; 0 when none is known."""
+        written = os.pread(self._entry_lock, 8, 0)
+        seconds = struct.unpack("d", written)[0] if len(written) == 8 else 0.0
+        return float(seconds) if seconds <= time.monotonic() else 0.0
+
+
+def _unlock(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _lock(descriptor: int, how: int) -> None:

@@ -28,6 +28,7 @@ kernels on several streams at once may gain less by it; a full verdict shows wha
 Workers = int | Literal["auto"]
 """Verdicts in parallel: a number, or as many as cores and memory carry."""
 MOST_WORKERS = 16
+LANES_A_WORKER = 2
 """More wait for the driver, which makes contexts one after the other."""
 CORES_A_WORKER = 4
 """Of a CPU that kernels are timed on: below that a verdict that is being built takes the cores of the one that is tried."""
@@ -68,10 +69,17 @@ class Machine:
     environment: dict[str, str] = field(default_factory=dict)
     cache: str = ""
     """A folder that trusted processes may keep compiled baselines in."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """What the device was measured to do, once the first task was opened."""
     estimator: Estimator = field(init=False)
 
     def __post_init__(self) -> None:
         self.estimator = Estimator(self.server, self.limits, self.environment)
+
+
+def lane_count(workers: int, device: str) -> int:
+    """How many verdicts keep so many workers busy: more of them on a GPU, where a large task waits for memory while small ones go on."""
+    return workers if device == "cpu" else LANES_A_WORKER * workers
 
 
 def start_machine(settings: Settings, require_sandbox: bool) -> Machine:

@@ -144,10 +144,12 @@ class MemoryLedger:
         free_memory: Callable[[int], None] = lambda size: None,
         warn: Callable[[str], None] = lambda line: None,
         cancelled: Callable[[], bool] = lambda: False,
+        while_waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
         patience: float = FOREIGN_WAIT_SECONDS,
     ) -> LedgerClaim:
         """Wait until there is room, then have it. `free_memory` is asked while there is none, with the bytes that are missing: let it close
-        what the caller itself can do without. `whole` waits until all claims but persistent ones are gone, and takes what is there.
+        what the caller itself can do without. That and the rest of the wait happen within `while_waiting`. `whole` waits until all claims but
+        persistent ones are gone, and takes what is there.
 
         Raises `JudgeError` when other processes do not make room for `patience` seconds, and when `cancelled` says so.
         """
@@ -181,8 +183,9 @@ class MemoryLedger:
                     if long > WARN_SECONDS and not told:
                         told = True
                         warn(f"{name} waits: {words}")
-                free_memory(missing)
-                time.sleep(POLL_SECONDS)
+                with while_waiting():
+                    free_memory(missing)
+                    time.sleep(POLL_SECONDS)
         except BaseException:
             claim.release()
             raise

@@ -14,6 +14,8 @@ RESERVE_BYTES = 256 << 20
 """Never given away: what the driver takes for itself as processes come and go."""
 AGEING_SECONDS = 3.0
 """Younger ones go past an older one for so long."""
+MUCH_SMALLER, MUCH_SMALLER_SECONDS = 8, 20.0
+"""Those that want less than an eighth of it for longer: they hardly change when it gets its memory."""
 EMPTY_SHARE, EMPTY_BYTES = 0.08, 3 << 29
 """A GPU of which no more than this share, or 1.5 GiB, is taken counts as empty: drivers and desktops hold a little of it always."""
 WHOLE_WAIT_SECONDS = 10.0
@@ -98,10 +100,17 @@ def fits(state: LedgerState, me: LedgerEntry) -> bool:
 def must_yield(state: LedgerState, me: LedgerEntry) -> bool:
     """Whether an older request has waited too long for `me` to go first."""
     return any(
-        other.ticket < me.ticket and state.now - other.since > AGEING_SECONDS and (other.whole or not is_blocked(state, other))
+        other.ticket < me.ticket
+        and state.now - other.since > _patience(other, me)
+        and (other.whole or not is_blocked(state, other))
         for other in state.waiting
         if other.slot != me.slot
     )
+
+
+def _patience(older: LedgerEntry, me: LedgerEntry) -> float:
+    much_smaller = not older.whole and MUCH_SMALLER * me.size <= older.size
+    return MUCH_SMALLER_SECONDS if much_smaller else AGEING_SECONDS
 
 
 def can_grant(state: LedgerState, me: LedgerEntry) -> bool:

@@ -9,6 +9,7 @@ import os
 import pickle
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 from bottega.core.errors import JudgeError, TaskError
@@ -34,7 +35,13 @@ TASK_SHARE_SECONDS = 240.0
 
 class Session:
     def __init__(
-        self, machine: Machine, task: Task, settings: Settings, admission: MemoryAdmission | None = None, alone: bool = False
+        self,
+        machine: Machine,
+        task: Task,
+        settings: Settings,
+        admission: MemoryAdmission | None = None,
+        alone: bool = False,
+        on_admitted: Callable[[], None] = lambda: None,
     ):
         """With `admission`, memory of the device is claimed before it is touched; `alone` claims all of it."""
         self.machine = machine
@@ -47,11 +54,10 @@ class Session:
         self.last_used = time.monotonic()
         self.held_until = 0.0
         """Until then it is not closed for want of memory."""
-        self.held_until = 0.0
-        """Until then it is not closed for want of memory."""
         self.admission = admission
         self.admitted: AdmittedTask | None = None
         self.alone = alone
+        self.on_admitted = on_admitted
         try:
             self._open()
         except BaseException:
@@ -100,6 +106,7 @@ class Session:
     def _open(self) -> None:
         names = ["eager", *self.settings.compiled]
         self._claim(len(names))
+        self.on_admitted()
         ends: list[socket.socket] = []
         ours, theirs = channel_pair()
         leases = [*open_lease(self.machine.lease_name), *open_lease(self.machine.lease_name)]  # for two that hold it apart
@@ -109,7 +116,8 @@ class Session:
             self.sandboxes.append(
                 self._spawn("bottega.judge.controller:main", [theirs.fileno(), *leases], shared, trusted=True)
             )
-            passed: list[int] = [payload_descriptor(pickle.dumps({"source": self.task.source, "settings": self.settings}))]
+            payload = {"source": self.task.source, "settings": self.settings, "rates": self.machine.rates}
+            passed: list[int] = [payload_descriptor(pickle.dumps(payload))]
             for _ in names:
                 controller_end, worker_end = channel_pair()
                 ends += [controller_end, worker_end]
@@ -128,6 +136,7 @@ class Session:
         if "opened" not in reply:
             raise self._refused(str(reply.get("invalid") or reply.get("broken") or "the task could not be brought up"))
         self.facts = reply["facts"]
+        self.machine.rates = {"bytes_per_second": self.facts["bytes_per_second"]}
         if self.admission is not None and self.admitted is not None:
             self.admission.opened(self.admitted, self.facts)
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from bottega.core.errors import JudgeError, SandboxError
 from bottega.core.task import Task
@@ -32,7 +33,14 @@ POLL_SECONDS = 0.2
 class SessionPool:
     """Every method may be called from any thread."""
 
-    def __init__(self, settings: Settings, workers: int, require_sandbox: bool, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        workers: int,
+        require_sandbox: bool,
+        warn: Callable[[str], None],
+        while_waiting: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self.settings = settings
         self.workers = workers
         self.require_sandbox = require_sandbox
@@ -41,7 +49,9 @@ class SessionPool:
         self.closed = False
         self.admission: MemoryAdmission | None = None
         if settings.device != "cpu":
-            self.admission = MemoryAdmission(MemoryLedger(settings.device), self.free_memory, lambda: self.closed, warn)
+            self.admission = MemoryAdmission(
+                MemoryLedger(settings.device), self.free_memory, lambda: self.closed, warn, while_waiting
+            )
         self._machine: Machine | None = None
         self._lock = threading.Lock()
         self._in_use = 0
@@ -59,6 +69,11 @@ class SessionPool:
                 self._machine = start_machine(self.settings, self.require_sandbox)
             return self._machine
 
+    def is_open(self, task: Task) -> bool:
+        """Whether an idle session of this task holds memory of the device."""
+        with self._lock:
+            return self.admission is not None and any(session.task.source == task.source for session in self.idle)
+
     def checkout(self, task: Task, settings: Settings, fresh: bool = False, alone: bool = False) -> Session:
         """An idle session for this task, or a new one; surplus sessions are closed, least recently used first."""
         key = session_key(task, settings)
@@ -75,7 +90,7 @@ class SessionPool:
         if evicted:  # nobody waits for processes that end
             threading.Thread(target=_close_all, args=(evicted,), daemon=True).start()
         try:
-            return Session(machine, task, settings, self.admission, alone)
+            return Session(machine, task, settings, self.admission, alone, self._start_ahead)
         except BaseException:
             with self._lock:
                 self._in_use -= 1
@@ -126,6 +141,15 @@ class SessionPool:
             worker = None
         return worker or WorkerProcess.start(machine)
 
+    def _start_ahead(self) -> None:
+        """Start a worker for the first candidate of a task that is being opened: that task's claim has room for it."""
+        with self._lock:
+            if self.spares or self.closed or self.settings.device == "cpu":
+                return
+            thread = threading.Thread(target=self._refill, args=(True,), daemon=True)
+            self._refills.add(thread)
+            thread.start()
+
     def free_memory(self, size: int) -> None:
         """Free so many bytes of GPU memory, as far as idle processes hold them: spare workers first, then sessions, least recently used first."""
         if size <= 0:
@@ -166,11 +190,11 @@ class SessionPool:
         if self._machine is not None:
             self._machine.server.close()
 
-    def _refill(self) -> None:
-        """Start a spare worker. On a GPU it has a context, so it is started only where nobody waits for that memory."""
+    def _refill(self, covered: bool = False) -> None:
+        """Start a spare worker. On a GPU it has a context, so it is started only where nobody waits for that memory, unless a claim covers it."""
         worker, claim, refused = None, None, False
         try:
-            if self.admission is not None:
+            if self.admission is not None and not covered:
                 claim = self.admission.ledger.try_claim(CONTEXT_BYTES, "a process for the next candidate")
                 refused = claim is None
             if not refused:

@@ -206,6 +206,7 @@ def _against_truth(
     samples: list[torch.Tensor] = []
     nonfinite: list[torch.Tensor] = []
     for piece in oracle.truth(inputs, options.state, outputs):
+        options.yield_to_timer()
         truths = [*piece.outputs, *(piece.inputs_after[i] for i in sorted(options.mutates))]
         if not comparisons:
             rounding = ROUNDED_TRUTH if oracle.kind == "reference" else None

@@ -44,11 +44,11 @@ class SharedDevice:
             finally:
                 self._sharing = False
 
-    def yield_to_timer(self) -> None:
+    def yield_to_timer(self, settle: Callable[[], None]) -> None:
         if self._sharing:
             begun = time.monotonic()
             self.on_stage("waiting")
-            self.lease.yield_to_timer()
+            self.lease.yield_to_timer(settle)
             self.on_stage(self._stage)
             self._add("waiting", begun)
 

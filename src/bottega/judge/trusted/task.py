@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -113,8 +114,7 @@ class TrustedTask:
         set_precision(precision)
         try:
             self.baselines["eager"] = self._baseline("eager")
-            drawn = reference.draw()
-            must_vary(drawn, reference)
+            drawn = must_vary(reference)
             profile = self.profile = TaskProfile(lower_precision=precision in ("bf16", "fp16"), aliases=True)
             first = profile_first_call(profile, self.eager, drawn, lambda: self.options("loaded"))
             if not first.specs:
@@ -145,7 +145,7 @@ class TrustedTask:
             state=state,
             deadline=lambda: 0.0,
             device_control=self.control,
-            yield_to_timer=no_op if self.device == "cpu" else self.sharing.yield_to_timer,
+            yield_to_timer=no_op if self.device == "cpu" else partial(self.sharing.yield_to_timer, self.control.synchronize),
         )
 
     def reference_calls(self, state: str) -> list[ReferenceCall]:

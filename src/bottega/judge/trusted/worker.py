@@ -52,7 +52,7 @@ MEMORY_FACTOR = 4.0
 def main(descriptors: list[int], arguments: dict[str, Any]) -> None:
     """Serve the judge until it closes the channel."""
     settings: Settings = arguments["settings"]
-    channel, lease, timed = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:4]), descriptors[4]
+    channel, lease, timed = Channel.from_descriptor(descriptors[0]), Lease(descriptors[1:5]), descriptors[5]
     reserved_cores.allow([0], everywhere=True)  # nobody else is on the machine for whom some would be kept free
     device = settings.device.partition(":")[0]
     torch.set_num_threads((os.cpu_count() or 1) if device == "cpu" else 1)
