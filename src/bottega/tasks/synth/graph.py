@@ -15,6 +15,7 @@ from bottega.tasks.synth.operator import Operand, Operator, OperatorUse
 from bottega.tasks.synth.value import Shape, Size, Value, fault
 
 TRIES = 5
+FEW_STEPS = 4
 POINTWISE = ("activations", "elementwise")
 """Families of which a typical value that stays the same means that nothing was done: ReLU of what is positive."""
 _ACCEPTED = {
@@ -174,7 +175,13 @@ def _measured(operator: Operator, s: OperatorUse) -> tuple[Shape, str, list[Oper
     form, given = operator.forms[0], (s.x, *s.others)
     if operator.law is None and operator.family in POINTWISE:
         return s.shape, s.x.dtype, pointwise_costs(form, s.p, tuple(one.dtype for one in given), s.x.numel)
-    return measured(form, s.p, [(one.shape, one.dtype) for one in given])
+    steps = s.shape[1] // FEW_STEPS if any(line.startswith("for ") for line in form.lines) else 1
+    shapes = [(one.shape if steps == 1 else (one.shape[0], FEW_STEPS, *one.shape[2:]), one.dtype) for one in given]
+    found = measured(form, s.p, shapes)
+    if found is None or steps == 1:
+        return found
+    shape, dtype, costs = found  # of a loop over a sequence a few steps tell the costs of all
+    return (shape[0], *(s.shape[1] for _ in shape[2:]), shape[-1]), dtype, costs * steps
 
 
 def _named(shape: Shape, s: OperatorUse) -> Shape:
