@@ -25,6 +25,7 @@ from torch import nn
 from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton import layout, matmul, scan, width
+from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 
@@ -113,7 +114,10 @@ def check(given: Task, folder: str) -> list[tuple[str, float | str]]:
     with torch.no_grad():
         wanted = prepared(namespace["Model"]()).double()(*wide)
         own = distance(prepared(namespace["Model"]())(*inputs), wanted) if given in HALVES else 1.0
-        for number, step in enumerate(StepCompiler(every_product=True).build(given, "triton").steps):
+        steps = [*StepCompiler(every_product=True).build(given, "triton").steps]
+        if given in HALVES:
+            steps += DraftCompiler(3).build(given, "triton").steps
+        for number, step in enumerate(steps):
             source = step.candidate.source
             if "CUDAGraph" in source:
                 continue

@@ -18,6 +18,8 @@ def write_call(file: FileWriter, kernel: FunctionCall) -> None:
     arguments += [f"{key}={python(file, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
         file.imports.add("import torch.nn.functional as F")
+    if any(argument.startswith("joined(") for argument in arguments):
+        file.helpers.add("joined")
     for name, look in kernel.looks:
         if name not in file.known:
             file.forward.append(f"{name} = {look}")
