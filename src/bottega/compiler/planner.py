@@ -18,8 +18,9 @@ from bottega.compiler.expression import Apply, Expression, Load, Name, replace, 
 from bottega.compiler.kernel import Attention, Convolution, FunctionCall, Kernel, Map, Pool, Product, RowProgram, Scan, StoreOp
 from bottega.compiler.lowering.lower import Lowered
 from bottega.compiler.lowering.scope import Statement
+from bottega.compiler.matmul_rule import pays
+from bottega.compiler.merged_linears import MERGED_LINEARS, merged_linears
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.product_rule import pays
 from bottega.compiler.sizes import resolved
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
@@ -124,7 +125,10 @@ def make_plan(lowered: Lowered, passes: frozenset[str], cuts: Cuts = ()) -> Kern
     returned = _buffers_of(lowered.returned)
     if "own_attention" in passes:
         kernels = attentions(kernels, buffers, returned)
-    kernels = _unnamed(_laid_out(_fused(kernels, passes, returned), buffers, returned), returned)
+    kernels = _laid_out(_fused(kernels, passes, returned), buffers, returned)
+    if MERGED_LINEARS.name in passes:
+        kernels = merged_linears(kernels, buffers, returned)
+    kernels = _unnamed(kernels, returned)
     used = {name for kernel in kernels for name in (*read(kernel), *made(kernel))} | returned
     kept = {name: buffer for name, buffer in buffers.items() if name in used or buffer.kind == "input"}
     every = {name: buffer for name, buffer in buffers.items() if name in kept or buffer.kind == "result"}
