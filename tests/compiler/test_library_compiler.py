@@ -11,7 +11,7 @@ from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.library_compiler import LibraryCompiler
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 

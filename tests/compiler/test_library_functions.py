@@ -17,7 +17,7 @@ from bottega.compiler.build_step import Refusal
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
 from bottega.compiler.source.check import check
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.compiler.strip import stripped

@@ -7,7 +7,7 @@ from small_tasks import SMALL, task
 
 from bottega.compiler.kernel import FunctionCall, Product
 from bottega.compiler.matmul_rule import products_pay
-from bottega.compiler.planner import OWN_PASSES
+from bottega.compiler.planner_passes import OWN_PASSES
 from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 

@@ -23,7 +23,7 @@ from bottega.compiler.build_step import BuildSteps
 from bottega.compiler.callgraph_recorder import record
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
 from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks

@@ -11,7 +11,7 @@ from small_tasks import SMALL, task
 
 from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
-from bottega.compiler.planner import PASSES
+from bottega.compiler.planner_passes import PASSES
 from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 

@@ -18,7 +18,7 @@ from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowPro
 from bottega.compiler.matmul_rule import pays
 from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
+from bottega.compiler.planner_passes import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
 from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named

@@ -14,7 +14,7 @@ from bottega.compiler.callgraph_names import calls_by_result, recorded
 from bottega.compiler.layers.passes import CAPTURED
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.network_rule import is_network
-from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
 from bottega.compiler.step_compiler import VERSION, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named

@@ -24,7 +24,8 @@ from bottega.compiler.matmul_rule import products_pay
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
+from bottega.compiler.planner import make_plan
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
 from bottega.compiler.trace import Graph, Ref, trace
