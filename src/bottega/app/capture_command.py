@@ -28,7 +28,7 @@ def capture_command(
 ) -> None:
     """Run a program and record which modules it calls, with which shapes, data types and strides, and how long they take.
 
-        bottega capture -- python serve.py --port 8000
+        bottega capture -- python serve.py
         bottega optimize bottega-capture
 
     Results of the program do not change. Each kind of call is written as a task with its real shapes; weights are drawn anew and inputs are random,
