@@ -171,7 +171,7 @@ def test_a_prompt_that_does_not_fit_is_an_answer_that_failed(tmp_path: Path, tas
     assert again.judged == []
 
 
-@pytest.mark.parametrize("strategy, samples, turns", [("parallel", 4, 1), ("serial", 2, 2)])
+@pytest.mark.parametrize("strategy, samples, turns", [("parallel", 4, 1), ("beam", 2, 8), ("evolve", 2, 8)])
 def test_strategies_fill_samples_and_turns(
     tmp_path: Path, tasks: Path, monkeypatch: Any, strategy: Any, samples: int, turns: int
 ) -> None:
@@ -182,6 +182,14 @@ def test_strategies_fill_samples_and_turns(
     found = sorted((attempt.sample, attempt.turn) for attempt in finished.run.attempts)
     assert found == [(sample, turn) for sample in range(samples) for turn in range(turns)]
     assert (finished.run.settings["samples"], finished.run.settings["turns"]) == (samples, turns)
+
+
+def test_a_beam_of_copies_is_whole_with_fewer_kernels(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:
+    judged_by(monkeypatch, FakeJudge(), again := FakeJudge())
+    for _ in range(2):
+        finished = run(tmp_path / "run", tasks, writing(generations=3, strategy="beam"), FAST, levels=(2,))
+        assert finished.whole and [attempt.turn for attempt in finished.run.attempts] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert again.judged == [] and finished.run.settings["turns"] == 12
 
 
 def test_skills_are_noted_and_their_selection_is_paid_for(tmp_path: Path, tasks: Path, monkeypatch: Any) -> None:

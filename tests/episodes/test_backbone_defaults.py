@@ -58,5 +58,5 @@ def test_the_model_that_comes_along_is_asked_as_it_was_trained() -> None:
 
 def test_a_trained_model_is_asked_for_several_first_answers_the_likeliest_among_them() -> None:
     assert strategy_for("embedded") == "parallel" and strategy_for("server:m@http://h") == "serial"
-    assert strategy_for("embedded", "serial") == "serial"
+    assert strategy_for("embedded", "beam") == "beam"
     assert likeliest_first("embedded") and not likeliest_first("embedded", 0.8) and not likeliest_first("server:m@http://h")

@@ -60,6 +60,22 @@ def test_parallel_kernels_see_nothing(tmp_path: Path) -> None:
     assert {node.speedup("eager").point for node in place.nodes} == {1.25}  # type: ignore[union-attr]
 
 
+def test_a_beam_keeps_the_best_and_drops_copies(tmp_path: Path) -> None:
+    place = grow(tmp_path, climbing, EpisodeSettings(strategy="beam", samples=2, branch=2, turns=3))
+    assert len(place.nodes) == 4 + 4 + 4
+    by_id = {node.id: node for node in place.nodes}
+    for node in place.nodes:
+        if node.parent:
+            assert node.score("eager") > by_id[node.parent].score("eager")
+    assert place.best is not None and place.best.id.startswith("g2")
+
+
+def test_islands_breed_from_their_archives(tmp_path: Path) -> None:
+    place = grow(tmp_path, climbing, EpisodeSettings(strategy="evolve", samples=2, branch=2, turns=4))
+    assert len(place.nodes) == 2 * 2 * 4
+    assert place.best is not None and place.best.speedup("eager").point > 2  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES.names)
 def test_the_same_seed_walks_the_same_way(tmp_path: Path, strategy: str) -> None:
     settings = EpisodeSettings(strategy=strategy, samples=2, turns=3, seed=5)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ WHOLE, REFUTED, UNFINISHED = 0, 1, 4
 OF_CHECKING_ALONE = {"verify", "share", "count"}
 OF_CHECKING = OF_CHECKING_ALONE | {"seed", "device", "workers", "quiet", "json"}
 OF_WRITING = {
-    "samples", "turns", "strategy", "resamples", "library", "selection", "proved_only", "seed", "at_once",
+    "samples", "turns", "strategy", "width", "branch", "resamples", "library", "selection", "proved_only", "seed", "at_once",
     "temperature", "max_tokens", "context", "style", "prompts", "price_prompt", "price_output", "money", "tokens", "language",
 }  # fmt: skip
 
@@ -155,6 +155,8 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
         samples=settings.samples,
         strategy=settings.strategy,
         generations=settings.turns,
+        width=settings.width,
+        branch=settings.branch,
         library=_library(settings.library),
         selection=settings.selection,
         unproved=not settings.proved_only,

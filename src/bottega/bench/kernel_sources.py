@@ -101,7 +101,7 @@ class ModelSource:
         reason = self.budget.reached()
         if len(found) < self.writing.turns and reason is not None:
             raise BudgetError(reason)
-        return found
+        return found  # a beam whose kernels are copies of each other has fewer than it might
 
     def invalid(self, task: str, number: int, why: str) -> Sample:
         """With what its answers took: they were paid for."""

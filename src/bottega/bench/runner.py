@@ -146,7 +146,7 @@ class BenchRunner:
 
     def _is_kept(self, task: str, sample: int) -> bool:
         """A sample is whole when its last turn is kept, since turns are kept in order. One of a task that cannot be judged has no more
-        turns; one that ended early is walked through its log once more, which costs nothing."""
+        turns; one of a beam may end early, and is then walked through its log once more, which costs nothing."""
         if (task, sample) in self._whole:
             return True
         turns = int(self.recorder.settings.get("turns", 1))

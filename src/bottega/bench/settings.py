@@ -64,7 +64,9 @@ class BenchWriterSettings:
     samples: int = 1
     strategy: str = "serial"
     generations: int = 1
-    """Turns of a serial sample."""
+    """Turns of a serial sample; generations of a beam or of an evolution."""
+    width: int = 2
+    branch: int = 2
     library: str = ""
     """`starter`, a folder, or nothing."""
     selection: Selection = "selector"
@@ -95,7 +97,7 @@ class BenchWriterSettings:
     @property
     def turns(self) -> int:
         """Kernels of one sample, in a row."""
-        return self.generations
+        return self.generations * (self.width * self.branch if self.strategy in ("beam", "evolve") else 1)
 
     def episode(self, device: str, judging: BenchJudgeSettings) -> EpisodeSettings:
         """Of one sample. All turns are always taken: an end by target or roofline would leave samples of unequal length."""
@@ -108,7 +110,8 @@ class BenchWriterSettings:
             quick=judging.quick,
             strategy="serial" if self.strategy == "parallel" else self.strategy,
             turns=self.generations,
-            samples=1,
+            samples=self.width if self.strategy in ("beam", "evolve") else 1,
+            branch=self.branch,
             schemes=1 if skilled else 0,
             empty_scheme=not skilled,
             select=self.selection if skilled else "none",

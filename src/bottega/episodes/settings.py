@@ -25,7 +25,7 @@ class EpisodeSettings:
     strategy: str = "serial"
     turns: int = 4
     samples: int = 2
-    """Rollouts of each scheme."""
+    """Rollouts of each scheme; width in a beam; islands in evolution."""
     schemes: int = 1
     """Selections sampled from the selector, beside the empty one."""
     empty_scheme: bool = True
@@ -38,6 +38,8 @@ class EpisodeSettings:
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
     refine: Literal["latest", "best"] = "latest"
+    branch: int = 2
+    """Children of one node in a beam."""
     temperature: float = 1.0
     likeliest_first: bool = False
     """Whether the first kernel of each scheme is sampled without chance, whatever the temperature of the others."""
@@ -57,7 +59,7 @@ class EpisodeSettings:
     def __post_init__(self) -> None:
         STRATEGIES.check(self.strategy)
         LANGUAGES.check(self.language)
-        for name in ("turns", "samples", "max_tokens"):
+        for name in ("turns", "samples", "branch", "max_tokens"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):

@@ -30,7 +30,11 @@ class BenchCommandSettings(CommandSettings):
     turns: Positive = 1
     """Kernels of a sample in a row, each seeing the ones before it."""
     strategy: StrategyName = "serial"
-    """serial; parallel (samples × turns kernels, all apart); or a strategy of your own in each sample."""
+    """serial; parallel (samples × turns kernels, all apart); beam or evolve in each sample."""
+    width: Positive = 2
+    """Of a beam; islands of an evolution."""
+    branch: Positive = 2
+    """Children of a kernel in a beam, of an island in evolution."""
     resamples: Count | None = None
     """Sample an answer again, so often at most, where it is seen to be broken before it is judged; none is 3 if terse, else 0."""
     language: Annotated[str | None, Field(description=LANGUAGE_HELP)] = None

@@ -43,7 +43,7 @@ class OptimizeSettings(CommandSettings):
     turns: Positive = 4
     """Kernels in a line, each seeing the ones before it; generations."""
     samples: Positive = 2
-    """Lines for each selection of skills."""
+    """Lines for each selection of skills; width of a beam; islands."""
     schemes: Count = 1
     """Selections of skills, beside writing without any."""
     drafts: Count | None = None

@@ -13,5 +13,7 @@ STRATEGIES = Plugins(
     {
         "serial": "bottega.episodes.strategies.serial:serial",
         "parallel": "bottega.episodes.strategies.parallel:parallel",
+        "beam": "bottega.episodes.strategies.beam:beam",
+        "evolve": "bottega.episodes.strategies.evolve:evolve",
     },
 )
