@@ -35,7 +35,7 @@ from bottega.data.teacher_pool import ProcessTeacherPool, TeacherSpec
 from bottega.languages import candidate_from
 from bottega.tasks.load import load_tasks
 
-BUILDER = "bottega.compiler.compiler:Compiler"
+BUILDER = "bottega.compiler.step_compiler:StepCompiler"
 BOTTEGA = [sys.executable, "-m", "bottega.app.cli"]
 
 

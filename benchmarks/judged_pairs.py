@@ -35,7 +35,7 @@ from bottega.data.trust import trusted_setup_of
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.trusted.judge import TIMEOUT_SECONDS
 
-BUILDER = "bottega.compiler.compiler:Compiler"
+BUILDER = "bottega.compiler.step_compiler:StepCompiler"
 
 
 def main(

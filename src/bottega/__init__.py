@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-_LAZY = {"optimize": "bottega.app.optimize_python", "Optimized": "bottega.app.optimize_python"}
+_LAZY = {"optimize": "bottega.app.optimize_python", "capture": "bottega.tasks.capture_calls"}
 
 
 def __getattr__(name: str) -> Any:

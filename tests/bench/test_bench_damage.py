@@ -115,7 +115,7 @@ def change(**fields: Any) -> Callable[[dict[str, Any]], Any]:
         (change(candidate="../../elsewhere"), "candidate"),
         (change(seconds=None), "seconds"),
         (change(verdict="faster"), "verdict"),
-        (lambda line: line["verdict"].update(outcome="splendid"), "splendid"),
+        (lambda line: line["verdict"].update(outcome="splendid"), "outcome"),
         (lambda line: line["verdict"].update(speedup={"eager": {"point": "2", "low": 1, "high": 3}}), r"speedup\.eager\.point"),
         (lambda line: line["verdict"].update(coverage={"share": "all"}), "coverage"),
     ],

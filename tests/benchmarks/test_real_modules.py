@@ -8,7 +8,7 @@ import pytest
 from real_layers import LAYERS
 from real_modules import table
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.step_compiler import StepCompiler
 
 
 def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:
@@ -21,7 +21,7 @@ def test_there_are_enough_layers_and_each_is_a_task_in_both_sizes() -> None:
 def test_the_compiler_has_drafts_for_a_layer(name: str) -> None:
     pytest.importorskip("transformers")
     layer = next(layer for layer in LAYERS if layer.name == name)
-    steps = Compiler().build(layer.task(small=True), "triton").steps
+    steps = StepCompiler().build(layer.task(small=True), "triton").steps
     assert any("bfloat16" in step.candidate.source and "@triton.jit" in step.candidate.source for step in steps)
 
 

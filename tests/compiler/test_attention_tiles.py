@@ -13,8 +13,8 @@ from small_tasks import task
 from bottega.compiler.backends.triton import write
 from bottega.compiler.backends.triton.attention import LARGEST_SHARED, shared_bytes, tile_of
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
-from bottega.compiler.compiler import lower_task
 from bottega.compiler.kernel import Attention
+from bottega.compiler.step_compiler import lower_task
 from bottega.core.task import Task
 
 

@@ -8,12 +8,12 @@ from modules_in_cpp import QUICK, SWEEP, module
 from small_tasks import SMALL
 
 from bottega.compiler.backends.cpp import PASSES, write
-from bottega.compiler.compiler import lower_task
 from bottega.compiler.expression import Load, apply
 from bottega.compiler.kernel import FunctionCall, Map, StoreOp
 from bottega.compiler.module_frame import frame_of
 from bottega.compiler.plan import KernelPlan
-from bottega.compiler.planner import PASSES as PLANNER
+from bottega.compiler.planner_passes import PASSES as PLANNER
+from bottega.compiler.step_compiler import lower_task
 from bottega.compiler.view import Buffer, View
 from bottega.core.task import Task
 

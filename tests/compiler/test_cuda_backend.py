@@ -5,8 +5,8 @@ from modules_in_cpp import QUICK, module
 
 from bottega.compiler.backends.cuda.passes import PASSES
 from bottega.compiler.backends.cuda.write import write
-from bottega.compiler.compiler import lower_task
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
+from bottega.compiler.step_compiler import lower_task
 from bottega.core.task import Task
 
 FUSED = frozenset({"fuse_elementwise", "fuse_rows", "fuse_windows"})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import torch
 from half_tasks import HALVES
 from small_tasks import SMALL, task
 
+from bottega.compiler.build_step import BuildStep
 from bottega.compiler.choices import Choices, Tile, Tuning
-from bottega.compiler.compiler import lower_task
 from bottega.compiler.draft_compiler import CAPTURED, SHELVED, DraftCompiler, draft, promising_steps, variants
-from bottega.compiler.steps import BuildStep
+from bottega.compiler.merged_linears import JOINED
+from bottega.compiler.model_class import with_model_class
+from bottega.compiler.step_compiler import lower_task
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 
@@ -69,6 +73,21 @@ def test_no_two_drafts_of_a_task_are_alike() -> None:
     ):
         sources = [step.candidate.source for step in DraftCompiler().build(given, "triton").steps]
         assert len(set(sources)) == len(sources) > 1
+
+
+def test_layers_over_one_input_are_one_product_whose_weights_are_joined_anew_when_they_change() -> None:
+    given = with_model_class(next(one for one in HALVES if one.name == "decoder_bf16"))
+    source = written(given, Choices(merged=True))
+    assert source.count("F.linear(") == 4 and source.count(".split((") == 2
+    names = re.findall(r'joined\(self, "(\w+)"', source)
+    assert len(set(names)) == len(names) == 2
+    scope: dict[str, Any] = {"torch": torch}
+    exec(JOINED, scope)
+    module, weights = torch.nn.Module(), [torch.ones(2), torch.zeros(1)]
+    first = scope["joined"](module, "kept", *weights)
+    assert scope["joined"](module, "kept", *weights) is first
+    weights[1].add_(3)
+    assert scope["joined"](module, "kept", *weights).tolist() == [1, 1, 3]
 
 
 def test_around_the_products_of_a_layer_in_halves_all_is_ours() -> None:

@@ -15,8 +15,8 @@ from wide_tasks import LARGE
 
 from bottega.compiler.backends.triton import kernel_writer
 from bottega.compiler.backends.triton.width import INT32, in_64_bits, is_large
-from bottega.compiler.compiler import Compiler
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.compiler.view import Buffer
 from bottega.core.task import Task
 
@@ -25,7 +25,7 @@ SOURCE = re.compile(r"tl\.(?:program_id|arange)\([^)]*\)(?!\.to\(tl\.int64\))")
 
 
 def texts(task: Task) -> list[str]:
-    steps = Compiler(every_product=True).build(task, "triton", without=("shelved_parts",)).steps
+    steps = StepCompiler(every_product=True).build(task, "triton", without=("shelved_parts",)).steps
     return [step.candidate.source for step in steps]
 
 
@@ -121,7 +121,7 @@ def test_large_kernels_compile(task: Task, tmp_path: Path, monkeypatch: pytest.M
 def test_c_kernels_count_in_64_bits(task: Task, language: str) -> None:
     """What is an `int` counts lanes, warps, taps of a window and what of them lies inside."""
     try:
-        steps = Compiler().build(task, language).steps
+        steps = StepCompiler().build(task, language).steps
     except Refusal:
         pytest.skip(f"not written in {language}")
     small = {"lane", "warp", "warps", "offset", "w", "nan", "found", "seen", "inside"}
@@ -138,7 +138,7 @@ def test_a_cpp_kernel_reaches_the_end(tmp_path: Path) -> None:
 
     task = next(task for task in LARGE if task.name == "column_sum")
     task = Task(task.source.replace("float16", "bfloat16"), task.name)  # halves not every compiler has
-    source = Compiler().build(task, "cpp").steps[-1].candidate.source
+    source = StepCompiler().build(task, "cpp").steps[-1].candidate.source
     x = torch.empty(8200, 262144, dtype=torch.bfloat16)
     x[-1, -64:] = torch.arange(64)
     out = loaded(source, str(tmp_path), 0).ModelNew()(x)

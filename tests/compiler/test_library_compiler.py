@@ -9,10 +9,10 @@ import pytest
 from network_tasks import RESIDUAL
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.library_compiler import LibraryCompiler
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
-from bottega.compiler.steps import Refusal
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 
 
@@ -23,7 +23,7 @@ def given(name: str) -> Task:
 @pytest.mark.parametrize("name", ["linear_tail", "pools", "extremes"])
 def test_a_chain_ends_as_the_plain_build_does(name: str) -> None:
     (step,) = LibraryCompiler().build(given(name), "triton").steps
-    whole = Compiler().build(given(name), "triton").steps
+    whole = StepCompiler().build(given(name), "triton").steps
     assert step.technique == LIBRARY_FUNCTIONS.name
     assert step.candidate.source in {one.candidate.source for one in whole if one.technique == LIBRARY_FUNCTIONS.name}
 
@@ -39,7 +39,7 @@ def test_the_call_graph_decides_what_is_a_network_and_not_the_level() -> None:
 def test_another_language_is_taught_by_the_plain_builder() -> None:
     steps = LibraryCompiler().build(given("linear_tail"), "cpp").steps
     assert [one.candidate.source for one in steps] == [
-        one.candidate.source for one in Compiler().build(given("linear_tail"), "cpp").steps
+        one.candidate.source for one in StepCompiler().build(given("linear_tail"), "cpp").steps
     ]
 
 

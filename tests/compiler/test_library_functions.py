@@ -13,13 +13,13 @@ import pytest
 from small_tasks import SMALL, task
 
 from bottega.compiler import draft_compiler
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.compiler import Compiler
 from bottega.compiler.library.index import kernel_library
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
 from bottega.compiler.source.check import check
-from bottega.compiler.steps import Refusal
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.compiler.strip import stripped
 from bottega.core.task import Task
 from bottega.data import unjudged
@@ -34,7 +34,7 @@ def given(name: str) -> Task:
 
 
 def step(name: str) -> str:
-    steps = Compiler().build(given(name), "triton").steps
+    steps = StepCompiler().build(given(name), "triton").steps
     return next(one.candidate.source for one in steps if one.technique == LIBRARY_FUNCTIONS.name)
 
 
@@ -50,7 +50,7 @@ def test_one_name_for_the_step_everywhere() -> None:
 def test_what_only_the_kernel_library_understands_is_the_librarys_in_every_other_step(language: str) -> None:
     rounded = task("rounded", "return F.relu(F.max_pool2d(x, 3, 2, ceil_mode=True)) + 1", "torch.randn(2, 3, 8, 8)")
     try:
-        steps = Compiler().build(rounded, language).steps
+        steps = StepCompiler().build(rounded, language).steps
     except Refusal:
         assert language == "cpp"  # which has no such part
         return

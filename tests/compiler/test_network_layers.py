@@ -13,11 +13,11 @@ import pytest
 from network_tasks import ASKS, COUNTS, DRAWS, HELD, HOST, KEEPS, MIXED, MLP, NETWORKS, RESIDUAL, network
 from small_tasks import SMALL
 
-from bottega.compiler.compiler import LONGEST_UNROLLED, Compiler, passes_of
 from bottega.compiler.layers.network import read_network
 from bottega.compiler.layers.observe import has_kernel, observe
 from bottega.compiler.layers.passes import LAYER_PASSES
 from bottega.compiler.layers.steps import layer_steps
+from bottega.compiler.step_compiler import LONGEST_UNROLLED, StepCompiler, passes_of
 
 HERE = Path(__file__).parent
 LIMIT = 5e-6
@@ -122,11 +122,11 @@ def test_a_long_network_is_taught_by_its_layers_alone() -> None:
     deep = RESIDUAL.replace("(16, 32, 2)]", "(16, 32, 2), (32, 32, 1), (32, 48, 2), (48, 48, 1)]").replace(
         "Linear(32, ", "Linear(48, "
     )
-    course = Compiler().build(network("deep", deep), "triton")
+    course = StepCompiler().build(network("deep", deep), "triton")
     assert course.steps[0].technique == "captured"
     assert course.steps[-1].technique == "graph_replay"
     assert "naive" not in {step.technique for step in course.steps}
-    short = Compiler().build(NETWORKS["mlp"], "triton")
+    short = StepCompiler().build(NETWORKS["mlp"], "triton")
     assert short.steps[0].technique == "naive"
     assert short.steps[-1].technique == "graph_replay"
     own = [

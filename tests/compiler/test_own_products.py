@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler, lower_task
 from bottega.compiler.kernel import FunctionCall, Product
-from bottega.compiler.planner import OWN_PASSES
-from bottega.compiler.product_rule import products_pay
+from bottega.compiler.matmul_rule import products_pay
+from bottega.compiler.planner_passes import OWN_PASSES
+from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 
 
@@ -22,7 +22,7 @@ def small(name: str) -> Task:
 
 
 def techniques(given: Task, language: str = "triton", **options: bool) -> set[str]:
-    return {step.technique for step in Compiler(**options).build(given, language).steps}  # type: ignore[arg-type]
+    return {step.technique for step in StepCompiler(**options).build(given, language).steps}  # type: ignore[arg-type]
 
 
 def test_a_large_product_of_fp32_is_ours() -> None:
@@ -59,7 +59,7 @@ def test_other_languages_are_not_held_to_it() -> None:
 def test_a_product_alone_is_ours_whatever_its_size() -> None:
     alone = task("alone", "return x @ y", "torch.randn(32, 40), torch.randn(40, 24)", arguments="x, y")
     assert not any(isinstance(kernel, FunctionCall) for kernel in lower_task(alone).plan(frozenset()).kernels)
-    assert all("tl.dot" in step.candidate.source for step in Compiler().build(alone, "triton").steps)
+    assert all("tl.dot" in step.candidate.source for step in StepCompiler().build(alone, "triton").steps)
 
 
 def test_convolutions_and_attention_may_be_ours_at_any_size() -> None:

@@ -19,12 +19,12 @@ from network_tasks import NETWORKS
 from small_tasks import SMALL
 
 from bottega.compiler import trace
+from bottega.compiler.build_step import BuildSteps
 from bottega.compiler.callgraph_recorder import record
-from bottega.compiler.compiler import Compiler
 from bottega.compiler.layers.steps import layer_steps
 from bottega.compiler.lowering.lower import KNOWN
-from bottega.compiler.planner import LIBRARY_FUNCTIONS
-from bottega.compiler.steps import BuildSteps
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 from bottega.tasks.load import load_tasks
 
@@ -43,7 +43,7 @@ def built_in(name: str) -> Task:
 
 @cache
 def course(name: str, language: str, seed: int = 0) -> BuildSteps:
-    return Compiler().build(built_in(name), language, seed=seed)
+    return StepCompiler().build(built_in(name), language, seed=seed)
 
 
 def assigned(source: str) -> dict[str, str]:
@@ -73,7 +73,9 @@ def test_what_the_library_makes_has_the_call_graphs_name_too() -> None:
     given = next(one for one in SMALL if one.name == "linear_tail")
     (linear, *_), last = CALL.findall(record(given.source).text), record(given.source).text.rpartition("return ")[2]
     for language in ("cpp", "triton"):
-        source = Compiler().build(given, language, without=("own_product", LIBRARY_FUNCTIONS.name)).steps[-1].candidate.source
+        source = (
+            StepCompiler().build(given, language, without=("own_product", LIBRARY_FUNCTIONS.name)).steps[-1].candidate.source
+        )
         made = assigned(source)
         assert linear[1] == "linear" and made[linear[0]].startswith("F.linear(") and last in made
 

@@ -9,10 +9,10 @@ import torch
 from plan_interpreter import Interpreter
 from small_tasks import SMALL, task
 
-from bottega.compiler.compiler import Compiler, lower_task
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import Attention, FunctionCall, Map, Product, RowProgram
-from bottega.compiler.planner import PASSES
-from bottega.compiler.steps import Refusal
+from bottega.compiler.planner_passes import PASSES
+from bottega.compiler.step_compiler import StepCompiler, lower_task
 from bottega.core.task import Task
 
 NAMES = [technique.name for technique in PASSES]
@@ -101,7 +101,7 @@ def test_a_recurrence_begins_with_its_own_zeros_and_names_what_is_used() -> None
 )
 def test_what_is_not_understood_is_refused(given: Task) -> None:
     with pytest.raises(Refusal, match=given.name):
-        Compiler().build(given, "cpp")
+        StepCompiler().build(given, "cpp")
 
 
 def test_a_task_that_raises_is_refused_with_its_reason() -> None:

@@ -13,8 +13,8 @@ import torch
 from bottega.agents.earlier_turn import EarlierTurn
 from bottega.agents.prompts import Prompts
 from bottega.agents.writer import WriterInput, messages
-from bottega.compiler.compiler import Compiler
 from bottega.compiler.link import linked
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
@@ -66,7 +66,7 @@ def get_init_inputs():
 @functools.cache
 def course(name: str, language: str) -> tuple[Task, list[str]]:
     task = Task(HELPED, "helped") if name == "helped" else load_builtin(builtin_files(name)[0], "cpu")
-    return task, [step.candidate.source for step in Compiler().build(task, language).steps]
+    return task, [step.candidate.source for step in StepCompiler().build(task, language).steps]
 
 
 def run(source: str) -> types.ModuleType:

@@ -19,9 +19,9 @@ from triton_tasks import WIDE
 
 from bottega.compiler.backends.triton.passes import PASSES
 from bottega.compiler.backends.triton.write import write
-from bottega.compiler.compiler import Compiler, LoweredTask, lower_task
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Apply, Constant
-from bottega.compiler.steps import Refusal
+from bottega.compiler.step_compiler import LoweredTask, StepCompiler, lower_task
 
 HERE = Path(__file__).parent
 LIMIT = 5e-6
@@ -118,7 +118,7 @@ def test_no_kernel_writes_over_its_arguments(name: str) -> None:
 
 def test_every_step_of_a_build_names_what_it_adds() -> None:
     given = next(one for one in WIDE if one.name == "turned_even")
-    names = [step.technique for step in Compiler().build(given, "triton").steps]
+    names = [step.technique for step in StepCompiler().build(given, "triton").steps]
     assert names[0] == "naive"
     assert {"phases", "tf32x3"} <= set(names)
 

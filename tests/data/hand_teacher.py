@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 

@@ -20,8 +20,8 @@ from test_data_command import ran
 from test_judge_stage import _verdicts
 
 import bottega
-from bottega.compiler.compiler import Compiler
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
@@ -42,7 +42,7 @@ MAKING: dict[str, Any] = {"command": "test", "tasks": ["test"]}
 USERS = ("judge/trusted/", "data/build.py", "data/trust.py", "data/stored_verdicts.py", "app/data_command.py")
 
 
-class ShortBuilder(Compiler):
+class ShortBuilder(StepCompiler):
     """The compiler, with the first and the last kernel of its builds: a test need not judge them all."""
 
     def build(self, task: Any, language: Any, without: Any = (), seed: int = 0) -> BuildSteps:
@@ -121,7 +121,7 @@ def test_only_the_compiler_is_trusted(tmp_path: Path) -> None:
             judge_stage(tmp_path, [task_record_of(task("silu_chain"))], hand, JudgeStage(trusted=True, proofs=0), MAKING)
         )
     assert _verdicts(tmp_path) == {}
-    must_be_trusted(Compiler().name.partition(" ")[0])
+    must_be_trusted(StepCompiler().name.partition(" ")[0])
     for words, what in (
         (["--teacher", "llm", "--stage", "teach"], "not for the llm teacher"),
         (["steps=some"], "steps"),

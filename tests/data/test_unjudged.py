@@ -9,7 +9,7 @@ import pytest
 from hand_teacher import task
 from judged_records import timed, wrong
 
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.verdict import Verdict
 from bottega.data.records import JudgedTask, TeacherRecord, task_record_of

@@ -55,10 +55,12 @@ class Special(torch.Tensor):
     """Whatever it stands for, the kernel was not judged on it."""
 
 
-def made(kernel: str = KERNEL, task: str = TASK, training: bool | None = None, precision: str = "fp32") -> tuple[Any, Any]:
+def made(
+    kernel: str = KERNEL, task: str = TASK, training: bool | None = None, precision: str = "fp32", device: str = "cpu"
+) -> tuple[Any, Any]:
     """The delivered module and the task's, each imported from its text."""
-    arguments = {"source": task, "device": "cpu", "training": training, "precision": precision}
-    facts = facts_of(describe(arguments), "cpu", precision)
+    arguments = {"source": task, "device": device, "training": training, "precision": precision}
+    facts = facts_of(describe(arguments), device, precision)
     return imported(delivered(candidate_from(kernel), facts, "Model").text, "optimized"), imported(task, "original")
 
 

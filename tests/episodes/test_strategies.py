@@ -115,3 +115,10 @@ def test_answers_see_their_messages_and_seeds_differ_by_place(tmp_path: Path) ->
 
     grow(tmp_path, script, EpisodeSettings(samples=2, turns=2))
     assert len(set(seeds)) == 4
+
+
+def test_a_model_that_repeats_itself_is_not_asked_to_the_end(tmp_path: Path) -> None:
+    same = lambda messages, sampling: answer(kernel("1.5"))  # noqa: E731
+    settings = EpisodeSettings(strategy="parallel", turns=4, samples=2, stopping=Stopping(roofline=0.0, repeats=3))
+    place = grow(tmp_path, same, settings)
+    assert len(place.nodes) == 4 and place.ended == "the last 3 answers repeat earlier ones"

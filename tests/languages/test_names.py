@@ -27,7 +27,7 @@ OTHER_MEANINGS = {
     "data/callgraph_names.py": "names that a generated file uses",
     "data/renaming.py": "names that a generated file uses",
     "compiler/module_frame.py": "packages that a generated file imports",
-    "compiler/compiler.py": "names that a generated file uses",
+    "compiler/step_compiler.py": "names that a generated file uses",
     "compiler/layers/render.py": "names that a generated file uses",
     "compiler/backends/triton/kernel_writer.py": "names that a generated file uses",
     "compiler/library/index.py": "a folder of the kernel library",

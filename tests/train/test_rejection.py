@@ -9,8 +9,9 @@ import pytest
 from bottega.core.trace import Trace
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Verdict
-from bottega.train.rejection.coverage import CoverageRule, reject_by_coverage
-from bottega.train.rejection.mismatch import MismatchRule, reject_by_mismatch
+from bottega.train.rejection.coverage import keep_probability, reject_by_coverage
+from bottega.train.rejection.mismatch import reject_by_mismatch
+from bottega.train.settings import CoverageSettings, MismatchSettings
 
 
 def kernels(name: str, share: float | None, outcome: Outcome = Outcome.FASTER, turns: int = 1) -> Trace:
@@ -20,11 +21,11 @@ def kernels(name: str, share: float | None, outcome: Outcome = Outcome.FASTER, t
 
 @pytest.mark.parametrize(("share", "kept"), [(0.0, 0.0), (0.3, 0.0), (0.325, 0.25), (0.35, 0.5), (0.4, 1.0), (1.0, 1.0)])
 def test_the_probability_of_staying(share: float, kept: float) -> None:
-    assert CoverageRule().keep(share) == pytest.approx(kept)
+    assert keep_probability(share, CoverageSettings()) == pytest.approx(kept)
 
 
 def test_above_the_ramp_everything_stays_and_below_it_nothing() -> None:
-    rule = CoverageRule()
+    rule = CoverageSettings()
     assert reject_by_coverage([kernels("a", 0.9, turns=50)], rule, 0).dropped == ()
     low = reject_by_coverage([kernels("a", 0.1, turns=50)], rule, 0)
     assert len(low.turns) == 50
@@ -34,11 +35,11 @@ def test_above_the_ramp_everything_stays_and_below_it_nothing() -> None:
 
 def test_on_the_ramp_the_share_is_the_probability_and_the_draw_is_the_seeds() -> None:
     traces = [kernels(f"t{number}", 0.37, turns=4) for number in range(500)]
-    first = reject_by_coverage(traces, CoverageRule(), seed=1)
+    first = reject_by_coverage(traces, CoverageSettings(), seed=1)
     assert first.share == pytest.approx(0.3, abs=0.04)
-    assert reject_by_coverage(traces, CoverageRule(), seed=1) == first
-    assert reject_by_coverage(traces, CoverageRule(), seed=2).turns != first.turns
-    alone = reject_by_coverage(traces[7:8], CoverageRule(), seed=1)
+    assert reject_by_coverage(traces, CoverageSettings(), seed=1) == first
+    assert reject_by_coverage(traces, CoverageSettings(), seed=2).turns != first.turns
+    alone = reject_by_coverage(traces[7:8], CoverageSettings(), seed=1)
     assert alone.turns == {turn for turn in first.turns if turn[0] == "t7"}, "what else is in the batch changed the draw"
 
 
@@ -48,7 +49,7 @@ def test_wrong_and_unmeasured_kernels_stay() -> None:
         kernels("unmeasured", None),
         Trace("none", "write", (Turn("write", ""),)),
     ]
-    assert reject_by_coverage(traces, CoverageRule(), 0).dropped == ()
+    assert reject_by_coverage(traces, CoverageSettings(), 0).dropped == ()
 
 
 def drawn(name: str, *logprobs: tuple[float, ...]) -> Trace:
@@ -70,7 +71,7 @@ def test_a_trace_goes_by_its_geometric_mean_or_by_one_impossible_token(
     ours: tuple[tuple[float, ...], ...], reason: str | None, value: float | None
 ) -> None:
     trace = drawn("t", (-1.0, -1.0), (-1.0,))
-    found = reject_by_mismatch([trace, drawn("u", (-2.0,))], {"t": ours, "u": ((-2.0,),)}, MismatchRule())
+    found = reject_by_mismatch([trace, drawn("u", (-2.0,))], {"t": ours, "u": ((-2.0,),)}, MismatchSettings())
     assert found.looked_at == 2
     assert [each.reason for each in found.dropped] == ([] if reason is None else [reason])
     if reason is not None and value is not None:

@@ -21,7 +21,7 @@ from bottega.agents.wording import device_text, goal, precision_rule, skill_valu
 from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
 from bottega.compiler.library.index import kernel_library
-from bottega.compiler.networks import has_replaceable_layers
+from bottega.compiler.network_rule import has_replaceable_layers
 from bottega.compiler.source.text import parsed
 from bottega.compiler.strip import stripped
 from bottega.core.device import DeviceFacts

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification, summaries_of
+from bottega.app.bench_display import BenchProgress, checked_line, show, show_verification
 from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED, cancelled_by_signal
@@ -23,13 +23,14 @@ from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.backbone.pricing import Prices
 from bottega.bench.attempt import BenchAttempt
-from bottega.bench.session import STARTER, BenchFinished, BenchRequest, next_folder, run_session
+from bottega.bench.session import STARTER, BenchFinished, BenchRequest, run_session
 from bottega.bench.settings import BenchJudgeSettings, BenchSettings, BenchWriterSettings
 from bottega.bench.shard import devices_named, kind_of
 from bottega.bench.verify import verify
 from bottega.core.errors import UsageError
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
 from bottega.episodes.budget import BudgetCaps
+from bottega.episodes.request import next_folder
 from bottega.judge.baselines import parse_baselines
 from bottega.judge.machine import worker_count
 from bottega.languages import choose_language
@@ -114,7 +115,7 @@ def bench_command(given: Given[BenchCommandSettings]) -> None:
         prices = chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
     caps = BudgetCaps(tokens=settings.tokens, money=settings.money)
     command = shlex.join(["bottega", *sys.argv[1:]])
-    folder = settings.out if settings.out is not None else next_folder(Path())
+    folder = settings.out if settings.out is not None else next_folder("bench", Path(), resume=False)
     request = BenchRequest(wanted, folder, devices, workers, settings.at_once, caps, command, settings.known)
     display = display_for(BenchProgress(baselines[0]), f"bench on {settings.device}", settings.quiet)
 
@@ -169,7 +170,7 @@ def writing_for(settings: BenchCommandSettings, backbone: str, kind: str) -> Ben
 
 def _print_finished(finished: BenchFinished, as_json: bool) -> None:
     if not as_json:
-        show(finished, summaries_of(finished.run))
+        show(finished)
         return
     from bottega.bench.leaderboard import record_of
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
 
 from rich.console import Console, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bottega.app.bench_figures import counted, share, speed
+from bottega.app.bench_figures import counted, print_page
 from bottega.app.display import clock
-from bottega.app.skills_tables import console_for
+from bottega.app.report_bench import short_page
 from bottega.app.terminal import Terminal
-from bottega.bench.attempt import BenchAttempt, BenchRun
-from bottega.bench.metrics import BenchSummary, TaskGroup, baselines_of, summary
+from bottega.bench.attempt import BenchAttempt
 from bottega.bench.runner import BenchStarted, SampleFailed, SampleKept
 from bottega.bench.session import BenchFinished
 from bottega.bench.task_set import NO_CANDIDATE
@@ -25,17 +23,6 @@ from bottega.episodes.phases import PhaseStatus
 
 NO_KERNEL = "no kernel"
 COLOURS = {"holds": "bold green", "does not hold": "bold red"}
-
-
-FIGURES: dict[str, Callable[[TaskGroup], str]] = {
-    "compiled": lambda group: share(group.compiled),
-    "correct": lambda group: share(group.correct),
-    "fast_1, by the point": lambda group: share(group.fast[1.0]),
-    "fast_1, surely": lambda group: share(group.sure[1.0]),
-    "fast_2, by the point": lambda group: share(group.fast[2.0]),
-    "geometric mean": lambda group: speed(group.speeds.geometric_mean),
-    "median": lambda group: speed(group.speeds.median),
-}
 
 
 class BenchProgress:
@@ -118,15 +105,9 @@ def attempt_text(attempt: BenchAttempt, baseline: str) -> str:
     return attempt.verdict.outcome.value + (f" {speedup.point:.2f}×" if speedup is not None else "")
 
 
-def show(finished: BenchFinished, summaries: Sequence[BenchSummary]) -> None:
+def show(finished: BenchFinished) -> None:
+    print_page(short_page(finished.run))
     console = Terminal()
-    for found in summaries:
-        table = figures(found)
-        console_for(table).print(table)
-    every = summaries[0].every
-    _say(console, f"answers: {counted(every.outcomes.items())}")
-    for note in summaries[0].notes:
-        _say(console, f"note: {note}", "yellow")
     trouble = Counter(task.trouble for task in finished.run.tasks if task.trouble and task.trouble != NO_CANDIDATE)
     for why, count in trouble.most_common(5):
         _say(console, f"{count} {'task is' if count == 1 else 'tasks are'} not done: {why}", "yellow")
@@ -139,29 +120,6 @@ def show(finished: BenchFinished, summaries: Sequence[BenchSummary]) -> None:
     else:
         _say(console, f"{finished.ended or 'not all was done'}; the same command with --out {folder} goes on", "bold yellow")
     _say(console, f"bottega report {folder} tells more; bottega compare {folder} OTHER compares it")
-
-
-def figures(found: BenchSummary) -> Table:
-    """The headline: all tasks, those that can be judged fairly, and each level."""
-    title = (
-        f"{found.samples} × {found.turns} kernels a task against {found.baseline}, the best of each; 95 % intervals over tasks"
-    )
-    table = Table(title=title, title_justify="left")
-    every, fit, *levels = found.groups
-    shown = [every, *([fit] if fit.tasks < every.tasks else []), *(group for group in levels if not group.fit_only)]
-    table.add_column("")
-    for group in shown:
-        table.add_column(
-            "only fair tasks" if group.fit_only else f"{group.name} tasks" if group is every else group.name, justify="right"
-        )
-    table.add_row("tasks", *(str(group.tasks) for group in shown))
-    for name, pick in FIGURES.items():
-        table.add_row(name, *(pick(group) for group in shown))
-    return table
-
-
-def summaries_of(run: BenchRun) -> list[BenchSummary]:
-    return [summary(run, baseline) for baseline in baselines_of(run)]
 
 
 def checked_line(one: Checked) -> str:

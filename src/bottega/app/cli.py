@@ -30,15 +30,27 @@ app.command("demo")(demo_command)
 
 @app.command("export")
 def export_command(
-    candidate: Annotated[Path, typer.Argument(help="A candidate file that uses bottega.runtime.")],
+    candidate: Annotated[Path, typer.Argument(help="A candidate file, or the folder of a finished `bottega optimize`.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write it; standard output if left out.")
     ] = None,
+    kernel_hub: Annotated[
+        Path | None, typer.Option(help="Write a folder in the layout of the Hugging Face Kernel Hub.")
+    ] = None,
+    repo: Annotated[str, typer.Option(help="The name that it will have on the hub: OWNER/NAME.")] = "",
 ) -> None:
-    """Turn a finished kernel into one file that needs no Bottega.
+    """Turn a finished kernel into one file that needs no Bottega, or into a repository for the Hugging Face Kernel Hub.
 
-    bottega export kernel.py -o alone.py
+        bottega export kernel.py -o alone.py
+        bottega export bottega-model-1 --kernel-hub my-kernel
+
+    The second folder has the verdict on its card, loads with the `kernels` package as it is, and builds with kernel-builder.
     """
+    if kernel_hub is not None:
+        from bottega.episodes.delivery.kernel_hub import write_kernel_hub
+
+        say(f"wrote {write_kernel_hub(candidate, kernel_hub, repo)}")
+        return
     if not candidate.is_file():
         raise UsageError(f"{candidate}: no such file")
     try:

@@ -252,7 +252,7 @@ def techniques_command(
 
     bottega data techniques triton
     """
-    from bottega.compiler.compiler import passes_of, target_languages
+    from bottega.compiler.step_compiler import passes_of, target_languages
 
     chosen = [language] if language else list(target_languages())
     if any(name not in target_languages() for name in chosen):

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "optimize": "bottega.app.optimize_command",
+    "capture": "bottega.app.capture_command",
     "check": "bottega.app.check_command",
     "skills": "bottega.app.skills_command",
     "tasks": "bottega.app.tasks_command",

@@ -7,7 +7,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,7 +15,7 @@ from bottega.app.configured import Given, configured
 from bottega.app.display import display_for
 from bottega.app.interrupts import INTERRUPTED
 from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.optimize_run import request_for, run_request
+from bottega.app.optimize_run import request_for, run_request, settings_for
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import Terminal, json_line, say
 from bottega.backbone.budgeted import check_context, chosen_prices
@@ -33,7 +33,12 @@ FOUND, NONE_FOUND = 0, 3
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)
 
 
-@configured(app, OptimizeSettings, "MODULE", "A Python file with an nn.Module, or a task such as builtin:star_relu.")
+@configured(
+    app,
+    OptimizeSettings,
+    "MODULE",
+    "A Python file with an nn.Module, a task such as builtin:star_relu, a folder of `bottega capture`, or hf:MODEL.",
+)
 def optimize_command(given: Given[OptimizeSettings]) -> None:
     """Make a PyTorch module faster: write kernels, judge every one, hand over the best as a module in place of the original.
 
@@ -44,6 +49,15 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     Any file with an nn.Module: say how it is built and called.
 
         bottega optimize model.py --class Block --init "dim=512" --inputs "torch.randn(8, 512)" --device cuda
+
+    A function of a file, the modules that a program calls, a whole model of transformers (random weights, or those of a local folder):
+
+        bottega optimize losses.py function=focal_loss --inputs "torch.randn(8, 512), torch.rand(8, 512)"
+        bottega optimize bottega-capture minutes=30
+        bottega optimize hf:./my-llama --device cuda baseline=compile
+
+    Of a whole model (also a file's, with `whole=true`) the modules are searched that are worth it, once for each class and shape. Those that help
+    are put in; the report has the end-to-end time against eager and the named baselines, and what each module contributed.
 
     Drafts come first: the rule-based compiler traces the module and writes kernels without a model and without tokens. They are judged like
     every kernel, count as kernels of the run, and the fastest proved one is handed over, whoever wrote it; display and reports say who. What the
@@ -75,6 +89,9 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     check_context(settings.context)
     chosen_prices(settings.backbone, settings.price_prompt, settings.price_output, settings.money)
     wanted = Wanted(settings.class_name, settings.inputs, settings.init, settings.function)
+    several = _several(given, wanted)
+    if several is not None:
+        raise typer.Exit(several)
     subject = open_module(given.words[0], wanted, size="cpu" if settings.device == "cpu" else "gpu")
     request = request_for(settings, subject)
     folder = settings.out if settings.out is not None else next_folder(subject.task.name, Path(), settings.resume)
@@ -91,6 +108,36 @@ def optimize_command(given: Given[OptimizeSettings]) -> None:
     else:
         show_finished(finished)
     raise typer.Exit(FOUND if finished.result.outcome == "faster" else NONE_FOUND)
+
+
+def _several(given: Given[OptimizeSettings], wanted: Wanted) -> int | None:
+    """The exit code where the word names a capture or a whole model, whose modules are searched one after the other."""
+    from bottega.app import optimize_model
+
+    word, settings = given.words[0], given.settings
+    captured = any(Path(word).glob("calls-*.jsonl")) if Path(word).is_dir() else False
+    if not (captured or settings.whole or word.startswith(optimize_model.HUGGING_FACE)):
+        return None
+    if "backbone" not in given.keys and "kernels" not in given.keys:
+        settings = settings_for(settings.device, settings.model_dump(by_alias=True, exclude_unset=True))
+    if captured:
+        folder, searched = optimize_model.optimize_capture(Path(word), settings)
+        found = [each for each in searched if each.result is not None and each.result.outcome == "faster"]
+        any_found = bool(found)
+        told: dict[str, Any] = {"folder": str(folder), "modules": [each.text for each in searched]}
+        lines = [*(f"{each.text}: {each.folder / 'optimized.py'}" for each in found)] or ["No module was made surely faster."]
+    else:
+        model, inputs = optimize_model.open_model(word, wanted, settings.device)
+        done = optimize_model.optimize_model(model, inputs, settings.out, settings)
+        any_found = done.found
+        told = {"folder": str(done.folder), **json.loads((done.folder / "whole_model.json").read_text(encoding="utf-8"))}
+        lines = [done.report, f"{done.folder / 'optimized_model.py'}: model = optimized_model.load(model)" if any_found else ""]
+    if settings.as_json:
+        sys.stdout.write(json_line(told) + "\n")
+    else:
+        for line in filter(None, lines):
+            say(line)
+    return FOUND if any_found else NONE_FOUND
 
 
 def show_finished(finished: OptimizeFinished) -> None:

@@ -1,42 +1,31 @@
 """`bottega.optimize` and what it gives back: the command's search for a module that is at hand, in a script or a notebook.
 
-The search runs in a thread with an event loop of its own: a notebook has one already. What is found is a run directory as the command's is.
+What is found is a run directory as the command's is.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import importlib.util
 import shutil
-import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from bottega.app.display import display_for
-from bottega.app.optimize_display import OptimizeProgress
-from bottega.app.optimize_run import request_for, run_request
-from bottega.app.settings.optimize import OptimizeSettings
+from bottega.app.optimize_model import OptimizedModel, optimize_model
+from bottega.app.optimize_run import settings_for
+from bottega.app.optimize_search import check, loaded, search
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import UsageError
-from bottega.core.settings import SettingsLayer, read_settings
-from bottega.episodes.delivery.check import ClaimCheck, compared, open_result
-from bottega.episodes.delivery.result import OPTIMIZED, Result
+from bottega.episodes.delivery.check import ClaimCheck
+from bottega.episodes.delivery.result import Result
 from bottega.episodes.request import next_folder
-from bottega.judge.judge import Judge
 from bottega.tasks.capture import task_of_call
-from bottega.tasks.module import ModuleTask
 
-if TYPE_CHECKING:
-    from bottega.episodes.optimise import OptimizeFinished
-
-DRAFTS = 3
+MOST_PARTS = 24
+"""A model with more modules in it is taken part by part."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +55,7 @@ class Optimized:
 
     def check(self) -> ClaimCheck:
         """Judge the finished result again, from its files alone."""
-        opened = open_result(self.folder)
-        with Judge(
-            self.result.device,
-            baselines=tuple(self.result.baselines),
-            precision=self.result.precision,
-            training=self.result.training,
-        ) as judge:
-            verdict = judge.judge(opened.subject.task, opened.candidate)
-        return compared(opened, verdict, self.result.device)
+        return check(self.folder, self.result)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return (self.model or self.module)(*arguments, **options)
@@ -82,16 +63,19 @@ class Optimized:
 
 def optimize(
     model: nn.Module, example_inputs: Any = (), *, submodule: str = "", out: str | Path | None = None, **settings: Any
-) -> Optimized:
+) -> Optimized | OptimizedModel:
     """Make a module faster, or one part of a model: `fast = bottega.optimize(model, x)`.
 
     `example_inputs`: a tensor, a list of arguments, a dictionary of them by name, or a pair of both. `submodule`: a part by its name in the model,
-    such as `layers.0.mlp`; it is put into the model where it is faster. `settings` are those of `bottega optimize` (`bottega settings optimize`):
+    such as `layers.0.mlp`; it is put into the model where it is faster. Of a model with many parts those that are worth it are searched, and the
+    whole is measured end to end (`whole=False` takes it as one module). `settings` are those of `bottega optimize` (`bottega settings optimize`):
     `device` is the model's own, `quiet=True` shows no progress.
     """
     device = next((tensor.device.type for tensor in (*model.parameters(), *model.buffers())), "cpu")
     chosen = settings_for(device, settings)
     given = read_arguments([example_inputs] if isinstance(example_inputs, torch.Tensor) else example_inputs, model.forward)
+    if not submodule and (chosen.whole if chosen.whole is not None else is_whole(model)):
+        return optimize_model(model, given, Path(out) if out is not None else None, chosen)
     original, arguments, options = (model, *given)
     if submodule:
         original, arguments, options = call_of_part(model, submodule, given.positional, given.keywords)
@@ -106,22 +90,8 @@ def optimize(
     return Optimized(module, finished.result, finished.folder, submodule, model if submodule else None)
 
 
-def settings_for(device: str, given: Mapping[str, Any]) -> OptimizeSettings:
-    """The embedded model was trained on files that people wrote and cannot read a module that was captured: drafts only, unless another is named."""
-    layers = [SettingsLayer("optimize()", {"device": device, **given})]
-    if "backbone" not in given and "kernels" not in given:
-        layers.insert(0, SettingsLayer("optimize()", {"kernels": DRAFTS, "drafts": DRAFTS, "skills": False}))
-    return read_settings(OptimizeSettings, layers)
-
-
-def loaded(folder: Path, result: Result) -> Any:
-    """The delivered file's `load`. It is imported under a name of its own, so that what it makes can be pickled."""
-    name = f"bottega_optimized_{result.files[OPTIMIZED][:16]}"
-    spec = importlib.util.spec_from_file_location(name, folder / OPTIMIZED)
-    assert spec is not None and spec.loader is not None
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, result.load)
+def is_whole(model: nn.Module) -> bool:
+    return sum(1 for _ in model.modules()) > MOST_PARTS
 
 
 def call_of_part(
@@ -139,58 +109,3 @@ def call_of_part(
     if not calls:
         raise UsageError(f"submodule {name!r}: the model does not call it on these inputs")
     return (part, *calls[0])
-
-
-def search(subject: ModuleTask, folder: Path, settings: OptimizeSettings) -> OptimizeFinished:
-    """The search in a thread; Ctrl-C ends it with the best so far, a second time at once."""
-    from bottega.episodes.optimise import Stop
-
-    request = request_for(settings, subject)
-    display = display_for(
-        OptimizeProgress(request.caps, request.settings.baseline), f"optimizing {subject.title}", settings.quiet
-    )
-    done: list[OptimizeFinished | None] = []
-    failed: list[BaseException] = []
-    started = threading.Event()
-    running: list[tuple[asyncio.AbstractEventLoop, Stop]] = []
-
-    async def work() -> None:
-        stop = Stop()
-        running.append((asyncio.get_running_loop(), stop))
-        started.set()
-        done.append(await run_request(request, folder, settings, display, stop))
-
-    def run() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as error:
-            failed.append(error)
-            started.set()
-
-    with script_left_alone():
-        thread = threading.Thread(target=run, name="bottega.optimize")
-        thread.start()
-        started.wait()
-        while thread.is_alive():
-            try:
-                thread.join(0.2)
-            except KeyboardInterrupt:
-                for loop, stop in running:
-                    loop.call_soon_threadsafe(stop.ring)
-    if failed:
-        raise failed[0]
-    if not done or done[0] is None:
-        raise KeyboardInterrupt
-    return done[0]
-
-
-@contextlib.contextmanager
-def script_left_alone() -> Iterator[None]:
-    """Processes that multiprocessing starts would import the user's script, and run it once more: here they do not know it."""
-    main = sys.modules["__main__"]
-    kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
-    main.__dict__["__spec__"] = None
-    try:
-        yield
-    finally:
-        main.__dict__.update(kept)

@@ -7,9 +7,9 @@ import contextlib
 import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.display import Display
@@ -21,6 +21,7 @@ from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
 from bottega.backbone.ledger import Spent
 from bottega.core.event import Event
+from bottega.core.settings import SettingsLayer, read_settings
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.backbone_defaults import (
     answer_tokens,
@@ -44,8 +45,17 @@ from bottega.tasks.module import ModuleTask
 if TYPE_CHECKING:
     from bottega.episodes.optimise import OptimizeFinished, Stop
 
+CAPTURED_DRAFTS = 3
 REPEATS = 3
 """Answers in a row that bring no new text end a search: a small model says the same again and again."""
+
+
+def settings_for(device: str, given: Mapping[str, Any]) -> OptimizeSettings:
+    """The embedded model was trained on files that people wrote and cannot read a module that was captured: drafts only, unless another is named."""
+    layers = [SettingsLayer("optimize()", {"device": device, **given})]
+    if "backbone" not in given and "kernels" not in given:
+        layers.insert(0, SettingsLayer("optimize()", {"kernels": CAPTURED_DRAFTS, "drafts": CAPTURED_DRAFTS, "skills": False}))
+    return read_settings(OptimizeSettings, layers)
 
 
 def request_for(settings: OptimizeSettings, subject: ModuleTask) -> OptimizeRequest:

@@ -58,6 +58,18 @@ def bench_page(folder: Path) -> ReportPage:
     )
 
 
+def short_page(run: BenchRun) -> ReportPage:
+    """What is shown when a run is over."""
+    found = [summary(run, baseline) for baseline in baselines_of(run)]
+    first = found[0]
+    return ReportPage(
+        title=f"{first.samples} × {first.turns} kernels a task; 95% intervals over tasks",
+        facts=[("answers", counted(first.every.outcomes.items()))],
+        warnings=first.notes,
+        tables=[_short(found), *_levels(first)],
+    )
+
+
 def _facts(run: BenchRun, found: BenchSummary) -> list[tuple[str, str]]:
     every = found.every
     settings = [f"{name} {_word(run.settings[name])}" for name in SHOWN if run.settings.get(name) not in (None, "", False)]

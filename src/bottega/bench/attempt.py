@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from bottega.core.verdict import Verdict
 
 Key = tuple[str, int, int]
 """Task, sample and turn: what makes an attempt that one and no other."""
+Place = Annotated[int, Field(ge=0, lt=100_000)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""What is checked where a run is read from files."""
 
 
 @dataclass(frozen=True)
@@ -18,26 +23,26 @@ class BenchAttempt:
 
     task: str
     """The task's id."""
-    sample: int
+    sample: Place
     """From 0; samples are parallel, none sees another."""
-    turn: int
+    turn: Place
     """From 0; turns are serial within their sample, each sees the ones before it."""
     verdict: Verdict | None
     """None where the answer held no kernel."""
-    candidate: str
-    """The candidate's id, empty where there is none."""
+    candidate: Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]*$")]
+    """The candidate's id, empty where there is none: the name of a file in kernels/, and so no path."""
     language: str
-    prompt_tokens: int
-    output_tokens: int
-    money: float
-    seconds: float
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    output_tokens: Annotated[int, Field(ge=0)]
+    money: Amount
+    seconds: Amount
     """Tokens, money and seconds (writing and judging) of this answer alone; a sample's first answer also has what its selection of
     skills took. A text that was judged before, in the run or in one that it was told of, costs no judging."""
     skills: tuple[str, ...]
     """Cards that the answer was shown."""
     junk: str = ""
     """Why the answer held no kernel."""
-    redrawn: int = 0
+    redrawn: Annotated[int, Field(ge=0)] = 0
     """How many more answers were sampled because of findings in the ones before; they are in the tokens."""
     repairs: tuple[str, ...] = ()
     """Names of the repairs that changed the answer."""

@@ -3,85 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from bottega.bench.attempt import BenchAttempt, BenchTask
 from bottega.core.errors import UsageError
-from bottega.core.verdict import Outcome
 
 Log = Callable[[str], None]
-Place = Annotated[int, Field(ge=0, lt=100_000)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 CELLS = 20_000_000
 """Tasks × samples × turns that a run may have: figures are computed on arrays of that many cells."""
+NUMBERS = ("speedup", "times_ms", "stages_s")
+"""Parts of a verdict that hold numbers by name."""
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class _Speedup(_Line):
-    point: float | None
-    low: float | None
-    high: float | None
-    """JSON has no infinities, so an end may be null."""
-
-
-class _Violation(_Line):
-    name: str
-    detail: str
-
-
-class _Verdict(_Line):
-    outcome: str
-    correct: bool = False
-    speedup: dict[str, _Speedup] = {}
-    times_ms: dict[str, float | None] = {}
-    error: dict[str, Any] = {}
-    coverage: dict[str, Any] = {}
-    violations: list[_Violation] = []
-    diagnosis: str = ""
-    notes: list[str] = []
-    sandbox: dict[str, Any] = {}
-    fingerprint: dict[str, Any] = {}
-    stages_s: dict[str, float | None] = {}
-    task_id: str = ""
-    candidate_id: str = ""
-    baseline: str = ""
-    fastest_baseline: str = ""
-    memory: dict[str, int] = Field(default_factory=dict)
-
-
-class _Attempt(_Line):
-    task: str
-    sample: Place
-    turn: Place
-    verdict: _Verdict | None
-    candidate: str = Field(pattern=r"^[0-9A-Za-z_-]*$")
-    """The name of a file in kernels/, and so no path."""
-    language: str
-    prompt_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
-    money: Amount
-    seconds: Amount
-    skills: list[str]
-    junk: str = ""
-    redrawn: int = Field(default=0, ge=0)
-    repairs: list[str] = []
-
-
-class _Task(_Line):
-    id: str
-    name: str
-    level: int | None
-    family: str
-    source: str
-    fitness: str = ""
-    trouble: str = ""
+_ATTEMPT, _TASK = TypeAdapter(BenchAttempt), TypeAdapter(BenchTask)
 
 
 def lines_of(path: Path, log: Log | None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -118,35 +57,32 @@ def _damaged(path: Path, number: int, error: Exception) -> str:
 
 def attempt_of(data: dict[str, Any]) -> BenchAttempt:
     """Raises `ValueError` with the field that is wrong."""
-    _check(_Attempt, data)
-    verdict = data["verdict"]
-    if verdict is not None:
-        Outcome(verdict["outcome"])
-        if not isinstance(verdict.get("coverage", {}).get("share"), int | float | None):
+    verdict = data.get("verdict")
+    known = data
+    if isinstance(verdict, dict):  # JSON has no infinities, so a number may be null there
+        known = {**data, "verdict": {**verdict, **{name: _numbers(verdict.get(name, {})) for name in NUMBERS}}}
+        if not isinstance((verdict.get("coverage") or {}).get("share"), int | float | None):
             raise ValueError("verdict.coverage.share: is no number")
+    _check(_ATTEMPT, known)
     return BenchAttempt.from_json(data)
 
 
 def task_of(data: dict[str, Any]) -> BenchTask:
     """Raises as `attempt_of` does."""
-    _check(_Task, data)
+    _check(_TASK, data)
     return BenchTask.from_json(data)
 
 
-def _check(shape: type[_Line], data: dict[str, Any]) -> None:
+def _check(shape: TypeAdapter[Any], data: dict[str, Any]) -> None:
     try:
-        shape.model_validate(_without_surrogates(data))
+        # Half a surrogate pair, which models do write and names of files may hold, is no fault of a line.
+        shape.validate_json(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _without_surrogates(value: Any) -> Any:
-    """Half a surrogate pair, which models do write and names of files may hold, is no fault of a line; pydantic takes it for one."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+def _numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    return value
+        return {key: _numbers(item) for key, item in value.items()}
+    return math.nan if value is None else value

@@ -271,11 +271,3 @@ def _digest_of(candidates: CandidateSet) -> str:
         f"{task} {sample} {kernel.id}" for task, kernels in candidates.kernels.items() for sample, kernel in kernels.items()
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def next_folder(parent: Path) -> Path:
-    """`bottega-bench-1`, `-2`, …: the first that is free."""
-    number = 1
-    while (parent / f"bottega-bench-{number}").exists():
-        number += 1
-    return parent / f"bottega-bench-{number}"

@@ -48,6 +48,8 @@ class Choices:
     """Heavy operators are calls of the kernel library, whose functions choose by shape."""
     fused: bool = True
     """Whether operators are fused at all."""
+    merged: bool = False
+    """Whether linear layers over one input are one product of torch's, with weights that are joined once."""
     graph: bool = False
     """Whether the whole module is captured in a CUDA graph."""
     tuning: Tuning = BY_RULE
@@ -56,7 +58,11 @@ class Choices:
     def label(self) -> str:
         """In a few words, for a table."""
         words = [f"own {kind}" for kind in self.own] or ["kernel library" if self.library else "torch products"]
-        words += ["fused" if self.fused else "not fused", *(["graph"] if self.graph else [])]
+        words += [
+            "fused" if self.fused else "not fused",
+            *(["merged"] if self.merged else []),
+            *(["graph"] if self.graph else []),
+        ]
         tile = self.tuning.tile
         words += [f"tile {tile.rows}x{tile.columns}x{tile.depth}"] if tile else []
         words += [f"{self.tuning.splits} splits"] if self.tuning.splits else []

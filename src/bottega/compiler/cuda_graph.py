@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.module_frame import Frame
-from bottega.compiler.networks import graph_methods
+from bottega.compiler.network_rule import graph_methods
 from bottega.compiler.plan import KernelPlan
 
 FEWEST_LAUNCHES = 6

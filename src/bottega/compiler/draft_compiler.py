@@ -10,15 +10,16 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from bottega.compiler.build_step import BuildStep, BuildSteps, Refusal
 from bottega.compiler.choices import Choices, Heavy, Tile, Tuning
-from bottega.compiler.compiler import VERSION, Compiler, LoweredTask, StepBuilder, lower_task, target_of
 from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.kernel import Attention, Convolution, Map, Product, RowProgram
+from bottega.compiler.matmul_rule import pays
+from bottega.compiler.merged_linears import MERGED_LINEARS
 from bottega.compiler.model_class import with_model_class
-from bottega.compiler.planner import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
-from bottega.compiler.product_rule import pays
-from bottega.compiler.steps import BuildStep, BuildSteps, Refusal
+from bottega.compiler.planner_passes import DEPTHWISE, LIBRARY_FUNCTIONS, OWN_PASSES, PASSES, SHORT_PRODUCT
+from bottega.compiler.step_compiler import VERSION, LoweredTask, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
 
@@ -55,12 +56,12 @@ class DraftCompiler:
         task_id, task = task.id, with_model_class(task)
         found: list[BuildStep] = []
         if not language_named(language).kernel_library:
-            found = promising_steps(Compiler().build(task, language).steps, language)
+            found = promising_steps(StepCompiler().build(task, language).steps, language)
         else:
             lowered = _lowered(task)
             narrow = lowered is not None and _is_narrow(lowered)
             if not narrow:
-                found = promising_steps(Compiler().build(task, language).steps, language)
+                found = promising_steps(StepCompiler().build(task, language).steps, language)
             if lowered is not None:
                 known = {step.candidate.source for step in found}
                 found += itertools.islice(_made(lowered, language, known), max(0, self.most - len(found)))
@@ -78,6 +79,7 @@ def draft(lowered: LoweredTask, language: str, choices: Choices) -> BuildStep | 
         passes += target.passes
     passes += [pass_ for pass_ in (*PASSES, SHORT_PRODUCT, DEPTHWISE) if pass_.name in {f"own_{kind}" for kind in choices.own}]
     passes += [LIBRARY_FUNCTIONS] if choices.library else []
+    passes += [MERGED_LINEARS] if choices.merged else []
     passes += [REPLAY] if choices.graph else []
     step = StepBuilder(lowered, target, frozenset()).at_once(passes, choices.tuning)
     return step and replace(step, technique=choices.label)
@@ -103,12 +105,12 @@ def variants(lowered: LoweredTask) -> Iterator[Choices]:
     ruled += (
         ["depthwise"] if any(isinstance(k, Convolution) and k.weight.shape[1] == 1 < k.groups for k in plan.kernels) else []
     )
-    first = [Choices(own=tuple(ruled)), Choices()]
+    first = [Choices(own=tuple(ruled)), Choices(own=tuple(ruled), merged=True), Choices()]
     first += [Choices(own=light), Choices(own=kinds)] if kinds else []
     first += [Choices(own=(kind,)) for kind in kinds]
     first = list(dict.fromkeys(first))
     yield from first
-    yield from (replace(choices, graph=True) for choices in first[:2])
+    yield from (replace(choices, graph=True) for choices in (first[0], first[-1]))
     yield Choices(library=True)
     maps = [kernel for kernel in plan.kernels if isinstance(kernel, Map)]
     rows = [kernel for kernel in plan.kernels if isinstance(kernel, RowProgram)]

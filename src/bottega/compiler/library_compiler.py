@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from bottega.compiler.build_step import BuildSteps, Refusal
 from bottega.compiler.callgraph_names import calls_by_result, recorded
-from bottega.compiler.compiler import VERSION, Compiler, StepBuilder, lower_task, target_of
 from bottega.compiler.layers.passes import CAPTURED
 from bottega.compiler.layers.steps import layer_steps
-from bottega.compiler.networks import is_network
-from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
-from bottega.compiler.steps import BuildSteps, Refusal
+from bottega.compiler.network_rule import is_network
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, PASSES
+from bottega.compiler.step_compiler import VERSION, StepBuilder, StepCompiler, lower_task, target_of
 from bottega.core.task import Task
 from bottega.languages import language_named
 
 
 class LibraryCompiler:
-    """For languages that have a kernel library; for others it is the same as `Compiler`."""
+    """For languages that have a kernel library; for others it is the same as `StepCompiler`."""
 
     def __init__(self) -> None:
         self.name = f"builder {VERSION} parts"
-        self._compiler = Compiler()
+        self._compiler = StepCompiler()
 
     async def teach(self, task: Task, language: str, seed: int = 0) -> BuildSteps:
         return await asyncio.to_thread(self.build, task, language, frozenset(), seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.core.arguments import read_arguments
 from bottega.core.task import Task, parsed
 

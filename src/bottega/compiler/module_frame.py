@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.source.statements import binds, reads
-from bottega.compiler.steps import Refusal
 from bottega.core.task import BESIDE, Task, parsed
 
 MODEL, NEW = "Model", "ModelNew"

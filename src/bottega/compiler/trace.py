@@ -25,8 +25,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import exported_program
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.call_names import self_text
-from bottega.compiler.steps import Refusal
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.task import Task
 

@@ -10,8 +10,8 @@ from typing import Any
 from bottega.agents import writer
 from bottega.agents.earlier_turn import EarlierTurn, judged_turn
 from bottega.agents.prompts import Prompts
+from bottega.compiler.build_step import FIRST_ATTEMPT
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.steps import FIRST_ATTEMPT
 from bottega.core.device import DeviceFacts
 from bottega.core.skill import Skill
 from bottega.core.verdict import Verdict

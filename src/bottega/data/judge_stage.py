@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bottega.compiler.steps import BuildStep
+from bottega.compiler.build_step import BuildStep
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError
 from bottega.core.task import Task

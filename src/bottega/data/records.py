@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from bottega.compiler.steps import BuildStep, BuildSteps
+from bottega.compiler.build_step import BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bottega.compiler.steps import BuildStep
+from bottega.compiler.build_step import BuildStep
 from bottega.core.errors import UsageError
 
 ALL, ENDS = "all", "ends"

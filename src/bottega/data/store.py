@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from bottega.compiler.steps import BuildStep, BuildSteps
+from bottega.compiler.build_step import BuildStep, BuildSteps
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, UsageError
 from bottega.core.verdict import Verdict

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Protocol
 
-from bottega.compiler.steps import BuildSteps, Refusal, Teacher
+from bottega.compiler.build_step import BuildSteps, Refusal, Teacher
 from bottega.core.errors import BudgetError, UsageError
 from bottega.core.task import Task
 from bottega.data.reaping import ended, start

@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import CardError, LibraryError, UsageError
 from bottega.core.skill import Skill, SkillState
 from bottega.core.trial import Trial
@@ -88,19 +87,13 @@ def export_file(library: Library, skills: Sequence[Skill], path: Path) -> None:
     path = path.absolute() if not path.is_symlink() else path.resolve()
     if path.is_dir():
         raise UsageError(f"{path}: is a folder; name a file in it, or write folders with --agent-skills")
-    special = path.exists() and not path.is_file()  # a device or a pipe, which a file must not replace
-    place = path if special else path.with_name(f".{os.getpid()}.{path.name}"[:200])
+    content = "".join(export_lines(library, skills)).encode()
     try:
-        with open(place, "w", encoding="utf-8") as file:
-            file.writelines(export_lines(library, skills))
-            file.flush()
-            if not special:
-                os.fsync(file.fileno())
-                place.replace(path)
+        if path.exists() and not path.is_file():  # a device or a pipe, which a file must not replace
+            path.write_bytes(content)
+        else:
+            write_atomic(path, content)
     except OSError as error:
-        if not special:
-            with suppress(OSError):
-                place.unlink()
         raise LibraryError(f"{path}: cannot be written: {error.strerror}; nothing was changed") from None
 
 

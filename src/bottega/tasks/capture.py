@@ -24,12 +24,14 @@ from bottega.core.errors import TaskError
 from bottega.core.task import Task
 from bottega.tasks.beside import with_modules_beside
 from bottega.tasks.module import ModuleTask
-from bottega.tasks.script_source import source_of
+from bottega.tasks.script_source import MAIN, source_of
 from bottega.tasks.tags import tags_of
 
 BY_VALUE = 64 << 10
 """Compressed bytes of a tensor that is written down as it is: tables, masks, positions. Larger ones are drawn."""
 FEW_VALUES = 16
+SMALL = 4096
+"""Elements of a buffer that is written down as it is."""
 TEXT = '''\
 import base64
 import pickle
@@ -61,11 +63,14 @@ def tensor_of(dtype, shape, stride, content):
     return made.copy_(torch.randint(int(low), int(high) + 1, shape))
 
 
+OWN = {{{classes}}}
+
+
 class StructureReader(pickle.Unpickler):
     """Reads a module's structure; every tensor of it is made anew, one that stands in several places once."""
 
     def find_class(self, module, name):
-        return globals()[name] if module == "__main__" and name in globals() else super().find_class(module, name)
+        return OWN[name] if module == "__main__" and name in OWN else super().find_class(module, name)
 
     def persistent_load(self, key):
         number, kind, requires_grad, *facts = key
@@ -102,13 +107,21 @@ def task_of_call(module: nn.Module, arguments: tuple[Any, ...], options: Mapping
         data = _structure(module)
         given = {key: value for key, value in options.items() if value is not None}
         positional, keywords = f"[{', '.join(map(_written, arguments))}]", _written(dict(given))
-        own, imports, roots = source_of(_types(module, data))
+        named = _types(module, data)
+        own, imports, roots = source_of(named)
     except (TaskError, pickle.PicklingError, TypeError, AttributeError, ValueError, OSError, RecursionError) as error:
         raise TaskError(f"{label}: cannot be written down as a task: {error}") from None
     packed = base64.b85encode(zlib.compress(data, 9)).decode()
     lines = "\n".join(f"    {packed[at : at + 100]!r}," for at in range(0, len(packed), 100))
+    scripts = dict.fromkeys(name.split(".")[0] for module_name, name in named if module_name == MAIN)
     text = TEXT.format(
-        imports="\n".join(imports), own=own, structure=lines, name=kind.__name__, positional=positional, keywords=keywords
+        classes=", ".join(f"{name!r}: {name}" for name in scripts),
+        imports="\n".join(imports),
+        own=own,
+        structure=lines,
+        name=kind.__name__,
+        positional=positional,
+        keywords=keywords,
     )
     for root in roots:
         text = with_modules_beside(text, root / "captured.py")
@@ -126,7 +139,7 @@ class _StructurePickler(pickle.Pickler):
             return None
         number, _ = self.tensors.setdefault(id(obj), (len(self.tensors), obj))
         parameter = isinstance(obj, nn.Parameter)
-        return (number, "parameter" if parameter else "tensor", obj.requires_grad, *_facts(obj, weight=parameter))
+        return (number, "parameter" if parameter else "tensor", obj.requires_grad, *_facts(obj, parameter, buffer=True))
 
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, nn.Module):
@@ -159,14 +172,14 @@ def _types(module: nn.Module, data: bytes) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _facts(tensor: torch.Tensor, weight: bool) -> tuple[str, tuple[int, ...], tuple[int, ...], Any]:
+def _facts(tensor: torch.Tensor, weight: bool, buffer: bool = False) -> tuple[str, tuple[int, ...], tuple[int, ...], Any]:
     """Data type, shape, strides, and the contents: compressed, or mean and spread, or the range of integers."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta":
         raise TaskError(f"a tensor without plain memory ({tensor.layout}, {tensor.device})")
     stride = tensor.stride() if _fills(tensor) else torch.empty(tensor.shape, device="meta").stride()
     shown = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), tuple(stride))
     values = tensor.detach()
-    exact = not weight and (not values.is_floating_point() or _few_values(values) or values.numel() <= 4096)
+    exact = not weight and (_few_values(values) or _in_order(values) or (buffer and values.numel() <= SMALL))
     if exact:
         raw = values.cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes() if values.numel() else b""
         packed = zlib.compress(raw, 9)
@@ -187,9 +200,15 @@ def _fills(tensor: torch.Tensor) -> bool:
     return extent == tensor.numel()
 
 
+def _in_order(values: torch.Tensor) -> bool:
+    """Positions, most likely, or a table of them."""
+    return values.dim() > 0 and values.shape[-1] > 1 and not values.is_complex() and bool((values.diff(dim=-1) >= 0).all())
+
+
 def _few_values(values: torch.Tensor) -> bool:
     """A mask, most likely; what repeats over a whole tensor shows in its first part."""
-    return len(torch.unique(values.flatten()[: 1 << 16])) <= FEW_VALUES
+    head = values.flatten()[: 1 << 16]
+    return len(torch.unique(head)) <= min(FEW_VALUES, head.numel() // 2)
 
 
 def _written(value: Any) -> str:

@@ -26,8 +26,8 @@ from bottega.train.credit import (
     writing_credits,
 )
 from bottega.train.policy import Policy, with_logprobs
-from bottega.train.rejection.coverage import CoverageRule, reject_by_coverage
-from bottega.train.rejection.mismatch import MismatchRule, reject_by_mismatch
+from bottega.train.rejection.coverage import reject_by_coverage
+from bottega.train.rejection.mismatch import reject_by_mismatch
 from bottega.train.rejection.report import Rejection
 from bottega.train.rewards import reward_named
 from bottega.train.rewards.reading import Reading
@@ -118,7 +118,7 @@ def _by_coverage(config: Config, traces: Sequence[Trace], step: int) -> Rejectio
     writers = [trace for trace in traces if trace.role == "write"]
     if not settings.on:
         return Rejection(0)
-    return reject_by_coverage(writers, CoverageRule(settings.threshold, settings.width), config.data.seed + step)
+    return reject_by_coverage(writers, settings, config.data.seed + step)
 
 
 def _by_mismatch(config: Config, traces: Sequence[Trace], rows: Sequence[TrainRow]) -> Rejection:
@@ -136,7 +136,7 @@ def _by_mismatch(config: Config, traces: Sequence[Trace], rows: Sequence[TrainRo
         if trace.role in config.rejection.roles and trace.id in trained
     ]
     by_turn = {trace: [turns[turn] for turn in sorted(turns)] for trace, turns in trained.items()}
-    return reject_by_mismatch(looked_at, by_turn, MismatchRule(settings.low, settings.high, settings.veto))
+    return reject_by_mismatch(looked_at, by_turn, settings)
 
 
 def _masked(row: TrainRow, keep: Callable[[str, int], bool]) -> TrainRow | None:

@@ -7,7 +7,7 @@ from network_task import TASK
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.network_repair import complete_network
-from bottega.compiler.networks import graph_methods
+from bottega.compiler.network_rule import graph_methods
 
 
 def answer(loop: str, kinds: list[str], held: list[str]) -> str:

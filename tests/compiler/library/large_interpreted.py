@@ -26,9 +26,9 @@ from bottega.compiler.library.triton import (
     convolution,
     cross_entropy,
     extremes,
+    matmul,
     normalisation,
     pooling,
-    product,
     scan,
     softmax,
     tiles,
@@ -139,14 +139,14 @@ def planes() -> Found:
 
 def products() -> Found:
     a, b = torch.randn(2**18 + 64, 16).half() * 0.1, torch.randn(16, 2**13).half() * 0.1
-    yield "large result", distance(product.mm(a, b)[-64:, -64:], a[-64:].double() @ b[:, -64:].double())
+    yield "large result", distance(matmul.mm(a, b)[-64:, -64:], a[-64:].double() @ b[:, -64:].double())
     weight = empty(2**17 + 64, 16416)
     weight[-64:] = torch.randn(64, 16416) * 0.1
     x = torch.randn(64, 16416).half() * 0.1
     wanted = x.double() @ weight[-64:].double().T
-    yield "large right operand", distance(product.linear(x, weight)[:, -64:], wanted)
-    yield "large left operand", distance(product.mm(weight, x.T)[-64:], wanted.T)
-    yield "matrix by vector", distance(product.matmul(weight, x[0])[-2:], wanted[0, -2:])
+    yield "large right operand", distance(matmul.linear(x, weight)[:, -64:], wanted)
+    yield "large left operand", distance(matmul.mm(weight, x.T)[-64:], wanted.T)
+    yield "matrix by vector", distance(matmul.matmul(weight, x[0])[-2:], wanted[0, -2:])
 
 
 def convolutions() -> Found:
@@ -180,7 +180,7 @@ def drafts() -> Found:
     from large_tasks import LARGE
     from triton_interpreted import stand_in
 
-    from bottega.compiler.compiler import Compiler
+    from bottega.compiler.step_compiler import StepCompiler
 
     stand_in()
     ends: dict[str, tuple[Callable[[], Tensor], Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
@@ -195,7 +195,7 @@ def drafts() -> Found:
             if task.name not in ends:
                 continue
             made, theirs, last = ends[task.name]
-            steps = Compiler().build(task, "triton", without=("split_rows",)).steps
+            steps = StepCompiler().build(task, "triton", without=("split_rows",)).steps
             source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
             path = Path(folder) / f"{task.name}.py"
             path.write_text(source)
@@ -218,7 +218,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.manual_seed(0)
     run_last_programs_only()
-    for module in (attention, convolution, normalisation, pooling, product, scan, softmax, tiles, transposed_convolution):
+    for module in (attention, convolution, normalisation, pooling, matmul, scan, softmax, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
     functions = {
         function.__name__: function for function in (rows, columns, planes, products, convolutions, attentions, drafts)

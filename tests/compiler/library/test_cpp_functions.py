@@ -7,9 +7,9 @@ import types
 import pytest
 import torch
 
-from bottega.compiler.compiler import Compiler
 from bottega.compiler.library.cpp.source import cpp_parts, with_functions, without_functions
 from bottega.compiler.link import linked
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.compiler.strip import stripped
 from bottega.runtime import cpp
 from bottega.tasks.builtin import builtin_files, load_builtin
@@ -107,7 +107,7 @@ def test_hostile_texts_are_read_once() -> None:
 def test_the_builders_kernels_come_back_with_the_same_functions(name: str) -> None:
     task = load_builtin(builtin_files(name)[0], "cpu")
     shorter = 0
-    for step in Compiler().build(task, "cpp").steps:
+    for step in StepCompiler().build(task, "cpp").steps:
         source = step.candidate.source
         short = stripped(source, task.source)
         whole = linked(short, task.source)

@@ -49,7 +49,7 @@ def test_the_width_follows_the_largest_offset() -> None:
         ("normalisation", lambda function, x: function.layer_norm(x, x.shape[1:]), (64, 1024), (ROWS, 1024)),
         ("pooling", lambda function, x: function.avg_pool1d(x, 2), (64, 16), (2**27 + 4, 16)),
         ("pooling", lambda function, x: function.max_pool2d(x, 2), (4096, 1024, 1024), (2, 2**16, 2**15)),
-        ("product", lambda function, x: function.mm(x, meta(16, 8192)), (4096, 16), (2**18 + 64, 16)),
+        ("matmul", lambda function, x: function.mm(x, meta(16, 8192)), (4096, 16), (2**18 + 64, 16)),
         ("convolution", lambda function, x: function.conv2d(x, meta(3, 4, 3, 3)), (2, 4, 64, 64), (2, 4, 16400, 16384)),
     ],
 )
@@ -93,7 +93,7 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """All parts, each as a lone operator, which takes halves; memory is given back after a test."""
     from importlib import import_module
 
-    names = ("attention", "convolution", "cross_entropy", "elementwise", "extremes", "normalisation", "pooling", "product", "scan",
+    names = ("attention", "convolution", "cross_entropy", "elementwise", "extremes", "normalisation", "pooling", "matmul", "scan",
              "softmax", "tiles", "transposed_convolution")  # fmt: skip
     modules = [import_module(f"bottega.compiler.library.triton.{name}") for name in names]
     for module in modules:
@@ -225,10 +225,10 @@ def test_drafts_of_the_compiler(name: str, tmp_path: Path) -> None:
     from large_tasks import LARGE
     from triton_interpreted import loaded
 
-    from bottega.compiler.compiler import Compiler
+    from bottega.compiler.step_compiler import StepCompiler
 
     task = next(one for one in LARGE if one.name == name)
-    steps = Compiler(every_product=True).build(task, "triton").steps
+    steps = StepCompiler(every_product=True).build(task, "triton").steps
     source = next(step.candidate.source for step in reversed(steps) if "CUDAGraph" not in step.candidate.source)
     namespace: dict[str, Any] = {"__name__": "task"}
     exec(compile(task.source, name, "exec"), namespace)

@@ -109,7 +109,7 @@ def opened(source: str) -> Any:
 
 
 def files(found: dict[str, float], kernels: Any) -> None:
-    from test_triton_products import compare
+    from test_triton_matmul import compare
 
     for label, (name, shapes, named) in LONE.items():
         given = [torch.randn(shape) for shape in shapes]
@@ -120,20 +120,20 @@ def files(found: dict[str, float], kernels: Any) -> None:
 
 
 def shapes(found: dict[str, float], kernels: Any) -> None:
-    from test_triton_products import compare
+    from test_triton_matmul import compare
 
-    from bottega.compiler.library.triton import convolution, product, tiles, transposed_convolution
+    from bottega.compiler.library.triton import convolution, matmul, tiles, transposed_convolution
 
-    for module in (convolution, product, tiles, transposed_convolution):
+    for module in (convolution, matmul, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
     rand = torch.randn
     for left, right in PRODUCTS:
-        compare(found, "matmul", product.matmul, torch.matmul, rand(left), rand(right), kernels=kernels)
+        compare(found, "matmul", matmul.matmul, torch.matmul, rand(left), rand(right), kernels=kernels)
     spread = rand(14, 10)[::2, ::2]
-    compare(found, "matmul", product.matmul, torch.matmul, rand(7), spread, kernels=kernels)
-    compare(found, "matmul", product.matmul, torch.matmul, spread, rand(5), kernels=kernels)
-    compare(found, "linear", product.linear, F.linear, rand(33), rand(5, 33), rand(5), kernels=kernels)
-    compare(found, "einsum", product.einsum, torch.einsum, "bi,bj->bij", rand(3, 5), rand(3, 7), kernels=kernels)
+    compare(found, "matmul", matmul.matmul, torch.matmul, rand(7), spread, kernels=kernels)
+    compare(found, "matmul", matmul.matmul, torch.matmul, spread, rand(5), kernels=kernels)
+    compare(found, "linear", matmul.linear, F.linear, rand(33), rand(5, 33), rand(5), kernels=kernels)
+    compare(found, "einsum", matmul.einsum, torch.einsum, "bi,bj->bij", rand(3, 5), rand(3, 7), kernels=kernels)
     for name, cases in (CONVOLUTIONS | TRANSPOSED).items():
         ours = getattr(transposed_convolution if name in TRANSPOSED else convolution, name)
         for x, weight, options in cases:
@@ -144,16 +144,16 @@ def shapes(found: dict[str, float], kernels: Any) -> None:
 
 def halves(found: dict[str, float], kernels: Any) -> None:
     """In float16: the interpreter multiplies no bfloat16."""
-    from bottega.compiler.library.triton import attention, convolution, product, tiles, transposed_convolution
+    from bottega.compiler.library.triton import attention, convolution, matmul, tiles, transposed_convolution
 
-    for module in (attention, convolution, product, tiles, transposed_convolution):
+    for module in (attention, convolution, matmul, tiles, transposed_convolution):
         module.ALONE = True  # type: ignore[attr-defined]
     cases: list[tuple[Any, str, list[tuple[int, ...]], dict[str, Any]]] = [
-        (product, "matmul", [(33, 50), (50, 70)], {}),
-        (product, "matmul", [(2, 20, 64), (2, 64, 96)], {}),
-        (product, "matmul", [(40, 700), (700,)], {}),
-        (product, "matmul", [(20, 1100), (1100, 20)], {}),
-        (product, "linear", [(7, 64), (48, 64), (48,)], {}),
+        (matmul, "matmul", [(33, 50), (50, 70)], {}),
+        (matmul, "matmul", [(2, 20, 64), (2, 64, 96)], {}),
+        (matmul, "matmul", [(40, 700), (700,)], {}),
+        (matmul, "matmul", [(20, 1100), (1100, 20)], {}),
+        (matmul, "linear", [(7, 64), (48, 64), (48,)], {}),
         (convolution, "conv2d", [(2, 18, 6, 6), (20, 18, 3, 3), (20,)], {}),
         (convolution, "conv2d", [(2, 6, 6, 6), (6, 1, 3, 3), (6,)], {"groups": 6}),
         (transposed_convolution, "conv_transpose2d", [(2, 6, 5, 6), (6, 5, 3, 3), (5,)], {"stride": 2, "dilation": 2}),
@@ -181,7 +181,7 @@ def test_a_lone_operator_runs_by_a_kernel_of_ours(name: str) -> None:
 
 
 if __name__ == "__main__":
-    from test_triton_products import Kernels
+    from test_triton_matmul import Kernels
 
     warnings.simplefilter("ignore")
     torch.manual_seed(0)

@@ -24,7 +24,7 @@ def halves(*shape: int) -> torch.Tensor:
 
 
 CASES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
-    "bmm_irregular": ("product", "product_kernel", lambda p: p.bmm(empty(90, 387, 517), empty(90, 517, 301))),
+    "bmm_irregular": ("matmul", "product_kernel", lambda p: p.bmm(empty(90, 387, 517), empty(90, 517, 301))),
     "conv2d_grouped_strided": (
         "convolution",
         "conv_kernel",
@@ -52,15 +52,15 @@ CASES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
             empty(8, 19, 512, 512), empty(8, 512, 512, dtype=torch.int64), empty(19), label_smoothing=0.1
         ),
     ),
-    "matmul_b_transposed_bf16": ("product", "product_kernel", lambda p: p.matmul(halves(640, 65536), halves(384, 65536).t())),
-    "matmul_rank24_update": ("product", "product_kernel", lambda p: p.matmul(empty(6144, 24), empty(24, 8704))),
-    "matmul_tall_skinny": ("product", "product_kernel", lambda p: p.mm(empty(131072, 256), empty(256, 40))),
+    "matmul_b_transposed_bf16": ("matmul", "product_kernel", lambda p: p.matmul(halves(640, 65536), halves(384, 65536).t())),
+    "matmul_rank24_update": ("matmul", "product_kernel", lambda p: p.matmul(empty(6144, 24), empty(24, 8704))),
+    "matmul_tall_skinny": ("matmul", "product_kernel", lambda p: p.mm(empty(131072, 256), empty(256, 40))),
     "wide attention": (
         "attention",
         "attention_kernel",
         lambda p: p.scaled_dot_product_attention(*(empty(2, 8, 512, 256) for _ in range(3))),
     ),
-    "matrix by vector": ("product", "matvec_kernel", lambda p: p.matmul(empty(4096, 70000), empty(70000))),
+    "matrix by vector": ("matmul", "matvec_kernel", lambda p: p.matmul(empty(4096, 70000), empty(70000))),
     "softmax of rows": ("softmax", "softmax_held_kernel", lambda p: p.softmax(empty(4096, 1000), 1)),
     "softmax of long rows": ("softmax", "softmax_long_kernel", lambda p: p.softmax(empty(4096, 40000), 1)),
     "softmax of few rows": ("softmax", "softmax_join_kernel", lambda p: p.softmax(empty(4, 400000), 1)),
@@ -98,7 +98,7 @@ def test_kernels_of_lone_operators_compile_and_fit(name: str, large: bool, monke
     part, tiles = (import_module(f"bottega.compiler.library.triton.{one}") for one in (file, "tiles"))
     monkeypatch.setattr(tiles, "ALONE", True)
     monkeypatch.setattr(part, "ALONE", True, raising=False)
-    monkeypatch.setattr(import_module("bottega.compiler.library.triton.product"), "ALONE", True)
+    monkeypatch.setattr(import_module("bottega.compiler.library.triton.matmul"), "ALONE", True)
     if large:
         monkeypatch.setattr(import_module("bottega.compiler.library.triton.large"), "INDEX_LIMIT", 0)
     monkeypatch.setenv("TRITON_INTERPRET", "1")  # tensors of no device are taken; the kernels were read before

@@ -9,10 +9,10 @@ from bench.small_bench import cpp_text
 from corpus import ACCEPTED, Specimen, specimens
 from episodes.decay import KERNEL, TASK
 
-from bottega.compiler.compiler import Compiler
 from bottega.compiler.link import linked
 from bottega.compiler.source.check import check
 from bottega.compiler.source.finding import Finding
+from bottega.compiler.step_compiler import StepCompiler
 from bottega.core.task import Task
 from bottega.languages import detect_language
 from bottega.tasks.load import load_tasks
@@ -279,7 +279,7 @@ def test_examples_and_hand_written_kernels_have_no_fault() -> None:
 @pytest.mark.parametrize("language", ["cpp", "triton"])
 def test_no_kernel_of_the_compiler_has_a_fault(language: str) -> None:
     tasks = [Task(GATED, "gated"), *load_tasks(["builtin:rms_norm_rows", "builtin:dilated_max_pool"], size="cpu").tasks]
-    steps = [(task, step) for task in tasks for step in Compiler().build(task, language).steps]
+    steps = [(task, step) for task in tasks for step in StepCompiler().build(task, language).steps]
     assert len(steps) > len(tasks)
     seen = [check(linked(step.candidate.source, task.source), task.source, language) for task, step in steps]
     assert set(seen) == {()}

@@ -10,7 +10,7 @@ import pytest
 
 from bottega.backbone.client import ChatClient
 from bottega.backbone.scripted import ScriptedChat
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 from bottega.core.errors import BudgetError
 from bottega.data.records import Mutant
 from bottega.data.store import JudgedStore, JudgeSetup

@@ -1,6 +1,6 @@
 """Layers and inputs that a network's answer leaves out.
 
-Such an answer is always the same but for the kinds of its layers and the names of its inputs (see `compiler.networks`), so what is missing is
+Such an answer is always the same but for the kinds of its layers and the names of its inputs (see `compiler.network_rule`), so what is missing is
 certain.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from bottega.agents.answers.context import AnswerContext
 from bottega.compiler.link import names_kept
-from bottega.compiler.networks import graph_methods
+from bottega.compiler.network_rule import graph_methods
 from bottega.compiler.source.text import compiles, model_class, parsed
 
 EXCHANGED = ("Conv2d", "Conv1d", "Conv3d", "ConvTranspose2d", "Linear", "BatchNorm2d", "GroupNorm")

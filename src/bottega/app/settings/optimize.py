@@ -24,6 +24,10 @@ class OptimizeSettings(CommandSettings):
     """Constructor arguments: a function of the file, or an expression with torch."""
     inputs: str | None = None
     """Example inputs, in the same way."""
+    whole: bool | None = None
+    """Optimize the parts of a model that are worth it and measure the model end to end; none is so for models of many parts."""
+    modules: Positive = 5
+    """Of a capture or a whole model: how many modules to work on, the costliest first."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     language: Annotated[str | None, Field(description=LANGUAGE_HELP)] = None

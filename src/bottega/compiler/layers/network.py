@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from symtable import SymbolTable, symtable
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.module_frame import read_model
 from bottega.compiler.source.statements import binds
-from bottega.compiler.steps import Refusal
 from bottega.core.task import Task
 
 CONTRACT = ("get_inputs", "get_init_inputs")

@@ -18,10 +18,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.layers.network import NetworkSource
 from bottega.compiler.layers.passes import KINDS
 from bottega.compiler.module_frame import MODEL
-from bottega.compiler.steps import Refusal
 
 FROM_HOST = frozenset(("zeros", "ones", "full", "arange", "eye", "empty", "linspace", "randn", "rand"))
 """Functions that make a tensor on the host unless they are given a device."""

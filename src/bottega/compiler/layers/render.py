@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from bottega.compiler.layers.network import NetworkSource
 from bottega.compiler.layers.observe import Observed
 from bottega.compiler.module_frame import NEW, sorted_imports
-from bottega.compiler.networks import graph_methods
+from bottega.compiler.network_rule import graph_methods
 
 RUN = "run"
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from bottega.compiler.build_step import BuildStep, Refusal
 from bottega.compiler.cuda_graph import REPLAY
 from bottega.compiler.layers.network import NetworkSource, read_network
 from bottega.compiler.layers.observe import LayerCall, Observed, has_kernel, observe
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
 from bottega.compiler.layers.render import render_network
 from bottega.compiler.link import linked
-from bottega.compiler.steps import BuildStep, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.languages import library_language

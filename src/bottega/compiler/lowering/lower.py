@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.lowering import (
     calls,
     elementwise,
@@ -14,17 +15,16 @@ from bottega.compiler.lowering import (
     joining,
     library_functions,
     losses,
-    products,
+    matmul,
     reductions,
     views,
     windows,
 )
 from bottega.compiler.lowering.scope import LoweredTensor, LoweringScope, Statement
-from bottega.compiler.steps import Refusal
 from bottega.compiler.trace import Graph, Ref, Spec
 from bottega.compiler.view import Buffer, View
 
-FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, products, windows, indexing, joining)
+FAMILIES: tuple[ModuleType, ...] = (elementwise, views, reductions, losses, matmul, windows, indexing, joining)
 """In the order in which an operator is looked for; whatever none of them takes may still be left to torch."""
 KNOWN = frozenset(name for family in (*FAMILIES, calls) for name in family.OPERATORS) | {"getitem"}
 

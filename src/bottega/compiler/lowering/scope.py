@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.compose import reshaped
 from bottega.compiler.expression import Constant, Expression, Index, Load, walk, with_views
 from bottega.compiler.kernel import FunctionCall, Kernel, Map, Reduction, RowProgram, StoreOp
 from bottega.compiler.sizes import marked, wrapped
-from bottega.compiler.steps import Refusal
 from bottega.compiler.trace import Graph, Ref, TraceNode
 from bottega.compiler.view import Buffer, Shape, View, contiguous_strides
 

@@ -68,13 +68,13 @@ def anywhere(pattern: str, put: str | Callable[[re.Match[str]], str | None], par
     return change
 
 
-def first_of(*changes: Change) -> Change:
-    """The first that finds something to change."""
+def mistake(name: str, applies: Applies, cure: str, *changes: Change) -> Mistake:
+    """Of several changes, the first that finds something to change."""
 
     def change(source: str, draw: random.Random) -> str | None:
         return next((made for one in changes if (made := one(source, draw)) is not None), None)
 
-    return change
+    return Mistake(name, applies, cure, change)
 
 
 def native(source: str) -> list[tuple[int, int]]:

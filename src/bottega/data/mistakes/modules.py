@@ -6,7 +6,7 @@ import random
 import re
 
 from bottega.core.task import Task
-from bottega.data.mistakes.mistake import Mistake, anywhere, everywhere, first_of, forward, module, outside_strings
+from bottega.data.mistakes.mistake import anywhere, everywhere, forward, mistake, module, outside_strings
 
 
 def _constructor(source: str) -> list[tuple[int, int]]:
@@ -33,7 +33,7 @@ def _renamed_parameter(source: str, draw: random.Random) -> str | None:
 
 
 MODULES = (
-    Mistake(
+    mistake(
         "missing_import",
         everywhere,
         "Everything that is used is imported.",
@@ -44,67 +44,61 @@ MODULES = (
             outside_strings,
         ),
     ),
-    Mistake(
+    mistake(
         "unknown_name",
         everywhere,
         "Every name in forward exists.",
         anywhere(r"(?<=[\[(, ])([a-z]\w*)\.(shape|numel|size|stride|dtype|device|contiguous)\b", r"inputs.\2", forward),
     ),
-    Mistake(
+    mistake(
         "syntax_error",
         everywhere,
         "The file parses.",
-        first_of(
-            anywhere(r"(def \w+\([^()\n]*\)(?: -> [^:\n]*)?):$", r"\1", outside_strings),
-            anywhere(r"\)$", "", forward),
-        ),
+        anywhere(r"(def \w+\([^()\n]*\)(?: -> [^:\n]*)?):$", r"\1", outside_strings),
+        anywhere(r"\)$", "", forward),
     ),
-    Mistake(
+    mistake(
         "parameter_not_registered",
         everywhere,
         "Parameters are registered as in the original.",
         anywhere(r"(?:torch\.)?nn\.Parameter\(((?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\))*)\)", r"\1", module),
     ),
-    Mistake("parameter_renamed", everywhere, "Parameters have the original's names.", _renamed_parameter),
-    Mistake(
+    mistake("parameter_renamed", everywhere, "Parameters have the original's names.", _renamed_parameter),
+    mistake(
         "constructor_arguments",
         everywhere,
         "The constructor takes the original's arguments.",
         anywhere(r"(def __init__\(self), ?[^,)]+", r"\1", _constructor),
     ),
-    Mistake(
+    mistake(
         "missing_contiguous",
         everywhere,
         "Inputs are made contiguous before their memory is read.",
         anywhere(r"\.contiguous\(\)", "", module, every=True),
     ),
-    Mistake(
+    mistake(
         "wrong_output_type",
         everywhere,
         "The output has the original's data type.",
-        first_of(
-            anywhere(r"torch\.empty_like\((\w+)\)", r"torch.empty_like(\1, dtype=torch.float64)", forward),
-            anywhere(r"dtype=\w+\.dtype", "dtype=torch.float16", forward),
-            anywhere(r"torch\.empty\(([^()\n]*)\)", r"torch.empty(\1, dtype=torch.float64)", forward),
-        ),
+        anywhere(r"torch\.empty_like\((\w+)\)", r"torch.empty_like(\1, dtype=torch.float64)", forward),
+        anywhere(r"dtype=\w+\.dtype", "dtype=torch.float16", forward),
+        anywhere(r"torch\.empty\(([^()\n]*)\)", r"torch.empty(\1, dtype=torch.float64)", forward),
     ),
-    Mistake(
+    mistake(
         "wrong_output_shape",
         everywhere,
         "The output has the original's shape.",
-        first_of(
-            anywhere(r"torch\.(empty|zeros)\((\([^()\n]*?)\)", r"torch.\1(\2, 1)", forward),
-            anywhere(r"torch\.(empty|zeros)\((\w[\w.\[\]]*), ", r"torch.\1(1, \2, ", forward),
-            anywhere(r"^(\s*)return (\w+)$", r"\1return \2.unsqueeze(0)", forward),
-        ),
+        anywhere(r"torch\.(empty|zeros)\((\([^()\n]*?)\)", r"torch.\1(\2, 1)", forward),
+        anywhere(r"torch\.(empty|zeros)\((\w[\w.\[\]]*), ", r"torch.\1(1, \2, ", forward),
+        anywhere(r"^(\s*)return (\w+)$", r"\1return \2.unsqueeze(0)", forward),
     ),
-    Mistake(
+    mistake(
         "writes_into_its_input",
         everywhere,
         "The result goes into memory of its own.",
         anywhere(r"= torch\.empty_like\((\w+)\)", r"= \1", forward),
     ),
-    Mistake(
+    mistake(
         "swapped_arguments",
         everywhere,
         "The kernel gets its arguments in the order in which it takes them.",
@@ -112,7 +106,7 @@ MODULES = (
             r"(\w+\.shape\[0\]|\brows\b|\bm\b), (\w+\.shape\[-?1\]|\bcolumns\b|\bcols\b|\bwidth\b|\bn\b)", r"\2, \1", forward
         ),
     ),
-    Mistake(
+    mistake(
         "returns_nothing",
         everywhere,
         "Forward returns what the original returns.",

@@ -1,6 +1,6 @@
 """Teachers turn a task into kernels of rising quality. All of them speak one protocol; what they write is judged like anyone's.
 
-A teacher is a class that follows `bottega.compiler.steps.Teacher`. One of a user's own takes no arguments, and works in a process of its own.
+A teacher is a class that follows `bottega.compiler.build_step.Teacher`. One of a user's own takes no arguments, and works in a process of its own.
 """
 
 from bottega.core.plugins import Plugins
@@ -9,7 +9,7 @@ TEACHERS = Plugins(
     "teachers",
     "teacher",
     {
-        "builder": "bottega.compiler.compiler:Compiler",
+        "builder": "bottega.compiler.step_compiler:StepCompiler",
         "parts": "bottega.compiler.library_compiler:LibraryCompiler",
         "llm": "bottega.data.teachers.llm:LlmTeacher",
     },

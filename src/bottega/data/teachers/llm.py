@@ -14,7 +14,7 @@ from types import TracebackType
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.episode import Episode

@@ -10,11 +10,12 @@ import numpy as np
 from bottega.tasks.synth.contents import CONTENTS
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.draw import Draw
-from bottega.tasks.synth.measure import contents, measured, probe, sign_of
+from bottega.tasks.synth.measure import contents, measured, pointwise_costs, probe, sign_of
 from bottega.tasks.synth.operator import Operand, Operator, OperatorUse
 from bottega.tasks.synth.value import Shape, Size, Value, fault
 
 TRIES = 5
+FEW_STEPS = 4
 POINTWISE = ("activations", "elementwise")
 """Families of which a typical value that stays the same means that nothing was done: ReLU of what is positive."""
 _ACCEPTED = {
@@ -118,7 +119,7 @@ class OperatorGraph:
         self._settle(late, s, fixed)
         if not operator.when(s):
             return None
-        found = measured(operator.forms[0], s.p, [(one.shape, one.dtype) for one in (s.x, *s.others)])
+        found = _measured(operator, s)
         if found is None or any(length < 1 for length in found[0]):
             return None
         shape, dtype, costs = found
@@ -168,6 +169,19 @@ class OperatorGraph:
         else:
             sign = sign_of(contents(form, s.p, [(probe(s.x.sign), s.x.dtype)], seed))
         return Value(shape, layout, table, dtype, sign, marks)
+
+
+def _measured(operator: Operator, s: OperatorUse) -> tuple[Shape, str, list[OperatorCost]] | None:
+    form, given = operator.forms[0], (s.x, *s.others)
+    if operator.law is None and operator.family in POINTWISE:
+        return s.shape, s.x.dtype, pointwise_costs(form, s.p, tuple(one.dtype for one in given), s.x.numel)
+    steps = s.shape[1] // FEW_STEPS if any(line.startswith("for ") for line in form.lines) else 1
+    shapes = [(one.shape if steps == 1 else (one.shape[0], FEW_STEPS, *one.shape[2:]), one.dtype) for one in given]
+    found = measured(form, s.p, shapes)
+    if found is None or steps == 1:
+        return found
+    shape, dtype, costs = found  # of a loop over a sequence a few steps tell the costs of all
+    return (shape[0], *(s.shape[1] for _ in shape[2:]), shape[-1]), dtype, costs * steps
 
 
 def _named(shape: Shape, s: OperatorUse) -> Shape:

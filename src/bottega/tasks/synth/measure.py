@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from bottega.tasks.synth.costs import OperatorCost
 from bottega.tasks.synth.operator import FIELD, OPERANDS, Form
-from bottega.tasks.synth.value import ELEMENTS, Shape, Table
+from bottega.tasks.synth.value import DRAWS, ELEMENTS, Shape, Table
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +42,25 @@ def measured(
     return tuple(result.shape), str(result.dtype).removeprefix("torch."), costs
 
 
+def pointwise_costs(form: Form, p: dict[str, Any], dtypes: tuple[str, ...], numel: int) -> list[OperatorCost]:
+    """Of an operator that treats every element alone: the costs of a table, which are remembered, tell those of any shape."""
+    times = numel / (DRAWS * ELEMENTS)
+    small = _table_costs(form, tuple(_on_table(p).items()), dtypes)
+    return [OperatorCost(one.bytes * times, one.operations * times, one.kind) for one in small]
+
+
+@lru_cache(maxsize=4096)
+def _table_costs(form: Form, p: tuple[tuple[str, Any], ...], dtypes: tuple[str, ...]) -> tuple[OperatorCost, ...]:
+    found = measured(form, dict(p), [((DRAWS, ELEMENTS), dtype) for dtype in dtypes])
+    return tuple(found[2]) if found else ()
+
+
+def _on_table(p: dict[str, Any]) -> dict[str, Any]:
+    """Channels lie along a table's second axis."""
+    by_channel = [name for name in p if name.endswith(("_shape", "channels"))]
+    return p | {name: (ELEMENTS,) if name.endswith("_shape") else ELEMENTS for name in by_channel}
+
+
 def source_costs(source: str) -> list[OperatorCost]:
     """What one call of a whole task costs."""
     import torch
@@ -57,16 +77,14 @@ def source_costs(source: str) -> list[OperatorCost]:
 
 
 def contents(form: Form, p: dict[str, Any], tables: Sequence[tuple[Table, str]], seed: int) -> Table:
-    """What an operator that treats every element alone makes of typical contents; channels lie along a table's second axis."""
+    """What an operator that treats every element alone makes of typical contents."""
     import torch
 
-    lengths = {
-        name: (ELEMENTS,) if name.endswith("_shape") else ELEMENTS for name in p if name.endswith(("_shape", "channels"))
-    }
+    p = _on_table(p)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # of the CPU alone: `torch.manual_seed` is slow
         given = [torch.from_numpy(table > 0 if dtype == "bool" else np.ascontiguousarray(table)) for table, dtype in tables]
-        made: Table = _run(form, p | lengths, _scope(form, p | lengths, torch.float64), given).numpy()
+        made: Table = _run(form, p, _scope(form, p, torch.float64), given).numpy()
     return made
 
 

@@ -11,26 +11,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bottega.core.trace import Trace
 from bottega.train.rejection.report import Dropped, Rejection
+from bottega.train.settings import CoverageSettings
 
 
-@dataclass(frozen=True)
-class CoverageRule:
-    threshold: float = 0.3
-    width: float = 0.1
-    """How far above the threshold everything is kept."""
-
-    def keep(self, share: float) -> float:
-        """The probability of being kept."""
-        if self.width <= 0:
-            return 1.0 if share >= self.threshold else 0.0
-        return min(1.0, max(0.0, (share - self.threshold) / self.width))
+def keep_probability(share: float, rule: CoverageSettings) -> float:
+    if rule.width <= 0:
+        return 1.0 if share >= rule.threshold else 0.0
+    return min(1.0, max(0.0, (share - rule.threshold) / rule.width))
 
 
-def reject_by_coverage(traces: Iterable[Trace], rule: CoverageRule, seed: int) -> Rejection:
+def reject_by_coverage(traces: Iterable[Trace], rule: CoverageSettings, seed: int) -> Rejection:
     """Over the turns of writers' traces."""
     looked_at, dropped = 0, []
     for trace in traces:
@@ -41,7 +34,7 @@ def reject_by_coverage(traces: Iterable[Trace], rule: CoverageRule, seed: int) -
             share = turn.verdict.coverage.get("share")
             if share is None or not math.isfinite(share):
                 continue
-            if _uniform(seed, trace.id, number) >= rule.keep(share):
+            if _uniform(seed, trace.id, number) >= keep_probability(share, rule):
                 dropped.append(Dropped("coverage", trace.id, number, "low coverage", float(share)))
     return Rejection(looked_at, tuple(dropped))
 

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from bottega.core.trace import Trace
 from bottega.train.rejection.report import Dropped, Rejection
-
-
-@dataclass(frozen=True)
-class MismatchRule:
-    low: float = 0.999
-    high: float = 1.001
-    veto: float = 1e-4
+from bottega.train.settings import MismatchSettings
 
 
 def reject_by_mismatch(
-    traces: Iterable[Trace], trained: Mapping[str, Sequence[Sequence[float]]], rule: MismatchRule
+    traces: Iterable[Trace], trained: Mapping[str, Sequence[Sequence[float]]], rule: MismatchSettings
 ) -> Rejection:
     """`trained`: for each trace, turn by turn, the trainer's log-probs of the drawn tokens."""
     looked_at, dropped = 0, []
@@ -39,7 +32,7 @@ def reject_by_mismatch(
     return Rejection(looked_at, tuple(dropped))
 
 
-def mismatch_of(differences: Sequence[float], rule: MismatchRule) -> tuple[str, float] | None:
+def mismatch_of(differences: Sequence[float], rule: MismatchSettings) -> tuple[str, float] | None:
     """Why a trace with these log-ratios is dropped, and the ratio that was the reason; None when it stays."""
     if not differences:
         return None

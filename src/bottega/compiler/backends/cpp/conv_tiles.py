@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bottega.compiler.backends.cpp.conv_field import Field, head_of, plain
+from bottega.compiler.backends.cpp.conv_loops import Field, head_of, plain
 from bottega.compiler.backends.cpp.map import block, collapse, indent
 from bottega.compiler.backends.cpp.pool import LETTERS
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, factor, without

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bottega.compiler.backends.cpp.conv_field import Field, plain, plain_transposed
+from bottega.compiler.backends.cpp.conv_loops import Field, plain, plain_transposed
 from bottega.compiler.backends.cpp.conv_tiles import phases, plane_by_plane, tiled
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
-from bottega.compiler.backends.cpp.product import PACKED, write_product
+from bottega.compiler.backends.cpp.matmul import PACKED, write_product
 from bottega.compiler.backends.cpp.space import loads
 from bottega.compiler.expression import Expression, Gather, Index, Load, walk
 from bottega.compiler.expression import replace as swapped

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.prelude import VECTORS
 from bottega.compiler.backends.cpp.scalar import compute_type, floating, literal, memory_type, promoted
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import (
     Apply,
     Cast,
@@ -20,7 +21,6 @@ from bottega.compiler.expression import (
     children,
     walk,
 )
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
 
 SIMD_FUNCTIONS = "simd_functions"

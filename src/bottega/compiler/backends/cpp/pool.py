@@ -7,9 +7,9 @@ from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import block, collapse, indent, invariants, pointers, stores
 from bottega.compiler.backends.cpp.scalar import compute_type, literal
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads, named, ordered_loops
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import WINDOW, Pool
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
 
 SEPARATED = "pool_rows_then_columns"
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}

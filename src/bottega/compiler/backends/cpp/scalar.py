@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.steps import Refusal
+from bottega.compiler.build_step import Refusal
 
 MEMORY = {
     "float32": "float", "float64": "double", "float16": "_Float16", "bfloat16": "uint16_t",

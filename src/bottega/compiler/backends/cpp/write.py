@@ -10,17 +10,17 @@ from bottega.compiler.backends.cpp.columns import write_columns
 from bottega.compiler.backends.cpp.convolution import write_convolution
 from bottega.compiler.backends.cpp.function_writer import FunctionWriter
 from bottega.compiler.backends.cpp.map import write_map
+from bottega.compiler.backends.cpp.matmul import write_product
 from bottega.compiler.backends.cpp.module import NativeLanguage, WrittenFunction, write_module
 from bottega.compiler.backends.cpp.pool import write_pool
-from bottega.compiler.backends.cpp.product import write_product
 from bottega.compiler.backends.cpp.row_space import row_space
 from bottega.compiler.backends.cpp.rows import write_along
 from bottega.compiler.backends.cpp.scan import write_scan
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import Attention, Convolution, Kernel, Map, Pool, Product, RowProgram, Scan
 from bottega.compiler.library.cpp.functions import headers
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
-from bottega.compiler.steps import Refusal
 
 
 def write(plan: KernelPlan, frame: Frame, passes: frozenset[str]) -> str:

@@ -11,9 +11,9 @@ from bottega.compiler.backends.cpp.row_cache import RowCache
 from bottega.compiler.backends.cpp.row_space import RowSpace, result_kind, row_space, spelled
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
 from bottega.compiler.backends.cuda.map import Launch, blocks_of, python, unravelled
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Expression
 from bottega.compiler.kernel import Reduction, RowProgram
-from bottega.compiler.steps import Refusal
 
 WARP, SHARED = "warp_per_row", "row_in_shared"
 SHORT, MOST_SHARED = 1024, 12288

@@ -10,10 +10,10 @@ from bottega.compiler.backends.cpp.module import NativeLanguage, WrittenFunction
 from bottega.compiler.backends.cuda.map import Launch, write_map
 from bottega.compiler.backends.cuda.rows import write_rows
 from bottega.compiler.backends.cuda.windows import write_pool, write_scan
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import Kernel, Map, Pool, RowProgram, Scan
 from bottega.compiler.module_frame import Frame
 from bottega.compiler.plan import KernelPlan
-from bottega.compiler.steps import Refusal
 
 WRITERS: dict[type, Callable[[FunctionWriter, Any], Launch]] = {
     Map: write_map,

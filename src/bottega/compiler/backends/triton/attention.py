@@ -6,14 +6,14 @@ import math
 
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
-from bottega.compiler.backends.triton.product import precision
+from bottega.compiler.backends.triton.matmul import precision
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
 from bottega.compiler.backends.triton.width import WIDEST_GRID
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import ACCUMULATOR, Attention, StoreOp
 from bottega.compiler.loops import Loop, merge
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
 
 BATCH, QUERY, KEY, WIDTH, VALUE = range(5)

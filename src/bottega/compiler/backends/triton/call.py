@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import FunctionCall, PythonText
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
 
 DENSE = ("conv", "linear", "matmul", "torch.mm", "bmm", "addmm", "embedding", "torch.cat", "torch.stack")
@@ -18,6 +18,8 @@ def write_call(file: FileWriter, kernel: FunctionCall) -> None:
     arguments += [f"{key}={python(file, value)}" for key, value in kernel.keywords]
     if kernel.function.startswith("F."):
         file.imports.add("import torch.nn.functional as F")
+    if any(argument.startswith("joined(") for argument in arguments):
+        file.helpers.add("joined")
     for name, look in kernel.looks:
         if name not in file.known:
             file.forward.append(f"{name} = {look}")

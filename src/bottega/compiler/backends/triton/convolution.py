@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 from bottega.compiler.backends.triton.direct_convolution import DirectConvolution
-from bottega.compiler.backends.triton.emit import kind_of
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
+from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.phased_convolution import PhasedConvolution
-from bottega.compiler.backends.triton.product import write_product
+from bottega.compiler.backends.triton.spelling import kind_of
 from bottega.compiler.backends.triton.tiled_convolution import TiledConvolution
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Expression, Index, Load, replace, walk
 from bottega.compiler.kernel import Convolution, Product, StoreOp
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View, contiguous_strides
 
 

@@ -9,10 +9,10 @@ from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace
 from bottega.compiler.backends.triton.width import WIDEST_GRID
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import ACCUMULATOR, Convolution
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
 
 PIXEL, CHANNEL = 0, 1
 LETTERS = {1: "x", 2: "yx", 3: "zyx"}

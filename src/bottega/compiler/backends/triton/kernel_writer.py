@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from bottega.compiler.allocate import allocation
 from bottega.compiler.backends.triton.width import in_64_bits, is_large
+from bottega.compiler.merged_linears import JOINED
 from bottega.compiler.plan import KernelPlan
 from bottega.compiler.view import View
 
@@ -25,6 +26,7 @@ TILE = ("BLOCK_M", "BLOCK_N", "BLOCK_K")
 NAN_HELPERS = {
     "nan_max": "@triton.jit\ndef nan_max(a, b):\n    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
     "nan_min": "@triton.jit\ndef nan_min(a, b):\n    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    "joined": JOINED,
     "times": "@triton.jit\ndef times(a, b):\n    return a * b",
 }
 

@@ -15,9 +15,10 @@ from bottega.compiler.backends.triton.accumulate import (
     only_below_exponentials,
     softmax_pair,
 )
-from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.neutral import neutral_text
+from bottega.compiler.backends.triton.spelling import kind_of
 from bottega.compiler.expression import Cast, Gather, Load, views, walk
 from bottega.compiler.kernel import Reduction, RowProgram
 from bottega.compiler.view import View

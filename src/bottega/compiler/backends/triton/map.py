@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter, KernelWriter
-from bottega.compiler.backends.triton.lookup import Lookup, is_flat, is_single, lookup, wanted_by, whole_of
 from bottega.compiler.backends.triton.reading import barriers, reader, store
+from bottega.compiler.backends.triton.shape_index import Lookup, is_flat, is_single, lookup, wanted_by, whole_of
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
 from bottega.compiler.expression import Expression, views
 from bottega.compiler.kernel import Map

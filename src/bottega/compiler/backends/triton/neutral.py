@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bottega.compiler.backends.triton.emit import INTEGERS, kind_of, number
+from bottega.compiler.backends.triton.spelling import INTEGERS, kind_of, number
 from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name
 from bottega.compiler.kernel import Reduction
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 from bottega.compiler.backends.triton.direct_convolution import LETTERS, SIZES, UNROLLED
-from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
+from bottega.compiler.backends.triton.spelling import kind_of
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Load, views
 from bottega.compiler.kernel import WINDOW, Pool
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import Shape, View, contiguous_strides
 
 BLOCK = 512

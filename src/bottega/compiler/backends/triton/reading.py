@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bottega.compiler.backends.triton.emit import ATOM, TritonEmitter, loaded, wrap
+from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.space import IndexSpace
+from bottega.compiler.backends.triton.spelling import ATOM, loaded, wrap
 from bottega.compiler.expression import Expression, Gather, Index, Load, views, walk
 from bottega.compiler.kernel import StoreOp
 from bottega.compiler.view import View

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import FileWriter
 from bottega.compiler.backends.triton.reading import barriers, reader, store
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names
+from bottega.compiler.backends.triton.spelling import kind_of
 from bottega.compiler.expression import views
 from bottega.compiler.kernel import RUNNING, Scan
 from bottega.compiler.loops import Loop, merge

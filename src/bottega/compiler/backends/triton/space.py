@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bottega.compiler.allocate import axis_text
 from bottega.compiler.backends.triton.kernel_writer import KernelWriter
-from bottega.compiler.backends.triton.lookup import Lookup, part_name
+from bottega.compiler.backends.triton.shape_index import Lookup, part_name
 from bottega.compiler.backends.triton.width import INT32
 from bottega.compiler.expression import Expression, Index, walk
 from bottega.compiler.loops import Loop, strides_along

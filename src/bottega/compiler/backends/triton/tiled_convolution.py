@@ -7,7 +7,7 @@ import math
 from bottega.compiler.backends.triton.direct_convolution import CHANNEL, PIXEL, ConvolutionWriter
 from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
-from bottega.compiler.backends.triton.product import PROGRAMS, precision
+from bottega.compiler.backends.triton.matmul import PROGRAMS, precision
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.space import IndexSpace
 from bottega.compiler.choices import Tile

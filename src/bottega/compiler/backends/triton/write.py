@@ -9,8 +9,8 @@ from bottega.compiler.backends.triton.call import write_call
 from bottega.compiler.backends.triton.convolution import write_convolution
 from bottega.compiler.backends.triton.kernel_writer import NAN_HELPERS, FileWriter
 from bottega.compiler.backends.triton.map import write_map
+from bottega.compiler.backends.triton.matmul import write_product
 from bottega.compiler.backends.triton.pool import write_pool
-from bottega.compiler.backends.triton.product import write_product
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.scan import write_scan
 from bottega.compiler.bodies import made, stores

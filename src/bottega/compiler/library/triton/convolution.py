@@ -11,7 +11,7 @@ import triton.language as tl
 
 from bottega.compiler.library.triton.depthwise import depthwise
 from bottega.compiler.library.triton.large import index_is_large, index_lanes, index_program
-from bottega.compiler.library.triton.product import product, product_pays
+from bottega.compiler.library.triton.matmul import product, product_pays
 from bottega.compiler.library.triton.tiles import ALONE, kernel_ready, library_is_best, tiles
 
 

@@ -4,8 +4,8 @@
 from torch import nn
 
 from bottega.compiler.library.triton.convolution import conv1d, conv2d, conv3d
+from bottega.compiler.library.triton.matmul import linear
 from bottega.compiler.library.triton.normalisation import batch_norm, group_norm
-from bottega.compiler.library.triton.product import linear
 from bottega.compiler.library.triton.transposed_convolution import conv_transpose2d
 
 

@@ -24,8 +24,11 @@ def named_places(module: nn.Module, keywords: Any) -> tuple[list[Any], list[Any]
 
 
 def in_place(arguments: Any, options: Any, names: list[Any], keywords: Any, most: int) -> Any:
-    """A call as it would be with the fewest keywords and its defaults written out, the values of keywords last; None where one has no place."""
+    """A call as it would be with the fewest keywords and its defaults written out, the values of keywords last; None where one has no place.
+    What is given beyond the judged arguments and is its default is left out."""
     row, used = list(arguments), 0
+    while len(row) > most and len(row) <= len(names) and is_default(row[-1], names[len(row) - 1][1]):
+        row.pop()
     for name, default in [*names[len(row) : most], *keywords]:
         if name in options:
             row.append(options[name])
@@ -34,7 +37,15 @@ def in_place(arguments: Any, options: Any, names: list[Any], keywords: Any, most
             row.append(default[0])
         else:
             break
+    beyond = dict(names[most:])
+    used += sum(1 for name in options if name in beyond and is_default(options[name], beyond[name]))
     return tuple(row) if used == len(options) else None
+
+
+def is_default(value: Any, default: list[Any]) -> bool:
+    return bool(default) and (
+        value is default[0] or (type(value) in (bool, int, float, str) and repr(value) == repr(default[0]))
+    )
 
 
 def prepared(form: Any) -> Any:

@@ -90,7 +90,7 @@ class DropIn(nn.Module):
         if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
             return self._traced(arguments, options)
         placed: Any = arguments
-        if options or self._keywords or len(arguments) < self._most:
+        if options or self._keywords or len(arguments) != self._most:
             placed = in_place(arguments, options, self._names, self._keywords, self._most)
         reason = "keyword arguments" if placed is None else self._reason(placed)
         if reason:

@@ -34,14 +34,13 @@ class Place:
 
 
 def places(module: nn.Module) -> dict[str, Place]:
-    """The tensors of a module's state by name."""
-    kept = module.state_dict(keep_vars=True).keys()
+    """The tensors of a module's state by name. Not by state_dict(): hooks on that one shard parameters that are gathered for a call."""
     found = {}
     for path, owner in module.named_modules(remove_duplicate=False):
         for held in (owner._parameters, owner._buffers):
             for leaf, tensor in held.items():
                 name = f"{path}.{leaf}" if path else leaf
-                if tensor is not None and name in kept:
+                if tensor is not None and leaf not in owner._non_persistent_buffers_set:
                     found[name] = Place(owner, held, leaf)
     return found
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from bottega.compiler.backends.triton.emit import TritonEmitter, kind_of
+from bottega.compiler.backends.triton.emit import TritonEmitter
 from bottega.compiler.backends.triton.kernel_writer import TILE, FileWriter
 from bottega.compiler.backends.triton.reading import reader, store
 from bottega.compiler.backends.triton.rows import write_rows
 from bottega.compiler.backends.triton.space import AxisGroup, IndexSpace, numbered_names, times
+from bottega.compiler.backends.triton.spelling import kind_of
 from bottega.compiler.backends.triton.width import WIDEST_GRID
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.choices import Tile
 from bottega.compiler.expression import Expression, Load, Name, apply, views, walk
 from bottega.compiler.expression import replace as swapped
 from bottega.compiler.kernel import ACCUMULATOR, Product, Reduction, RowProgram, StoreOp
 from bottega.compiler.loops import Loop, merge
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import Buffer, View, contiguous_strides
 
 BATCH, ROW, COLUMN, DEPTH = range(4)

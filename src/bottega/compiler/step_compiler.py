@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bottega.compiler.backend import Backend
+from bottega.compiler.build_step import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.compiler.callgraph_names import calls_by_result, cuts, recorded, result_names
 from bottega.compiler.choices import BY_RULE, Tuning
 from bottega.compiler.compiler_pass import CompilerPass
@@ -19,14 +20,14 @@ from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
 from bottega.compiler.lowering.lower import KNOWN, Lowered, lower
+from bottega.compiler.matmul_rule import products_pay
 from bottega.compiler.model_class import with_model_class
 from bottega.compiler.module_frame import Frame, frame_of
 from bottega.compiler.plan import Cuts, KernelPlan
-from bottega.compiler.planner import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES, make_plan
-from bottega.compiler.product_rule import products_pay
+from bottega.compiler.planner import make_plan
+from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, OWN_PASSES, OWN_PRODUCT, PASSES
 from bottega.compiler.sharing import with_shared_kernels
 from bottega.compiler.source.check import check
-from bottega.compiler.steps import FIRST_ATTEMPT, BuildStep, BuildSteps, Refusal
 from bottega.compiler.trace import Graph, Ref, trace
 from bottega.core.candidate import Candidate
 from bottega.core.plugins import resolve
@@ -169,7 +170,7 @@ def _named(graph: Graph, frame: Frame, words: Mapping[str, str]) -> Graph:
     return replace(graph, nodes=nodes, returned=new(graph.returned))
 
 
-class Compiler:
+class StepCompiler:
     """Compiles a task into build steps. `teach` is `build` in a thread, as the `Teacher` protocol wants it.
 
     `every_product` also writes the Triton products that are slower than the vendor library's, to test or measure them.

@@ -11,9 +11,9 @@ from bottega.compiler.backends.cpp.map import collapse, indent, pointers, stores
 from bottega.compiler.backends.cpp.pool import LETTERS, SIZES
 from bottega.compiler.backends.cpp.scalar import compute_type
 from bottega.compiler.backends.cpp.space import Axis, LoopSpace, index_names, loads
+from bottega.compiler.build_step import Refusal
 from bottega.compiler.kernel import ACCUMULATOR, Convolution
 from bottega.compiler.loops import Loop
-from bottega.compiler.steps import Refusal
 from bottega.compiler.view import View
 
 

@@ -78,16 +78,16 @@ def compare(
 
 @check
 def products() -> dict[str, float]:
-    from bottega.compiler.library.triton import product
+    from bottega.compiler.library.triton import matmul
 
-    product.PRODUCT_LEAST = product.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
+    matmul.PRODUCT_LEAST = matmul.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
 
     found: dict[str, float] = {}
     kernels, rand = Kernels(), torch.randn
     for rows, columns, depth in ((33, 47, 48), (64, 64, 64), (129, 65, 37)):
         for left in (rand(rows, depth), rand(depth, rows).t(), rand(rows, 2 * depth)[:, ::2]):
             for right in (rand(depth, columns), rand(columns, depth).t()):
-                compare(found, "product", product.matrix_product, torch.matmul, left, right, kernels=kernels)
+                compare(found, "product", matmul.matrix_product, torch.matmul, left, right, kernels=kernels)
     for left, right in (
         (rand(5, 3, 40, 48), rand(5, 3, 48, 33)),
         (rand(3, 40, 48), rand(48, 33)),
@@ -98,44 +98,44 @@ def products() -> dict[str, float]:
         (rand(2, 1, 3, 33, 32), rand(2, 1, 32, 32)),
         (rand(2, 33, 3, 32).transpose(1, 2), rand(2, 3, 40, 32).mT),
     ):
-        compare(found, "product", product.matrix_product, torch.matmul, left, right, kernels=kernels)
+        compare(found, "product", matmul.matrix_product, torch.matmul, left, right, kernels=kernels)
     batched = (
         (rand(2, 3, 40, 48), rand(48, 48)),
         (rand(3, 40, 32), rand(3, 32, 48)),
         (rand(48, 40, 2).permute(2, 1, 0), rand(48, 32)),
     )
     for left, right in (*batched, (rand(256, 260), rand(260, 257))):
-        compare(found, "matmul", product.matmul, torch.matmul, left, right, kernels=kernels)
+        compare(found, "matmul", matmul.matmul, torch.matmul, left, right, kernels=kernels)
     for left, right in (
         (rand(40, 32), rand(32, 2)),
         (rand(5), rand(5)),
         (rand(2, 3, 5), rand(5)),
         (rand(33, 50), rand(50, 33)),
     ):
-        compare(found, "matmul", product.matmul, torch.matmul, left, right, kernels=kernels, by_kernel=False)
-    compare(found, "mm", product.mm, torch.mm, rand(40, 32), rand(32, 48), kernels=kernels)
-    compare(found, "bmm", product.bmm, torch.bmm, rand(2, 40, 32), rand(2, 48, 32).mT, kernels=kernels)
-    compare(found, "linear", product.linear, F.linear, rand(3, 11, 608), rand(65, 608), rand(65), kernels=kernels)
+        compare(found, "matmul", matmul.matmul, torch.matmul, left, right, kernels=kernels, by_kernel=False)
+    compare(found, "mm", matmul.mm, torch.mm, rand(40, 32), rand(32, 48), kernels=kernels)
+    compare(found, "bmm", matmul.bmm, torch.bmm, rand(2, 40, 32), rand(2, 48, 32).mT, kernels=kernels)
+    compare(found, "linear", matmul.linear, F.linear, rand(3, 11, 608), rand(65, 608), rand(65), kernels=kernels)
     compare(
-        found, "linear", product.linear, F.linear, rand(40, 33).t(), rand(48, 64).t()[:40].t(), kernels=kernels, by_kernel=False
+        found, "linear", matmul.linear, F.linear, rand(40, 33).t(), rand(48, 64).t()[:40].t(), kernels=kernels, by_kernel=False
     )
-    compare(found, "linear", product.linear, F.linear, rand(32, 40).t(), rand(32, 48).t(), rand(48), kernels=kernels)
-    compare(found, "linear", product.linear, F.linear, rand(32), rand(48, 32), kernels=kernels, by_kernel=False)
+    compare(found, "linear", matmul.linear, F.linear, rand(32, 40).t(), rand(32, 48).t(), rand(48), kernels=kernels)
+    compare(found, "linear", matmul.linear, F.linear, rand(32), rand(48, 32), kernels=kernels, by_kernel=False)
     return found
 
 
 @check
 def vectors() -> dict[str, float]:
-    from bottega.compiler.library.triton import product
+    from bottega.compiler.library.triton import matmul
 
-    product.PRODUCT_LEAST = product.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
+    matmul.PRODUCT_LEAST = matmul.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
 
     found: dict[str, float] = {}
     kernels, rand = Kernels(), torch.randn
     for rows, depth in ((3, 5), (5, 4500), (200, 130)):
         for matrix in (rand(rows, depth), rand(depth, rows).t()):
-            compare(found, "matvec", product.matvec, torch.mv, matrix, rand(depth), kernels=kernels)
-    product.MATVEC_LEAST = 1
+            compare(found, "matvec", matmul.matvec, torch.mv, matrix, rand(depth), kernels=kernels)
+    matmul.MATVEC_LEAST = 1
     for left, right in (
         (rand(3, 40), rand(40)),
         (rand(3, 4, 1601), rand(1601, 1)),
@@ -143,15 +143,15 @@ def vectors() -> dict[str, float]:
         (rand(1, 33), rand(33, 300)),
         (rand(1601, 5).t(), rand(1601, 1)),
     ):
-        compare(found, "matmul", product.matmul, torch.matmul, left, right, kernels=kernels)
+        compare(found, "matmul", matmul.matmul, torch.matmul, left, right, kernels=kernels)
     return found
 
 
 @check
 def einsums() -> dict[str, float]:
-    from bottega.compiler.library.triton import product
+    from bottega.compiler.library.triton import matmul
 
-    product.PRODUCT_LEAST = product.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
+    matmul.PRODUCT_LEAST = matmul.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
 
     found: dict[str, float] = {}
     kernels, rand = Kernels(), torch.randn
@@ -171,7 +171,7 @@ def einsums() -> dict[str, float]:
     }
     for cases, taken in ((by_kernel, True), (by_torch, False)):
         for equation, pair in cases.items():
-            compare(found, "einsum", product.einsum, torch.einsum, equation, *pair, kernels=kernels, by_kernel=taken)
+            compare(found, "einsum", matmul.einsum, torch.einsum, equation, *pair, kernels=kernels, by_kernel=taken)
     return found
 
 
@@ -321,13 +321,13 @@ def layers() -> dict[str, float]:
 @check
 def gradients() -> dict[str, float]:
     """What wants a gradient is torch's, and gets one."""
-    from bottega.compiler.library.triton import product
+    from bottega.compiler.library.triton import matmul
 
-    product.PRODUCT_LEAST = product.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
+    matmul.PRODUCT_LEAST = matmul.PRODUCT_NARROWEST = 1  # the rule of which pays is about speed
 
     weight = torch.randn(48, 64, requires_grad=True)
     with torch.enable_grad():
-        product.linear(torch.randn(40, 64), weight).sum().backward()
+        matmul.linear(torch.randn(40, 64), weight).sum().backward()
     return {"linear": 0.0 if weight.grad is not None else float("inf")}
 
 

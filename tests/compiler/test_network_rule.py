@@ -9,7 +9,7 @@ from network_task import TASK
 from bottega.agents import writer
 from bottega.agents.prompts import Prompts
 from bottega.compiler.callgraph import CallGraph
-from bottega.compiler.networks import has_replaceable_layers, is_network
+from bottega.compiler.network_rule import has_replaceable_layers, is_network
 from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 

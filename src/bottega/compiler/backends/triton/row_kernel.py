@@ -1,0 +1,180 @@
+"""One kernel over rows: held in registers, or walked block by block with what does not change computed before the loop."""
+
+from __future__ import annotations
+
+import math
+
+from bottega.compiler.backends.triton.accumulate import (
+    Accumulator,
+    Any,
+    Moments,
+    OnlineSoftmax,
+    levels,
+    only_below_exponentials,
+    reduce_function,
+)
+from bottega.compiler.backends.triton.layout import accumulators, kind_and_type
+from bottega.compiler.backends.triton.neutral import neutral_text
+from bottega.compiler.backends.triton.reading import moves, store
+from bottega.compiler.backends.triton.row_index import COLUMN, ROW, RowIndex
+from bottega.compiler.expression import Apply, Cast, Constant, Expression, Gather, Load, Name, children
+
+LOOPED_BLOCK, LOOPED_TILE = 4096, 16
+"""Elements of a row in one step of a loop over it: of a row alone, and of rows in a tile."""
+NARROW_TILE, WIDE_TILE, MANY_TILES = 64, 256, 528
+"""Rows side by side in a tile: more of them, read in longer lines, where there are enough tiles for the device."""
+
+
+class RowKernel(RowIndex):
+    """A program for each row, or for a tile of them."""
+
+    def whole(self) -> None:
+        self.begin()
+        if self.layout.looped:
+            for sweep in levels(accumulators(self.file, self.kernel)):
+                self.sweep(sweep)
+                self.settle(sweep)
+            self.outputs("0")
+        else:
+            self.in_registers()
+        self.launch()
+
+    def in_registers(self) -> None:
+        kernel, emitter = self.kernel, self.emitter
+        roots = [r.body for r in kernel.reductions] + [s.body for s in (*kernel.row_stores, *kernel.element_stores)]
+        emitter.survey(roots)
+        bodies = [r.body for r in kernel.reductions]
+        written: dict[tuple[str, Expression], str] = {}
+        for reduction in kernel.reductions:
+            if (reduction.operation, reduction.body) in written:
+                emitter.names[reduction.name] = written[reduction.operation, reduction.body]
+                continue
+            value = emitter.write([reduction.body], 60)[0]
+            kind, dtype = kind_and_type(reduction)
+            careful = (
+                kind == "float" and reduction.operation in ("max", "min") and not only_below_exponentials(reduction, bodies)
+            )
+            probe = Accumulator(reduction, careful, kind, neutral_text(reduction, kind, dtype))
+            text = self.scope.over(reduce_function(reduction, careful), self.masked(probe, reduction, value))
+            name = self.writer.fresh(reduction.name)
+            self.writer.line(f"{name} = {text}{' > 0' if reduction.operation in ('any', 'all') else ''}")
+            emitter.names[reduction.name] = written[reduction.operation, reduction.body] = name
+        if kernel.row_stores:
+            store(self.space, emitter, list(kernel.row_stores), self.row_masks)
+        if kernel.element_stores:
+            store(self.space, emitter, list(kernel.element_stores), self.element_masks)
+
+    def hoist(self, roots: list[Expression]) -> None:
+        """Computes before a loop what does not change in it."""
+
+        def visit(node: Expression) -> None:
+            if node in self.emitter.known or isinstance(node, Constant | Name):
+                return
+            if COLUMN not in moves(self.space, node):
+                if isinstance(node, Apply | Load | Gather | Cast):
+                    self.emitter.named(node)
+                return
+            for child in children(node):
+                visit(child)
+
+        for root in roots:
+            visit(root)
+
+    def sweep(self, sweep: list[Any]) -> None:
+        """One loop over the row."""
+        start = self.writer.fresh("start")
+        roots = [root for accumulator in sweep for root in accumulator.roots]
+        self.hoist(roots)
+        for accumulator in sweep:
+            if isinstance(accumulator, Moments):
+                accumulator.shift = self.centre(accumulator.sum.body)
+            accumulator.begin(self.scope)
+        head = f"range(0, {self.columns}, {self.width})"
+        if self.layout.splits:
+            head = f"range(tl.program_id(1) * {self.width}, {self.columns}, SPLITS * {self.width})"
+        with self.writer.block(f"for {start} in {head}:"):
+            self.lanes(f"{start} + ")
+            inner = self.emitter.inner()
+            inner.survey(roots)
+            for accumulator in sweep:
+                text = inner.write([accumulator.roots[0]])[0]
+                text = self.masked(accumulator, accumulator.reductions[0], text)
+                if isinstance(accumulator, OnlineSoftmax | Moments) or accumulator.reduction.operation in ("argmax", "argmin"):
+                    text = self._word(text)
+                accumulator.step(self.scope, text, self.mask)
+
+    def _word(self, text: str) -> str:
+        if text.isidentifier():
+            return text
+        name = self.writer.numbered()
+        self.writer.line(f"{name} = {text}")
+        return name
+
+    def centre(self, body: Expression) -> str:
+        """The mean of the body over the first block of the row."""
+        block = LOOPED_TILE if self.layout.tile else LOOPED_BLOCK
+        self.lanes("")
+        text = self.emitter.inner().write([body])[0]
+        text = text if self.count >= block else f"tl.where({self.mask}, {text}, 0.0)"
+        name = self.writer.fresh("shift")
+        self.writer.line(f"{name} = {self.scope.over('sum', text)} / {self.width if self.count >= block else self.columns}")
+        return name
+
+    def settle(self, sweep: list[Any]) -> None:
+        for accumulator in sweep:
+            accumulator.end(self.scope)
+        for accumulator in sweep:
+            accumulator.derive(self.scope, self.emitter)
+
+    def outputs(self, first: str) -> None:
+        kernel = self.kernel
+        if kernel.row_stores:
+            store(self.space, self.emitter, list(kernel.row_stores), self.row_masks)
+        if kernel.element_stores:
+            roots = [item.body for item in kernel.element_stores]
+            self.hoist(roots)
+            start = self.writer.fresh("start")
+            step = f"SPLITS * {self.width}" if self.layout.splits else self.width
+            with self.writer.block(f"for {start} in range({first}, {self.columns}, {step}):"):
+                self.lanes(f"{start} + ")
+                store(self.space, self.emitter.inner(), list(kernel.element_stores), self.element_masks)
+
+    # Launches
+
+    def launch(self, grid_y: str = "") -> None:
+        writer, file, layout = self.writer, self.file, self.layout
+        by_name = {parameter.name: parameter for parameter in writer.parameters.values()}
+        options = ""
+        if not layout.tile:
+            by_name[self.width].text = self._width(layout.looped)
+            grid = f"({self.rows_text()},{f' {grid_y}' if grid_y else ''})"
+            block = LOOPED_BLOCK if layout.looped else 1 << (self.count - 1).bit_length()
+            warps = file.plan.tuning.row_warps or (16 if block > 8192 else 8 if block > 2048 else 4)
+            options = f"num_warps={warps}" if warps != 4 else ""
+        elif layout.looped:
+            side = WIDE_TILE if math.prod(self.kernel.kept) >= WIDE_TILE * MANY_TILES else NARROW_TILE
+            by_name[self.width].text, by_name[self.height].text = str(LOOPED_TILE), str(side)
+            grid = f"(triton.cdiv({self.rows_text()}, {side}),{f' {grid_y}' if grid_y else ''})"
+        else:
+            width = file.variable("width")
+            height = file.variable("height")
+            file.forward.append(f"{width} = triton.next_power_of_2({self.columns_text()})")
+            tall = layout.outer and self.count > 128  # rows side by side in memory: so many that they are read together
+            most = 8192 if tall else 4096 if layout.outer else 2048
+            file.forward.append(f"{height} = max(1, {most} // {width})")
+            options = "num_warps=8" if tall else ""
+            by_name[self.width].text, by_name[self.height].text = width, height
+            grid = f"(triton.cdiv({self.rows_text()}, {height}),)"
+        writer.finish(grid, options)
+
+    def _width(self, looped: bool) -> str:
+        return str(LOOPED_BLOCK) if looped else f"triton.next_power_of_2({self.columns_text()})"
+
+    def columns_text(self) -> str:
+        return self.writer.size_text(self.columns)
+
+    def rows_text(self) -> str:
+        key = "size rows"
+        if key in self.writer.parameters:
+            return self.writer.size_text(self.writer.parameters[key].name)
+        return self.space.total_text(ROW)

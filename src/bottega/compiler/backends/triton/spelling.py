@@ -1,0 +1,53 @@
+"""How small things are spelled in Triton: numbers, types, brackets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from bottega.compiler.call_names import DIGITS
+
+COMPARE, OR, AND, ADD, MUL, UNARY, ATOM = range(1, 8)
+"""How tightly an operator binds; of less than what is wanted, a text needs brackets."""
+NARROW = ("float16", "bfloat16", "half")
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+OF_MATHEMATICS = frozenset(
+    (math.sqrt(0.5), math.sqrt(2 / math.pi), math.pi, 1 / math.log(10), 1.0507009873554805, 1.6732632423543772)
+)
+"""Which have all their digits in every answer."""
+
+
+def kind_of(dtype: str) -> str:
+    return "bool" if dtype == "bool" else "int" if dtype in INTEGERS else "float"
+
+
+def most(kinds: Iterable[str]) -> str:
+    found = set(kinds)
+    return "float" if "float" in found else "int" if "int" in found else "bool"
+
+
+def wrap(text: str, level: int, wanted: int) -> str:
+    return f"({text})" if level < wanted else text
+
+
+def rounded_as_printed(value: float | int | bool) -> float | int | bool:
+    """With the digits that the call graph prints, from which a model copies it."""
+    short = float(f"{value:.{DIGITS}g}") if isinstance(value, float) and math.isfinite(value) else value
+    return value if value in OF_MATHEMATICS else short
+
+
+def number(value: float | int | bool) -> str:
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return 'float("nan")'
+    if math.isinf(value):
+        return 'float("inf")' if value > 0 else '-float("inf")'
+    return repr(value)
+
+
+def loaded(text: str, dtype: str) -> str:
+    """A load's text with the conversion that narrow floats need."""
+    return f"{text}.to(tl.float32)" if dtype in NARROW else text

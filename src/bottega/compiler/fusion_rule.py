@@ -1,0 +1,148 @@
+"""Which pairs of kernels are fused, as the enabled passes allow; `fusion` does the fusing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from bottega.compiler import fusion
+from bottega.compiler.bodies import bodies, loads, made, operands, read, without_store
+from bottega.compiler.expression import Apply, Load, walk
+from bottega.compiler.kernel import FunctionCall, Kernel, Map, Pool, RowProgram, Scan
+from bottega.compiler.planner_passes import is_ours
+
+FEW_ROWS, LONG_ROW = 512, 8192
+"""Below so many rows of at least this length, a program for each row leaves the device idle."""
+EXPENSIVE = frozenset(
+    (
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "pow",
+        "atan2",
+        "sinh",
+        "cosh",
+    )
+)
+
+
+def fused_kernels(kernels: list[Kernel], passes: frozenset[str], returned: set[str]) -> list[Kernel]:
+    """Fuses pairs until no pair is left; from the end, so that a result with several users first gets one."""
+    changed = True
+    while changed:
+        changed = False
+        for place in range(len(kernels) - 1, -1, -1):
+            merged = _merge_at(kernels, place, passes, returned) or _siblings(kernels, place, passes)
+            if merged is not None:
+                kernels, changed = merged, True
+                break
+    return kernels
+
+
+def _merge_at(kernels: list[Kernel], place: int, passes: frozenset[str], returned: set[str]) -> list[Kernel] | None:
+    producer = kernels[place]
+    if isinstance(producer, FunctionCall):
+        return None
+    for buffer in made(producer):
+        users = [later for later in range(place + 1, len(kernels)) if buffer in read(kernels[later])]
+        for later in users:
+            kept = buffer in returned or len(users) > 1
+            if isinstance(producer, Map) and kept:
+                fused = _carried(producer, kernels[later], buffer, passes)
+            else:
+                fused = _pair(producer, kernels[later], buffer, passes)
+            if fused is None:
+                continue
+            if not kept:
+                fused = without_store(fused, buffer)
+            new = _placed(kernels, place, later, fused)
+            if new is not None:
+                return new
+    return None
+
+
+def _carried(producer: Map, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
+    """A map whose result others read too, computed and stored by a program over the same rows."""
+    if not isinstance(consumer, RowProgram) or "fuse_rows" not in passes or not _worth_inlining(producer, consumer, buffer):
+        return None
+    return fusion.carry(producer, consumer, buffer)
+
+
+def _siblings(kernels: list[Kernel], place: int, passes: frozenset[str]) -> list[Kernel] | None:
+    """Two programs over the same rows that read the same elements and do not need each other: one pass does for both."""
+    first = kernels[place]
+    if not isinstance(first, RowProgram) or "fuse_rows" not in passes:
+        return None
+    for later in range(place + 1, len(kernels)):
+        second = kernels[later]
+        if isinstance(second, RowProgram) and not set(made(first)) & read(second) and shared_rows(first, second):
+            joined = fusion.chain(first, second, "")
+            return _placed(kernels, place, later, joined) if joined is not None else None
+    return None
+
+
+def shared_rows(first: RowProgram, second: RowProgram) -> bool:
+    """Whether both load the same elements of at least one buffer."""
+    looks = [
+        {node.view for r in rows.reductions for node in walk(r.body) if isinstance(node, Load)} for rows in (first, second)
+    ]
+    return first.kept == second.kept and first.reduced == second.reduced and bool(looks[0] & looks[1])
+
+
+def _pair(producer: Kernel, consumer: Kernel, buffer: str, passes: frozenset[str]) -> Kernel | None:
+    if isinstance(consumer, FunctionCall) or buffer in {view.buffer for view in operands(consumer)}:
+        return None
+    if isinstance(producer, Map):
+        if not _may_fuse(consumer, passes) or not _worth_inlining(producer, consumer, buffer):
+            return None
+        return fusion.inline(producer, consumer, buffer)
+    if isinstance(producer, RowProgram) and isinstance(consumer, RowProgram):
+        return fusion.chain(producer, consumer, buffer) if "fuse_rows" in passes else None
+    if not isinstance(consumer, Map) or not _may_fuse(producer, passes):
+        return None
+    if isinstance(producer, RowProgram) and any(store.view.buffer == buffer for store in producer.row_stores):
+        enough = math.prod(producer.kept) >= FEW_ROWS or math.prod(producer.reduced) < LONG_ROW
+        joined = fusion.spread(producer, consumer, buffer) if enough and len(consumer.shape) > len(producer.kept) else None
+        if joined is not None:
+            return joined
+    return fusion.absorb(producer, consumer, buffer)
+
+
+def _may_fuse(kernel: Kernel, passes: frozenset[str]) -> bool:
+    """Whether elementwise work may become a part of this kernel."""
+    kinds: tuple[tuple[Any, str], ...] = ((Map, "fuse_elementwise"), (RowProgram, "fuse_rows"), ((Pool, Scan), "fuse_windows"))
+    return any(isinstance(kernel, kind) and name in passes for kind, name in kinds) or is_ours(kernel, passes)
+
+
+def _worth_inlining(producer: Map, consumer: Kernel, buffer: str) -> bool:
+    """Whether computing an element where it is used does not compute it much more often than once."""
+    heavy = any(isinstance(n, Apply) and n.function in EXPENSIVE for body in bodies(producer) for n in walk(body))
+    if isinstance(consumer, Pool) and loads(consumer, buffer):
+        overlap = math.prod(consumer.window) > math.prod(consumer.stride)
+        return not (overlap and heavy)
+    most = max((math.prod(node.view.shape) for node in loads(consumer, buffer)), default=0)
+    return not heavy or most <= 4 * math.prod(producer.shape) or math.prod(producer.shape) == 1
+
+
+def _placed(kernels: list[Kernel], first: int, second: int, fused: Kernel) -> list[Kernel] | None:
+    """The list with two kernels replaced by one, where the order of what they read and make allows it."""
+    between = kernels[first + 1 : second]
+    outputs = set(made(kernels[first]))
+    rest = [kernel for place, kernel in enumerate(kernels) if place not in (first, second)]
+    if not any(outputs & read(kernel) for kernel in between):
+        rest.insert(second - 1, fused)
+        return rest
+    inputs = read(kernels[second]) - outputs
+    if not any(inputs & set(made(kernel)) for kernel in between):
+        rest.insert(first, fused)
+        return rest
+    return None

@@ -1,0 +1,315 @@
+"""Records which modules of a running program are called, with which arguments and for how long, by torch's own global forward hooks.
+
+Results do not change: the hooks look and return nothing. Every kind of call (a class with the shapes of its weights and arguments) is written as a
+task when it is first seen, and counts follow every second, so that a program which is killed loses one second at most. What `report` says is on disk.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as hooks
+
+from bottega.core.errors import TaskError, UsageError
+from bottega.tasks.capture import task_of_call
+
+FILE = "calls-{pid}.jsonl"
+FLUSH_S = 1.0
+MOST_KINDS = 1000
+SHAPES_OF_CLASS = 8
+"""Tasks of one class and weights; further shapes, as a cache that grows gives them, are counted under the first."""
+HEAVY = (nn.Linear, nn.Bilinear, nn.Embedding, nn.EmbeddingBag, nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)
+"""What the vendor's library does well: time in these leaves little to gain."""
+CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+
+
+@dataclass
+class CapturedCall:
+    """One kind of call."""
+
+    key: str
+    name: str
+    """The class's."""
+    shapes: str
+    parts: int
+    """Modules in it, itself included."""
+    task: str = ""
+    """The task's file, in the capture's folder."""
+    reason: str = ""
+    """Why it is no task."""
+    count: int = 0
+    seconds: float = 0.0
+    """With what it calls."""
+    heavy_seconds: float = 0.0
+    """Of these, in products, convolutions and lookups of the vendor's library."""
+    inside: list[str] = field(default_factory=list)
+    """Keys of the kinds that called it."""
+
+    @property
+    def light_seconds(self) -> float:
+        """What a kernel may gain most of: the time share times what can be expected of it."""
+        return max(0.0, self.seconds - self.heavy_seconds)
+
+
+@dataclass
+class _Open:
+    """A call that is under way."""
+
+    module: int
+    begun: float
+    event: Any = None
+    heavy: float = 0.0
+    children: list[str] = field(default_factory=list)
+
+
+class Capture:
+    """Use it as a context manager, or `start` it and let it end with the program."""
+
+    def __init__(self, folder: str | Path, model: nn.Module | None = None) -> None:
+        self.folder, self.model = Path(folder), model
+        self.calls: dict[str, CapturedCall] = {}
+        self.modules: dict[str, dict[int, nn.Module]] = {}
+        """Of each kind, where a model is given: its modules that were called."""
+        self._parts = {id(part) for part in model.modules()} if model is not None else None
+        self._signatures: dict[int, str] = {}
+        self._handles: list[Any] = []
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._changed: set[str] = set()
+        self._flushed = time.monotonic()
+        self._timed: list[tuple[str, Any, Any, bool]] = []
+        self._busy = False
+
+    def start(self) -> Capture:
+        try:
+            (self.folder / "tasks").mkdir(parents=True, exist_ok=True)
+            self._file = (self.folder / FILE.format(pid=os.getpid())).open("a", encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{self.folder}: nothing can be captured there: {error.strerror}") from None
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._before),
+            hooks.register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+        ]
+        atexit.register(self.stop)
+        return self
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        if self._handles:
+            self._handles = []
+            atexit.unregister(self.stop)
+            self.flush()
+            self._file.close()
+
+    def __enter__(self) -> Capture:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def __iter__(self) -> Iterator[CapturedCall]:
+        return iter(costliest(self.calls.values()))
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    @property
+    def report(self) -> str:
+        if self._handles:
+            self.flush()
+        return report(self.calls.values())
+
+    def _skipped(self, module: nn.Module) -> bool:
+        if self._busy or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined]
+            return True
+        return self._parts is not None and id(module) not in self._parts
+
+    def _before(self, module: nn.Module, arguments: Any) -> None:
+        if self._skipped(module):
+            return
+        stack: list[_Open] = self._local.__dict__.setdefault("stack", [])
+        event = None
+        if torch.cuda.is_initialized() and not torch.cuda.is_current_stream_capturing():
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+        stack.append(_Open(id(module), time.perf_counter(), event))
+
+    def _after(self, module: nn.Module, arguments: Any, *rest: Any) -> None:
+        options, output = rest if len(rest) == 2 else ({}, None)  # torch leaves keywords out where forward has raised
+        stack: list[_Open] = self._local.__dict__.get("stack", [])
+        if self._skipped(module) or not any(call.module == id(module) for call in stack):
+            return
+        while stack[-1].module != id(module):
+            stack.pop()
+        call = stack.pop()
+        seconds = time.perf_counter() - call.begun
+        if output is None or isinstance(module, CONTAINERS) or not _has_tensor((arguments, options)):
+            return
+        with self._lock:
+            key = self._key(module, arguments, options)
+            found = self.calls[key]
+            heavy = isinstance(module, HEAVY)
+            found.count += 1
+            if call.event is not None:
+                end = torch.cuda.Event(enable_timing=True)
+                end.record()
+                self._timed.append((key, call.event, end, heavy))
+            else:
+                found.seconds += seconds
+                found.heavy_seconds += seconds if heavy else call.heavy
+            if stack:
+                stack[-1].heavy += seconds if heavy else call.heavy
+                stack[-1].children.append(key)
+            for child in dict.fromkeys(call.children):
+                if key not in self.calls[child].inside:
+                    self.calls[child].inside.append(key)
+            if self.model is not None:
+                self.modules.setdefault(key, {})[id(module)] = module
+            self._changed.add(key)
+            if time.monotonic() - self._flushed > FLUSH_S:
+                self.flush()
+
+    def _key(self, module: nn.Module, arguments: Any, options: Any) -> str:
+        signature = self._signatures.get(id(module))
+        if signature is None:
+            own = [f"{name}:{tuple(value.shape)}:{value.dtype}" for name, value in module.state_dict(keep_vars=True).items()]
+            plain = f"{type(module).__module__}.{type(module).__qualname__} {module.training} {module.extra_repr()} {own}"
+            signature = self._signatures[id(module)] = plain
+        shapes = ", ".join([*map(_shown, arguments), *(f"{name}={_shown(value)}" for name, value in options.items())])
+        group = hashlib.sha256(signature.encode()).hexdigest()[:8]
+        key = group + hashlib.sha256(shapes.encode()).hexdigest()[:8]
+        if key in self.calls:
+            return key
+        alike = [known for known in self.calls if known.startswith(group)]
+        if len(alike) >= SHAPES_OF_CLASS or (alike and len(self.calls) >= MOST_KINDS):
+            return alike[0]
+        found = CapturedCall(key, type(module).__name__, shapes, sum(1 for _ in module.modules()))
+        self.calls[key] = found
+        self._busy, begun = True, time.perf_counter()
+        try:
+            task = task_of_call(module, arguments, options, f"{found.name}_{key}").task
+            (self.folder / "tasks" / f"{key}.py").write_text(task.source, encoding="utf-8")
+            found.task = f"tasks/{key}.py"
+        except (TaskError, OSError) as error:
+            found.reason = str(error)
+        finally:
+            self._busy = False
+            for call in self._local.stack:  # what is written here is no time of theirs
+                call.begun += time.perf_counter() - begun
+        self._write(found)
+        return key
+
+    def flush(self) -> None:
+        """Everything so far is on disk after this."""
+        with self._lock:
+            rest = []
+            for key, begun, end, heavy in self._timed:
+                if not end.query():
+                    rest.append((key, begun, end, heavy))
+                    continue
+                seconds = begun.elapsed_time(end) / 1000
+                self.calls[key].seconds += seconds
+                if heavy:
+                    for above in {key, *self._above(key)}:
+                        self.calls[above].heavy_seconds += seconds
+            self._timed = rest
+            for key in self._changed:
+                self._write(self.calls[key])
+            self._changed.clear()
+            with contextlib.suppress(OSError):
+                os.fsync(self._file.fileno())
+            self._flushed = time.monotonic()
+
+    def _above(self, key: str) -> set[str]:
+        found: set[str] = set()
+        pending = list(self.calls[key].inside)
+        while pending:
+            above = pending.pop()
+            if above not in found:
+                found.add(above)
+                pending += self.calls[above].inside
+        return found
+
+    def _write(self, call: CapturedCall) -> None:
+        self._file.write(json.dumps(asdict(call)) + "\n")
+        self._file.flush()
+
+
+def read_capture(folder: Path) -> list[CapturedCall]:
+    """The kinds of calls of a capture, of all its processes, the costliest first. A line that a kill cut off is left out."""
+    found: dict[str, CapturedCall] = {}
+    files = sorted(folder.glob(FILE.format(pid="*")))
+    if not files:
+        raise UsageError(f"{folder}: holds no capture; make one with: bottega capture -- python PROGRAM.py")
+    for path in files:
+        of_process: dict[str, CapturedCall] = {}
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, TypeError):
+                call = CapturedCall(**json.loads(line))
+                of_process[call.key] = call
+        for key, call in of_process.items():
+            if key in found:
+                call.count += found[key].count
+                call.seconds += found[key].seconds
+                call.heavy_seconds += found[key].heavy_seconds
+            found[key] = call
+    return costliest(found.values())
+
+
+def costliest(calls: Any) -> list[CapturedCall]:
+    return sorted(calls, key=lambda call: -call.light_seconds)
+
+
+def report(calls: Any, most: int = 20) -> str:
+    """A table of the costliest kinds."""
+    ranked = costliest(calls)
+    lines = [f"{'class':28} {'calls':>7} {'total ms':>10} {'light ms':>10}  arguments"]
+    for call in ranked[:most]:
+        row = f"{call.name:28.28} {call.count:7} {call.seconds * 1e3:10.2f} {call.light_seconds * 1e3:10.2f}  {call.shapes:.60}"
+        lines.append(row + ("" if call.task else f"  [{call.reason:.60}]"))
+    return "\n".join([*lines, f"… and {len(ranked) - most} more"] if len(ranked) > most else lines)
+
+
+def capture(folder: str | Path = "bottega-capture", model: nn.Module | None = None) -> Capture:
+    """`with bottega.capture() as calls:` records every module that is called inside; with `model`, only that model's."""
+    return Capture(folder, model)
+
+
+def start_from_environment() -> None:
+    """In a program that `bottega capture` started. Nothing that goes wrong here may reach the program."""
+    try:
+        Capture(os.environ["BOTTEGA_CAPTURE"]).start()
+    except Exception as error:
+        sys.stderr.write(f"bottega: nothing is captured: {error}\n")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        dense = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{dense}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shown(item)}" for key, item in value.items()) + "}"
+    return repr(value) if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
+
+
+def _has_tensor(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_has_tensor, value))
+    return any(map(_has_tensor, value.values())) if isinstance(value, dict) else isinstance(value, torch.Tensor)

@@ -1,0 +1,134 @@
+"""A whole model: its parts are searched once for each class and shape, and what does not help end to end is not handed over.
+
+Verdicts and end-to-end times are made up, since a clock would decide otherwise; everything else is real.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from app.test_optimize_python import TrustingJudge, scripted, trusting  # noqa: F401 (a fixture)
+from torch import nn
+
+import bottega
+from bottega.app.optimize_model import OptimizedModel, open_model, optimize_capture
+from bottega.app.settings.optimize import OptimizeSettings
+from bottega.core.errors import UsageError
+from bottega.core.verdict import Speedup
+from bottega.episodes.delivery import whole_model
+from bottega.tasks.module import Wanted
+
+
+class Helps(nn.Module):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(dim))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = torch.tanh(x * 1.1 + 0.1)
+        return x * self.weight
+
+
+class DoesNot(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = torch.sigmoid(x * 1.2 - 0.1)
+        return x
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(16, 16), Helps(16)) for _ in range(2)])
+        self.last = DoesNot()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.last(x)
+
+
+def made_up(models: Any, call: Any, times: dict[str, list[float]] | None = None) -> dict[str, dict[str, Speedup]]:
+    """A model is as fast as it has faster parts of the kind that helps; the other kind only adds to it."""
+    speed = {}
+    for name, model in models.items():
+        answers = call(model)
+        assert isinstance(answers, torch.Tensor)
+        kinds = [type(part.original).__name__ for part in model.modules() if hasattr(part, "fallbacks")]
+        speed[name] = 1 + kinds.count("Helps") - 0.5 * kinds.count("DoesNot")
+        if times is not None:
+            times[name] = [1 / speed[name]]
+    ratios = {(a, b): speed[a] / speed[b] for a in models for b in models}
+    return {a: {b: Speedup(ratios[a, b], ratios[a, b] * 0.99, ratios[a, b] * 1.01) for b in models if b != a} for a in models}
+
+
+@torch.no_grad()
+def test_parts_that_help_are_put_in_everywhere_and_the_others_are_not(
+    trusting: None,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(whole_model, "compared", made_up)
+    monkeypatch.setattr("bottega.app.optimize_model.LEAST_SHARE", 0.0)
+    monkeypatch.setattr("bottega.app.optimize_model.LARGEST_PARTS", 1)
+    model, x = Net().eval(), torch.randn(4, 16)
+    expected = model(x)
+    options: dict[str, Any] = {"quiet": True, "backbone": scripted(tmp_path), "drafts": 1, "kernels": 1, "whole": True}
+    fast = bottega.optimize(model, x, out=tmp_path / "run", **options)
+    assert isinstance(fast, OptimizedModel) and fast.found
+    assert {part.part.label: (part.kept, part.part.places) for part in fast.whole.parts} == {
+        "Helps": (True, ("layers.0.1", "layers.1.1")),
+        "DoesNot": (False, ("last",)),
+    }
+    torch.testing.assert_close(fast(x), expected)
+    assert fast.module.layers[0][1].calls >= 1 and type(fast.module.last) is DoesNot and type(model.layers[0][1]) is Helps
+    assert fast.module.layers[0][1].weight is model.layers[0][1].weight
+    assert "| eager | 3.000× (2.970 to 3.030) |" in fast.report and "does not help end to end" in fast.report
+    assert fast.whole.own_error is not None and fast.whole.error < 1e-5
+    assert [part["kept"] for part in json.loads((tmp_path / "run" / "whole_model.json").read_text())["parts"]].count(True) == 1
+    spec = importlib.util.spec_from_file_location("optimized_model", fast.save(tmp_path / "kept") / "optimized_model.py")
+    assert spec is not None and spec.loader is not None
+    delivered = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(delivered)
+    torch.testing.assert_close(delivered.load(model)(x), expected)
+    assert model.layers[1][1].calls == 1
+
+
+@torch.no_grad()
+def test_a_capture_is_worked_on_from_the_costliest_on(trusting: None, tmp_path: Path) -> None:  # noqa: F811
+    model = nn.Sequential(Helps(512), nn.Linear(512, 8)).eval()
+    with bottega.capture(tmp_path / "capture"):
+        model(torch.randn(64, 512))
+    settings = OptimizeSettings(quiet=True, backbone=scripted(tmp_path), drafts=1, kernels=1, modules=1, skills=False)
+    folder, searched = optimize_capture(tmp_path / "capture", settings)
+    (found,) = searched
+    assert found.call.name == "Sequential" and found.result is not None and found.result.outcome == "faster"
+    assert folder == tmp_path / "capture" and (found.folder / "optimized.py").is_file()
+
+
+def test_times_are_taken_turn_about_and_give_an_interval() -> None:
+    one, two = nn.Identity(), nn.Identity()
+    times: dict[str, list[float]] = {}
+    found = whole_model.compared({"one": one, "two": two}, lambda model: model(torch.ones(1)), times)
+    assert len(times["one"]) == len(times["two"]) >= whole_model.ROUNDS
+    assert found["one"]["two"].low <= found["one"]["two"].point <= found["one"]["two"].high
+
+
+def test_a_model_of_a_folder_is_built_with_random_weights(tmp_path: Path) -> None:
+    from transformers import LlamaConfig
+
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 50}
+    LlamaConfig(**sizes, architectures=["LlamaForCausalLM"]).save_pretrained(tmp_path)
+    model, inputs = open_model(f"hf:{tmp_path}", Wanted(), "cpu")
+    assert type(model).__name__ == "LlamaForCausalLM" and not model.training
+    assert inputs.keywords["input_ids"].shape == (1, 128)
+    model, inputs = open_model(f"hf:{tmp_path}", Wanted(inputs="input_ids=torch.zeros(2, 3, dtype=torch.long)"), "cpu")
+    assert model(*inputs.positional, **inputs.keywords).logits.shape == (2, 3, 50)
+    with pytest.raises(UsageError, match=r"config\.json"):
+        open_model(f"hf:{tmp_path / 'missing'}", Wanted(), "cpu")

@@ -1,0 +1,157 @@
+"""A running program's modules as tasks: results do not change, shapes, types and strides are the real ones, and a kill loses nothing reported."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import bottega
+from bottega.core.arguments import read_arguments
+from bottega.core.errors import TaskError, UsageError
+from bottega.judge.loading import import_source
+from bottega.tasks.capture import task_of_call
+from bottega.tasks.capture_calls import read_capture
+
+PROGRAM = """
+import sys, time, torch
+from torch import nn
+from near import SLOPE
+
+BIAS = 0.25
+
+class Gate(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x, shift=BIAS):
+        return torch.tanh(x * SLOPE + shift) * self.weight
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), Gate(16)).eval()
+with torch.no_grad():
+    while True:
+        answer = model(torch.randn(4, 8))
+        if sys.argv[1:] != ["forever"]:
+            break
+        time.sleep(0.02)
+print(repr(float(answer.sum())))
+"""
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8).bfloat16()
+        self.tied = self.linear
+        self.register_buffer("table", torch.linspace(0, 1, 8).bfloat16(), persistent=False)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, *, gain: float) -> torch.Tensor:
+        return (self.linear(x) + self.table[positions]).masked_fill(mask, 0) * gain
+
+
+def program(folder: Path) -> Path:
+    (folder / "near.py").write_text("SLOPE = 1.5\n")
+    (folder / "serve.py").write_text(PROGRAM)
+    return folder / "serve.py"
+
+
+@torch.no_grad()
+def test_a_call_is_written_down_with_its_shapes_types_strides_and_masks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    module = Masked().eval()
+    module.register_forward_hook(lambda *_: None)
+    x = torch.randn(6, 8, 2, dtype=torch.bfloat16).transpose(1, 2)[:, 0].contiguous().t().contiguous().t()
+    mask, positions = torch.ones(6, 8, dtype=torch.bool).tril(), torch.arange(8)
+    written = task_of_call(module, (x, mask), {"positions": positions, "gain": 2.0})
+    task = import_source(written.task.source, "task")
+    made, other = task.Model(), task.Model()
+    assert type(made) is Masked and not made.training and not made._forward_hooks and made.tied is made.linear
+    assert made.linear.weight.dtype is torch.bfloat16 and not torch.equal(made.linear.weight, other.linear.weight)
+    assert torch.equal(made.table, module.table)
+    given, again = (read_arguments(task.get_inputs(), made.forward) for _ in range(2))
+    drawn = given.positional[0]
+    assert (drawn.shape, drawn.dtype, drawn.stride()) == (x.shape, x.dtype, x.stride())
+    assert not torch.equal(drawn, again.positional[0])
+    assert torch.equal(given.positional[1], mask) and torch.equal(given.positional[2], positions)
+    assert given.keywords == {"gain": 2.0}
+    assert made(*given.positional, **given.keywords).shape == (6, 8)
+
+
+def test_what_cannot_be_written_down_says_why() -> None:
+    with pytest.raises(TaskError, match="an argument of type PosixPath"):
+        task_of_call(nn.Identity(), (Path(),), {})
+    module = nn.Identity()
+    module.function = lambda: None  # type: ignore[assignment]
+    with pytest.raises(TaskError, match="cannot be written down"):
+        task_of_call(module, (torch.ones(1),), {})
+
+
+@torch.no_grad()
+def test_calls_are_counted_by_class_and_shape_and_answers_do_not_change(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.GELU()).eval()
+    x = torch.randn(4, 8)
+    expected = model(x)
+    with bottega.capture(tmp_path / "capture") as calls:
+        model(x)
+        answer = model(x)
+        model(x[:2])
+        with pytest.raises(RuntimeError):
+            model(torch.randn(4, 9))
+    model(x)
+    assert torch.equal(answer, expected)
+    counted = {(call.name, call.shapes): call.count for call in calls}
+    assert counted == {
+        ("Sequential", "float32[4, 8]"): 2, ("Sequential", "float32[2, 8]"): 1,
+        ("Linear", "float32[4, 8]"): 4, ("Linear", "float32[2, 8]"): 2,
+        ("GELU", "float32[4, 8]"): 2, ("GELU", "float32[2, 8]"): 1,
+    }  # fmt: skip
+    linear = next(call for call in calls if call.name == "Linear")
+    assert linear.light_seconds == 0 and "Linear" in calls.report
+    read = read_capture(tmp_path / "capture")
+    assert {(call.name, call.shapes): call.count for call in read} == counted
+    assert all((tmp_path / "capture" / call.task).is_file() for call in read)
+    with pytest.raises(UsageError, match="no capture"):
+        read_capture(tmp_path)
+
+
+def command(tmp_path: Path, *arguments: str) -> list[str]:
+    own = [sys.executable, "-m", "bottega.app.cli", "capture", "--out", str(tmp_path / "capture"), "--"]
+    return [*own, "python", str(program(tmp_path)), *arguments]
+
+
+def test_a_program_runs_as_it_does_alone_and_its_modules_are_tasks_that_stand_alone(tmp_path: Path) -> None:
+    alone = subprocess.run([sys.executable, str(program(tmp_path))], capture_output=True, text=True, check=True)
+    told = subprocess.run(command(tmp_path), capture_output=True, text=True, check=True)
+    assert told.stdout == alone.stdout and "go on with: bottega optimize" in told.stderr
+    calls = {call.name: call for call in read_capture(tmp_path / "capture")}
+    assert calls["Gate"].shapes == "float32[4, 16]" and calls["Gate"].inside == [calls["Sequential"].key]
+    check = f"import runpy; task = runpy.run_path({str(tmp_path / 'capture' / calls['Gate'].task)!r}); "
+    check += "print(task['Model']()(*task['get_inputs']()[0]).shape)"
+    ran = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, cwd="/", check=True)
+    assert ran.stdout == "torch.Size([4, 16])\n"
+
+
+def test_a_program_that_is_killed_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    running = subprocess.Popen(command(tmp_path, "forever"), stderr=subprocess.DEVNULL, start_new_session=True)
+    folder, deadline = tmp_path / "capture", time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if any(folder.glob("calls-*.jsonl")) and any(call.count > 2 for call in read_capture(folder)):
+            break
+        time.sleep(0.2)
+    before = {call.key: call.count for call in read_capture(folder)}
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    after = {call.key: call.count for call in read_capture(folder)}
+    assert before and all(after[key] >= count for key, count in before.items())
+    assert all((folder / call.task).is_file() for call in read_capture(folder))
