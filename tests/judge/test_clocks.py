@@ -396,3 +396,16 @@ def test_work_while_the_word_is_under_way_counts_by_the_time_on_a_core(restrided
     assert speed_outcome(combine(early, 0.02).speedup) is not Outcome.FASTER
     honest = [replace(pair, candidate_ran=int(0.85 * MILLISECOND)) for pair in early]
     assert speed_outcome(combine(honest, 0.02).speedup) is Outcome.FASTER
+
+
+def test_what_a_replaced_worker_need_not_do_earns_nothing() -> None:
+    """It claims 0.1 ms less than it takes, and its turn is as much shorter, because it leaves out what the baseline's worker does."""
+    lean = [
+        replace(pair, candidate_outer=pair.candidate_outer - 100_000, candidate_inner=pair.candidate_inner - 100_000)
+        for pair in rounds(0.5, 0.5)
+    ]
+    assert speed_outcome(combine(lean, 0.02).speedup) is Outcome.FASTER
+    covered = [replace(pair, baseline_avoidable=120_000) for pair in lean]
+    assert combine(covered, 0.02).speedup.low < 1
+    long = [replace(pair, baseline_avoidable=120_000) for pair in rounds(5, 2.5)]
+    assert combine(long, 0.02).speedup.low > 1.8

@@ -39,6 +39,9 @@ class CallRecord:
     """How long the worker's first thread was on a core during the call, by the operating system's count; 0 on a GPU."""
     worked_ns: int = 0
     """The part of it inside the module, as the worker claims."""
+    avoidable_ns: int = 0
+    """What the worker did by itself between the message that started the call and the one that it has returned, as it says: reading and writing
+    them, which a worker that hostile code has replaced need not do; 0 on a GPU, which is held meanwhile."""
     held_ns: int = 0
     """For how long the controller occupied a GPU as the call began."""
     input_specs: list[TensorSpec] = field(default_factory=list)

@@ -19,6 +19,9 @@ class CallTimer(Protocol):
     def worked(self) -> int:
         """For how many of them this thread was on a core; 0 where a device does the work."""
 
+    def outside(self, begun: int, ended: int) -> int:
+        """Nanoseconds from `begun` to `ended` that are not between start and stop; 0 where the device is held meanwhile."""
+
 
 class HostTimer:
     def start(self) -> None:
@@ -34,6 +37,9 @@ class HostTimer:
 
     def worked(self) -> int:
         return self.rested - self.working
+
+    def outside(self, begun: int, ended: int) -> int:
+        return max(0, ended - begun - self.elapsed())
 
 
 class DeviceTimer:
@@ -56,4 +62,7 @@ class DeviceTimer:
         return int(self.begun.elapsed_time(self.ended) * 1e6)
 
     def worked(self) -> int:
+        return 0
+
+    def outside(self, begun: int, ended: int) -> int:
         return 0

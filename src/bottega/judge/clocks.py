@@ -63,6 +63,9 @@ class TimedPair:
     """The candidate returned another layout than the reference: changing it is part of its delivery, and is charged, but is no lie."""
     held: int = 0
     """How long the controller held a GPU in each of the two calls, before the call could begin; 0 on a CPU."""
+    baseline_avoidable: int = 0
+    """What the baseline's worker did beside its module while the outer clock ran. The candidate's does the same if it is honest; code that has
+    replaced it may leave all of that out, and spend the time on the work that it claims not to need. 0 on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,8 @@ def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
     Waking costs both runners alike, so it cancels in the difference of the two calls of a round; the baseline's own time, which is
     trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is
     wide. Postponed work is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
-    of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it.
+    of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it. So is, at the low end,
+    what a worker need not do.
 
     Where the device was shared, waking may have cost one runner alone, so the candidate is charged all of its call.
     """
@@ -219,7 +223,8 @@ def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
         return Speedup(
             ratio(centre), base / max(longest, base / LARGEST_RATIO) * math.exp(-floor), LARGEST_RATIO * math.exp(floor)
         )
-    return Speedup(ratio(centre), ratio(high + FLOOR_NS) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
+    saved = FLOOR_NS + median(pair.baseline_avoidable for pair in pairs)
+    return Speedup(ratio(centre), ratio(high + saved) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
 
 
 def _gross(pairs: Sequence[TimedPair]) -> bool:

@@ -128,6 +128,7 @@ def run_rounds(
                 baseline_waited=theirs.waited_delivery_ns,
                 restrided=mine.restrided,
                 held=theirs.held_ns,
+                baseline_avoidable=theirs.avoidable_ns,
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))

@@ -157,8 +157,8 @@ class Runner(InspectedWorker):
         poison.restore()
         late = canary.changed()
         try:
-            inner, worked = int(done["ns"]), int(done.get("worked", 0))
-            if not (0 <= inner < LONGEST_CALL_NS and 0 <= worked < LONGEST_CALL_NS):
+            inner, worked, avoidable = (int(done.get(name, 0)) for name in ("ns", "worked", "avoidable"))
+            if not all(0 <= each < LONGEST_CALL_NS for each in (inner, worked, avoidable)):
                 raise ValueError("a time that cannot be")
             output_specs = [TensorSpec.from_json(spec) for spec in done["specs"]]
             skeleton = done["outputs"]
@@ -187,6 +187,7 @@ class Runner(InspectedWorker):
             waited_preparing_ns=waited_preparing,
             ran_ns=self.spent.ran if self.device == "cpu" else 0,
             worked_ns=worked,
+            avoidable_ns=avoidable,
             held_ns=options.call_hold_ns,
             input_specs=specs,
         )

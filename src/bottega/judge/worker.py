@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
+import time
 from typing import Any
 
 import torch
@@ -127,6 +128,7 @@ class Worker(ModuleHost):
         The call has returned when the device has done its work; an earlier report meets poisoned inputs. The device itself writes a flag, in
         stream order, and the worker sends a message when it has waited for all streams.
         """
+        begun = self.channel.received_ns
         clock: CallTimer = DeviceTimer() if self.device != "cpu" else HostTimer()
         self.last = None
         try:
@@ -136,7 +138,7 @@ class Worker(ModuleHost):
                 result = self.module(*self.arguments, **self.keywords)
                 clock.stop()
                 self.compiling.end()
-                early = EarlyRead(self._on_device(result) if secrets.randbelow(READ_ONE_IN) == 0 else [])
+                early = EarlyRead(self._on_device(result))
                 self._write_flag("returned", nonce)
             self._synchronize()
             parts = _parts(result)
@@ -146,10 +148,12 @@ class Worker(ModuleHost):
             self.channel.send({"returned": nonce, "failure": describe("forward", error, self.source_path)})
             return
         self.channel.send({"returned": nonce, "where": where})
+        avoidable = clock.outside(begun, time.perf_counter_ns())
         told = self.channel.receive()
         try:
             report = self._deliver(parts, told["deliver"], told["strides"], nonce)
             report |= {"done": nonce, "ns": clock.elapsed(), "worked": clock.worked(), "aliases": self._aliases(result)}
+            report["avoidable"] = avoidable
             report["unjoined"] = not report["aliases"] and early.changed()  # an alias of the inputs was poisoned with them
         except BaseException as error:
             self.channel.send({"done": nonce, "ns": 0, "failure": describe("forward", error, self.source_path)})
@@ -216,8 +220,10 @@ class Worker(ModuleHost):
             self.flag.base[:8].view(torch.int64).fill_(flag_value(event, nonce))
 
     def _on_device(self, result: Any) -> list[torch.Tensor]:
-        """Outputs whose work may still be under way when the call returns: none on a CPU."""
-        return [] if self.device == "cpu" else [tensor for tensor in flatten(result)[1] if tensor.is_cuda]
+        """Now and then, outputs whose work may still be under way when the call returns: none on a CPU."""
+        if self.device == "cpu" or secrets.randbelow(READ_ONE_IN):
+            return []
+        return [tensor for tensor in flatten(result)[1] if tensor.is_cuda]
 
     def _aliases(self, result: Any) -> bool:
         """Whether an output lies in the memory of the inputs."""

@@ -45,6 +45,8 @@ class Channel:
         """A channel from a hostile process takes none: a flood of them would use up this process's own."""
         self.spins = spins
         """How often to poll before sleeping: where cores are plenty, spinning is quicker and steadier than waking up."""
+        self.received_ns = 0
+        """When the latest bytes came, on the performance counter."""
         self._pending = bytearray()
         self.descriptors: list[int] = []
         """File descriptors that arrived and were not claimed yet."""
@@ -109,6 +111,7 @@ class Channel:
                     received = array.array("i")
                     received.frombytes(payload[: len(payload) - len(payload) % 4])
                     self.descriptors.extend(received)
+            self.received_ns = time.perf_counter_ns()
             if not data:
                 raise ChannelClosed("the channel was closed")
             self._pending += data
