@@ -13,7 +13,7 @@ import torch
 from bottega.core.errors import UsageError
 from bottega.tasks.synth import synthesise
 from bottega.tasks.synth.chain import chain_task, formula
-from bottega.tasks.synth.chain_step import ChainState, Draft
+from bottega.tasks.synth.chain_step import ChainState, StepDraft
 from bottega.tasks.synth.chain_templates import STEPS, TEMPLATES
 from bottega.tasks.synth.costs import target_of
 
@@ -79,6 +79,6 @@ def test_every_template_is_text_that_python_reads() -> None:
     state = ChainState((8, 16, 16), True)
     for kind, (_, texts) in TEMPLATES.items():
         for text in texts:
-            draft = Draft(Random(kind + text), state)
+            draft = StepDraft(Random(kind + text), state)
             *before, last = draft.filled(text).splitlines()
             compile("\n".join([*before, f"x = {last}", *draft.made.values(), *draft.inputs.values()]), text, "exec")

@@ -16,7 +16,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from bottega.tasks.synth.chain_step import BATCH, ChainState, Draft
+from bottega.tasks.synth.chain_step import BATCH, ChainState, StepDraft
 from bottega.tasks.synth.chain_templates import FIRST, FORMULA, LAYERS, LOSSES, MAP_LAYERS, SIZES, STARTS, STEPS, TEMPLATES
 from bottega.tasks.synth.costs import TimeTarget
 from bottega.tasks.synth.draw import rounded
@@ -86,7 +86,7 @@ class _Chain:
                     break
 
     def _step(self, kind: str) -> bool:
-        draft = Draft(self.chance, self.state)
+        draft = StepDraft(self.chance, self.state)
         template = self.chance.choice(TEMPLATES[kind][1])
         try:
             *before, last = draft.filled(template).splitlines()
@@ -103,7 +103,7 @@ class _Chain:
         self.operators.append(function[1] if function and kind == "activation" else kind)
         return True
 
-    def _run(self, draft: Draft, before: list[str], last: str) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def _run(self, draft: StepDraft, before: list[str], last: str) -> tuple[dict[str, Any], tuple[int, ...]]:
         scope, torch = dict(self.scope), self.torch
         with torch.device("meta"), torch.no_grad():
             made = {name: eval(text, scope) for name, text in draft.made.items()}

@@ -32,7 +32,7 @@ class ChainState:
     """Values that have a name of their own, and may come back."""
 
 
-class Draft:
+class StepDraft:
     """Nothing of it counts before it has run."""
 
     def __init__(self, chance: Random, state: ChainState) -> None:
