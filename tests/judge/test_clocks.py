@@ -409,3 +409,19 @@ def test_what_a_replaced_worker_need_not_do_earns_nothing() -> None:
     assert combine(covered, 0.02).speedup.low < 1
     long = [replace(pair, baseline_avoidable=120_000) for pair in rounds(5, 2.5)]
     assert combine(long, 0.02).speedup.low > 1.8
+
+
+def test_work_of_other_threads_after_the_last_message_counts() -> None:
+    """A call of 1 ms that has a second thread do 0.6 ms of it between its last message and the stop."""
+    hiding = [
+        replace(pair, candidate_others=int(0.9 * MILLISECOND), baseline_stopping=int(0.7 * MILLISECOND), cores=2)
+        for pair in rounds(1.0, 0.4)
+    ]
+    timing = combine(hiding, 0.02)
+    assert timing.speedup.point < 1.3
+    parallel = [replace(pair, candidate_others=int(0.4 * MILLISECOND)) for pair in hiding]  # two threads, within the call
+    assert speed_outcome(combine(parallel, 0.02).speedup) is Outcome.FASTER
+    assert combine(parallel, 0.02).speedup.point > 2
+    assert (
+        speed_outcome(combine([replace(pair, cores=64) for pair in hiding], 0.02).speedup) is Outcome.FASTER
+    )  # it may be the call's own

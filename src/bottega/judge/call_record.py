@@ -42,6 +42,10 @@ class CallRecord:
     avoidable_ns: int = 0
     """What the worker did by itself between the message that started the call and the one that it has returned, as it says: reading and writing
     them, which a worker that hostile code has replaced need not do; 0 on a GPU, which is held meanwhile."""
+    stopping_ns: int = 0
+    """From the worker's last message until every thread of it was stopped; part of the delivery. 0 on a GPU."""
+    others_ns: int = 0
+    """How long its other threads were on a core until then; 0 on a GPU."""
     held_ns: int = 0
     """For how long the controller occupied a GPU as the call began."""
     input_specs: list[TensorSpec] = field(default_factory=list)

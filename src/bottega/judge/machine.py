@@ -27,6 +27,9 @@ kernels on several streams at once may gain less by it; a full verdict shows wha
 
 Workers = int | Literal["auto"]
 """Verdicts in parallel: a number, or as many as cores and memory carry."""
+SPINS, FEW_SPINS = "GOMP_SPINCOUNT", "10000"
+"""How long threads of OpenMP go on spinning when they have nothing to do: for microseconds, not milliseconds. Work that they do after a call has
+returned could not be told from spinning."""
 MOST_WORKERS = 16
 LANES_A_WORKER = 2
 """More wait for the driver, which makes contexts one after the other."""
@@ -93,7 +96,8 @@ def start_machine(settings: Settings, require_sandbox: bool) -> Machine:
         COMPILE_THREADS: os.environ.get(COMPILE_THREADS, "1"),
     }
     if kind == "cpu":
-        server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        server_environment = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", SPINS: os.environ.get(SPINS, FEW_SPINS)}
+        environment[SPINS] = server_environment[SPINS]
     else:
         server_environment = {"CUDA_VISIBLE_DEVICES": index or "0"}
         if settings.quick and "CUDA_DEVICE_MAX_CONNECTIONS" not in os.environ:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -80,6 +81,7 @@ def run_rounds(
     runners: dict[str, Runner] = {**baselines, "candidate": candidate}
     order = list(runners)
     secrets.SystemRandom().shuffle(order)
+    cores = len(os.sched_getaffinity(0)) if candidate.device == "cpu" else 0
     begun = time.monotonic()
     previous = ""
     next_look = fewest
@@ -129,6 +131,9 @@ def run_rounds(
                 restrided=mine.restrided,
                 held=theirs.held_ns,
                 baseline_avoidable=theirs.avoidable_ns,
+                baseline_stopping=theirs.stopping_ns,
+                candidate_others=mine.others_ns,
+                cores=cores,
             )
             result.pairs[name].append(pair)
         counted = min(map(len, result.pairs.values()))

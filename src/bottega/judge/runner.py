@@ -149,9 +149,10 @@ class Runner(InspectedWorker):
         done = self._wait_for("done", nonce, canary, 0, options)
         ended = time.perf_counter_ns()
         done = done or self._receive_event("done", nonce, options)
-        waited = self._own_wait() - waited
 
         self.freeze(options.deadline())
+        stopped = self._stopped_at(ended)  # until then it may work on
+        waited = self._own_wait() - waited
         if sampled:
             self.control.sample_pause()
         poison.restore()
@@ -172,7 +173,9 @@ class Runner(InspectedWorker):
         absent = presence is not None and alike and not presence.matches(self.output_views(output_specs))
         return CallRecord(
             outer_ns=poisoned - begun,
-            delivery_ns=preparing_ns + ended - poisoned,
+            delivery_ns=preparing_ns + stopped - poisoned,
+            stopping_ns=stopped - ended,
+            others_ns=self.spent.others if self.device == "cpu" else 0,
             inner_ns=inner,
             skeleton=skeleton,
             specs=output_specs,
@@ -228,11 +231,11 @@ class Runner(InspectedWorker):
         self.thaw()
         self._send({"do": "prepare", **message}, deadline)
         reply = self.listen(deadline)
-        taken = time.perf_counter_ns() - begun
+        ended = time.perf_counter_ns()
         self.freeze(deadline)
         if "failure" in reply:
             raise RunnerFailed("failure", bounded(reply["failure"]))
-        return taken
+        return self._stopped_at(ended) - begun
 
     def _receive_event(self, event: str, nonce: int, options: CallOptions) -> Message:
         """The message that a call has `returned`, or its delivery is `done`. Raises `RunnerFailed` if either has failed."""
@@ -282,6 +285,10 @@ class Runner(InspectedWorker):
         assert self.inputs is not None and self.outputs is not None
         regions = [self.outputs.base[shift : shift + self.extent]]
         return Canary(regions + [self.inputs.base[spec.offset : spec.offset + spec.extent] for spec in changed])
+
+    def _stopped_at(self, ended: int) -> int:
+        """When the worker's last thread was stopped, on a CPU; on a GPU, whose work its host's threads do not do, when it was done."""
+        return max(ended, self.spent.stopped_at) if self.device == "cpu" else ended
 
     def _own_wait(self) -> int:
         """How long the controller has waited for a core so far; not counted on a GPU."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bottega.sandbox import threads
 from bottega.sandbox.threads import Thread
@@ -18,6 +18,8 @@ SLACK_NS = 50_000
 while a process is frozen wakes it for microseconds. Where signals stop it not even that happens."""
 _LOOKS, _LOOK_AGAIN_S = 20, 0.00005
 _RUNNING = ord("R")
+_SCHEDULED = 2
+"""Which of a process's clocks: time on a core, as the scheduler counts it (CPUCLOCK_SCHED)."""
 
 
 def thread_times(thread: str = "/proc/thread-self") -> tuple[int, int]:
@@ -36,17 +38,27 @@ class CoreTime:
     longest_wait: int = 0
     """Of whichever thread waited longest. Not the sum of all: they wait at the same time, and starting many threads must not
     add up to more than has passed."""
+    others: int = 0
+    """What all other threads ran, also those that have ended, until every one was stopped."""
+    stopped_at: int = 0
+    """When that was, on the monotonic clock."""
 
     def __add__(self, other: CoreTime) -> CoreTime:
-        return CoreTime(self.ran + other.ran, self.waited + other.waited, self.longest_wait + other.longest_wait)
+        return CoreTime(
+            self.ran + other.ran,
+            self.waited + other.waited,
+            self.longest_wait + other.longest_wait,
+            self.others + other.others,
+            max(self.stopped_at, other.stopped_at),
+        )
 
     def to_bytes(self) -> bytes:
-        return b"%d %d %d" % (self.ran, self.waited, self.longest_wait)
+        return b"%d %d %d %d %d" % (self.ran, self.waited, self.longest_wait, self.others, self.stopped_at)
 
     @classmethod
     def from_bytes(cls, text: bytes) -> CoreTime:
-        ran, waited, longest_wait = map(int, text.split())
-        return cls(ran, waited, longest_wait)
+        ran, waited, longest_wait, others, stopped_at = map(int, text.split())
+        return cls(ran, waited, longest_wait, others, stopped_at)
 
 
 class CoreWatch:
@@ -57,6 +69,8 @@ class CoreWatch:
         self._first, self._counts = first, counts
         self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0
+        self._total = 0
+        """Nanoseconds of all processes when they were last stopped."""
 
     def thawed(self) -> None:
         if not self._counts:
@@ -75,6 +89,14 @@ class CoreWatch:
             if thread == self._first:
                 ran, waited = now[0] - (before.ran if before else 0), waited + waited_now
         return CoreTime(ran, waited, longest)
+
+    def stopped(self, spent: CoreTime, processes: Iterable[int]) -> CoreTime:
+        """What was seen before they were stopped, with what is known now that they are."""
+        if not self._counts:
+            return spent
+        now, before = sum(map(process_time, processes)), self._total
+        self._total = now
+        return replace(spent, others=max(0, now - before - spent.ran), stopped_at=time.monotonic_ns())
 
     def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
         """They are stopped: count from here, or from what was seen of them. The freezer does not wait for a process that has nearly ended,
@@ -103,6 +125,14 @@ class CoreWatch:
                 return False  # a new thread, or a new one by an old number
             more += ran - before.ran
         return more <= SLACK_NS
+
+
+def process_time(process: int) -> int:
+    """Nanoseconds that all threads of a process were on a core, ended ones included; 0 where it is gone."""
+    try:
+        return time.clock_gettime_ns((~process << 3) | _SCHEDULED)
+    except OSError:
+        return 0
 
 
 def _times(processes: Iterable[int]) -> dict[int, tuple[int, int]]:

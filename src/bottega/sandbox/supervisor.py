@@ -231,6 +231,7 @@ class _Supervisor:
         elif command == b"freeze":
             spent = self.cores.look(self.tree.processes())
             self.frozen = self.stopper.stop()
+            spent = self.cores.stopped(spent, self.tree.processes())
             self.cores.at_rest(self.tree.processes(), self.stopper.seen)
             _answer(channel, (b"ok " if self.frozen else b"busy ") + spent.to_bytes())
         elif command == b"still":
