@@ -162,7 +162,7 @@ def _parsed(line: str, whole: bool) -> None:
         command, words = command_named((words if words[0] == "bottega" else [*group, *words])[1:])
         flags = {option for each in command.params for option in (*each.opts, *each.secondary_opts)} | {"--help"}
         keys = {one.key for one in settings_of(command.name)} if command.name in COMMANDS else set()
-        for word in words:
+        for word in words[: words.index("--")] if "--" in words else words:  # what follows is another program
             if word.startswith("--"):
                 assert word.partition("=")[0] in flags, f"no flag {word}"
             elif re.match(r"[a-z_.]+=", word) and keys:

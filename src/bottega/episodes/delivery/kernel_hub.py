@@ -16,6 +16,8 @@ from bottega.episodes.delivery.result import OPTIMIZED, VERDICT, Result, read_re
 from bottega.languages import language_named
 from bottega.tasks.files import read_source
 
+HUB_PACKAGES = frozenset(("einops", "nvidia-cutlass-dsl"))
+"""What a kernel of the Hub may depend on beside torch and what torch brings along."""
 VERSION = 1
 LAYERS = '''"""The layer for `kernels`: its forward is bound to a module of the user's, whose parameters the kernel uses."""
 
@@ -118,7 +120,7 @@ def write_kernel_hub(folder: Path, out: Path, repo: str = "") -> Path:
     }
     needs = [language_named(result.language).needs] if backend == "cuda" and language_named(result.language).needs else []
     metadata = {"id": f"_{name}_{backend}_{result.task_id[:8]}", "name": name.replace("_", "-"), "version": VERSION, "license": "Apache-2.0",
-                "python-depends": [each for each in needs if each != "triton"], "backend": {"type": backend}}  # fmt: skip
+                "python-depends": [each for each in needs if each in HUB_PACKAGES], "backend": {"type": backend}}  # fmt: skip
     for text_name, text in files.items():
         _write(out / "torch-ext" / name / text_name, text)
         _write(out / "build" / f"torch-{backend}" / text_name, text)
