@@ -13,7 +13,7 @@ from bottega.judge.judge import Judge
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from corpus import PARTS, SEED, rotation
+from corpus import PARTS, SEED, is_due, rotation
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +35,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         reporter.write_line(f"corpus: part {turn % PARTS + 1} of {PARTS}; to repeat it: {SEED}={turn}")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     import torch
 
+    turn = rotation()
+    for item in items:
+        if "rotates" in item.keywords and hasattr(item, "callspec") and not is_due(item.nodeid, turn):
+            item.add_marker(pytest.mark.slow)
     if not torch.cuda.is_available():
         skip = pytest.mark.skip(reason="needs an NVIDIA GPU")
         for item in items:

@@ -18,6 +18,8 @@ from bottega.judge.layout import flatten
 from bottega.judge.loading import import_source
 from bottega.tasks.module import Wanted, open_module
 
+pytestmark = pytest.mark.rotates
+
 FOLDER = Path(__file__).parent / "user_files"
 
 

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 
 from bottega.tasks.load import load_tasks
 
+pytestmark = pytest.mark.rotates
+
 ALL = list(tasks())
 PART = ALL[::9]
 

@@ -17,6 +17,8 @@ from bottega.compiler.step_compiler import lower_task
 from bottega.compiler.view import Buffer, View
 from bottega.core.task import Task
 
+pytestmark = pytest.mark.rotates
+
 ALL = frozenset(technique.name for technique in (*PLANNER, *PASSES)) - {"statistics_apart"}
 
 

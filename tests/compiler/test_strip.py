@@ -20,6 +20,8 @@ from bottega.core.device import DeviceFacts
 from bottega.core.task import Task
 from bottega.tasks.builtin import builtin_files, load_builtin
 
+pytestmark = pytest.mark.rotates
+
 NAMES = ("batch_norm_inference", "rms_norm_rows", "causal_dilated_conv1d", "contrastive_loss")
 CPP: str = "cpp"
 TRITON: str = "triton"

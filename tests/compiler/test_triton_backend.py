@@ -23,6 +23,8 @@ from bottega.compiler.build_step import Refusal
 from bottega.compiler.expression import Apply, Constant
 from bottega.compiler.step_compiler import LoweredTask, StepCompiler, lower_task
 
+pytestmark = pytest.mark.rotates
+
 HERE = Path(__file__).parent
 LIMIT = 5e-6
 LOOSE = {"halves": 2e-2, **{given.name: 1.2 for given in HALVES}}

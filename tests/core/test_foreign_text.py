@@ -16,6 +16,8 @@ from bottega.judge.diagnosis import diagnose, first_errors
 from bottega.judge.settings import Settings
 from bottega.languages import detect_language
 
+pytestmark = pytest.mark.rotates
+
 ADVERSARIAL = {
     "imports on one line": "from bottega.runtime import x ",
     "imports without end": "from bottega.runtime import (",

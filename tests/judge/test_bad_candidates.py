@@ -9,6 +9,8 @@ from bottega.core.verdict import Verdict
 from bottega.judge.judge import SOURCE_LIMIT, Judge
 from bottega.languages import candidate_from
 
+pytestmark = pytest.mark.rotates
+
 SOURCE = """
 import torch
 import torch.nn as nn

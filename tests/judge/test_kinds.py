@@ -17,6 +17,8 @@ from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 
+pytestmark = pytest.mark.rotates
+
 HEAD = """
 import collections
 import torch

@@ -16,6 +16,8 @@ from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
 from bottega.languages import candidate_from
 
+pytestmark = pytest.mark.rotates
+
 UNTIMED: dict[str, Any] = {"quick": True, "timed": False}
 
 

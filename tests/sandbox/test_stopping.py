@@ -16,6 +16,8 @@ from bottega.judge.worker_link import MOST_RUNS_WHILE_STOPPED
 from bottega.sandbox import threads
 from bottega.sandbox.control import ProcessControl
 
+pytestmark = pytest.mark.rotates
+
 
 @pytest.fixture
 def shared():

@@ -30,6 +30,8 @@ from bottega.core.skill import NOTHING_MORE, Skill, SkillState
 from bottega.runtime import cpp, cuda
 from bottega.skills.starter import FOLDER, starter_cards
 
+pytestmark = pytest.mark.rotates
+
 CARDS = {card.name: card for card in starter_cards()}
 CHECKS: dict[str, Callable[[Any, str], None]] = {}
 FAMILIES = {
