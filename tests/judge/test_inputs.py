@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from bottega.judge.inputs import InputSource, apply_variant, flat, same_bytes, structure
+from bottega.judge.inputs import InputSource, apply_variant, digest, flat, same_bytes, structure
 from bottega.judge.invalid_task import InvalidTask
 from bottega.judge.variants import QUICK_VARIANTS, VARIANTS
 
@@ -270,3 +270,18 @@ def test_flat_is_in_memory_order() -> None:
 def test_quick_variants_are_some_of_all() -> None:
     assert set(QUICK_VARIANTS) < set(VARIANTS)
     assert QUICK_VARIANTS[0] == VARIANTS[0] == "plain"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool])
+def test_a_digest_is_of_contents_and_their_order(dtype: torch.dtype) -> None:
+    """A task that draws permutations draws other contents every time."""
+    one = (torch.arange(1003) % 120).to(dtype)
+    assert digest(one) == digest(one.clone())
+    assert digest(one) != digest(one.flip(0))
+    assert digest(one) != digest(one.roll(8))
+    assert digest(one[:1000]) != digest(one[:1000].view(10, 100))
+
+
+@pytest.mark.parametrize("empty", [torch.empty(0), torch.empty(3, 0, dtype=torch.int64)])
+def test_nothing_has_a_digest_too(empty: torch.Tensor) -> None:
+    assert digest(empty) == digest(empty.clone())
