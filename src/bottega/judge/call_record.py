@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bottega.judge.layout import TensorSpec
+from bottega.judge.tensor_transport import TensorSpec
 
 
 @dataclass

@@ -24,8 +24,8 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.poison import Poison
+from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
 from bottega.sandbox import reserved_cores
 from bottega.sandbox.channel import Channel, Message
