@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from episodes.decay import MODULE, FakeJudge, answer, kernel, verdict_of
+from waiting import until
 
 from bottega.backbone.client import ChatClient, Client
 from bottega.backbone.scripted import Script, ScriptedChat
@@ -307,7 +308,8 @@ def test_a_signal_before_any_answer_has_nothing_to_report(tmp_path: Path) -> Non
 
         def opening() -> Client:
             loop.call_soon_threadsafe(bells[0].ring)
-            time.sleep(0.3)
+            until(lambda: bells[0].rings)
+            time.sleep(0.1)
             return ChatClient(ScriptedChat([]))
 
         with opened_run(tmp_path / "run", wanted, False) as journal:
@@ -334,8 +336,8 @@ def test_a_second_signal_ends_the_last_word_too_and_it_can_be_resumed(tmp_path: 
 
 def test_time_cuts_a_step_that_is_under_way(tmp_path: Path, benches: type[Bench]) -> None:
     slow = answer(kernel(1.5, "takes for ever"))
-    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=1.0)))
-    assert finished is not None and finished.result.ended == "the budget of 1 seconds is spent"
+    finished = run(tmp_path / "run", [answer(kernel(1.2)), slow], request(caps=BudgetCaps(seconds=4.0)))
+    assert finished is not None and finished.result.ended == "the budget of 4 seconds is spent"
     assert finished.attempts == 1 and finished.result.attempts == {"faster": 1, "not judged": 1}
 
 
