@@ -14,7 +14,7 @@ import pytest
 from waiting import until
 
 from bottega.judge.baseline_compilation import BaselineCompilation, failure_reason
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.worker_link import RunnerFailed
 
 

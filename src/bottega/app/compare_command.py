@@ -9,13 +9,13 @@ import typer
 
 from bottega.app.bench_figures import print_page
 from bottega.app.compare_page import compare_page
-from bottega.app.report_page import markdown
 from bottega.app.terminal import print_json, say
 from bottega.bench.bootstrap import RESAMPLES, SEED
 from bottega.bench.compare import compare
 from bottega.bench.metrics import baselines_of, summary
 from bottega.bench.run_directory import read_run
 from bottega.core.errors import UsageError
+from bottega.episodes.delivery.page import markdown
 from bottega.judge.baselines import BASELINES
 
 app = typer.Typer(rich_markup_mode="markdown", add_completion=False)

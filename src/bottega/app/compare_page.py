@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bottega.app.bench_figures import NONE, points, share, span, speed, sure_sign
-from bottega.app.report_page import ReportPage, ReportTable
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import Estimate
 from bottega.bench.compare import Comparison, Difference
 from bottega.bench.metrics import BenchSummary
 from bottega.bench.scaling import THRESHOLDS
+from bottega.episodes.delivery.page import ReportPage, ReportTable
 
 
 def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequence[BenchSummary], found: Sequence[Comparison],
@@ -28,7 +28,7 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
         title=f"Compared with {names[0]}: {', '.join(names[1:])}",
         facts=[(name, str(run.folder)) for name, run in zip(names, runs) if name != str(run.folder)],
         warnings=[f"{name}: {note}" for name, comparison in zip(names[1:], found) for note in comparison.notes],
-        tables=tables,
+        blocks=tables,
         notes=[line for name, comparison in zip(names[1:], found) for line in _left_out(names[0], name, comparison)],
     )
 

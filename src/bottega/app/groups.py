@@ -15,8 +15,8 @@ GROUPS = {
     "skills": "bottega.app.skills_command",
     "tasks": "bottega.app.tasks_command",
     "data": "bottega.app.data_command",
-    "sft": "bottega.app.sft_command",
-    "train": "bottega.app.train_command",
+    "sft": "bottega.app.training_command:sft_app",
+    "train": "bottega.app.training_command:train_app",
     "model": "bottega.app.model_command",
     "bench": "bottega.app.bench_command",
     "compare": "bottega.app.compare_command",
@@ -33,7 +33,8 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in GROUPS:
-            command = typer.main.get_command(import_module(GROUPS[cmd_name]).app)
+            module, _, name = GROUPS[cmd_name].partition(":")
+            command = typer.main.get_command(getattr(import_module(module), name or "app"))
             command.name = cmd_name
             return command
         return super().get_command(ctx, cmd_name)

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.display import Display
 from bottega.app.interrupts import on_signals
-from bottega.app.settings.kinds import MODES
 from bottega.app.settings.optimize import OptimizeSettings
-from bottega.backbone.budgeted import chosen_prices, open_budgeted
 from bottega.backbone.chat import Usage
 from bottega.backbone.client import Client
-from bottega.backbone.ledger import Spent
 from bottega.core.event import Event
+from bottega.core.setting_kinds import MODES
 from bottega.core.settings import SettingsLayer, read_settings
 from bottega.episodes.attempts import totals_of
 from bottega.episodes.backbone_defaults import (
@@ -133,15 +131,8 @@ async def run_request(
 
 def _client(request: OptimizeRequest, settings: OptimizeSettings, events: Sequence[Event]) -> Client:
     earlier = totals_of(events)
-    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost)
-    return open_budgeted(
-        request.backbone,
-        prices=chosen_prices(request.backbone, settings.price_prompt, settings.price_output, settings.money),
-        context=settings.context,
-        tokens=request.caps.tokens,
-        money=request.caps.money,
-        spent=Spent(usage, earlier.calls, earlier.estimated),
-    )
+    usage = Usage(earlier.prompt_tokens, earlier.output_tokens, earlier.cost, bool(earlier.estimated))
+    return settings.client(request.backbone, usage, earlier.calls)
 
 
 def _library_folder(given: Path | None) -> Path:

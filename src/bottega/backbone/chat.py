@@ -24,6 +24,10 @@ class Usage:
     estimated: bool = False
     """Whether any of it was guessed, because a server did not count."""
 
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.prompt_tokens + other.prompt_tokens,

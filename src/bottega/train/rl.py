@@ -39,7 +39,7 @@ from bottega.train.checkpoint import Checkpoints
 from bottega.train.credit import statistics
 from bottega.train.export import export_model
 from bottega.train.loss import means, measures
-from bottega.train.metrics import Metrics, require_packages
+from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
@@ -59,31 +59,13 @@ ALL_ALIKE = "every advantage is 0: no answer that could be learned from was bett
 
 
 @dataclass(frozen=True)
-class RlStarted:
-    """What there is to do, told before the first step."""
-
-    steps: int
-    step: int
-    model: str
-    parameters: int
-    trained: int
-    tasks: int
-    problems: tuple[str, ...]
-    cards: int
-    """In the library now, admitted or not."""
-    engine: str
-    past: tuple[Measured, ...] = ()
-    """What the steps before told, where a run goes on."""
-
-
-@dataclass(frozen=True)
 class Learning:
     """A step's rollouts and proofs are done; the update begins."""
 
     step: int
 
 
-RlEvent = Event | RlStarted | Learning | PhaseStatus
+RlEvent = Event | TrainingStarted | Learning | PhaseStatus
 """May be told from any thread."""
 
 
@@ -314,14 +296,15 @@ class RlRun:
     def history(self) -> list[Measured]:
         return [event for event in self.journal.events if isinstance(event, Measured) and event.key.startswith("train/")]
 
-    def begun(self, step: int) -> RlStarted:
+    def begun(self, step: int) -> TrainingStarted:
         parameters = sum(parameter.numel() for parameter in self.policy.model.parameters())
         trained = sum(parameter.numel() for parameter in self.policy.trainable())
-        return RlStarted(
-            self.steps, step, self.inputs.loaded.name, parameters, trained, len(self.inputs.tasks), self.inputs.problems,
-            len(self.library) if self.library is not None else 0, self.backbone.engine,
-            tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step),
-        )  # fmt: skip
+        tasks, unfit = len(self.inputs.tasks), len(self.inputs.problems)
+        told = f"{tasks} task{'s' * (tasks != 1)}{f' ({unfit} more cannot be used)' if unfit else ''}"
+        cards = len(self.library) if self.library is not None else 0
+        what = f"{told}, decoder: {self.backbone.engine}; {cards} cards"
+        past = tuple(event for event in self.journal.events if isinstance(event, Measured) and event.step <= step)
+        return TrainingStarted(self.steps, step, self.inputs.loaded.name, parameters, trained, what, cards, past)
 
     def close(self) -> None:
         asyncio.run(self.backbone.close())

@@ -13,7 +13,7 @@ from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.device import DeviceControl
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.settings import Settings
 from bottega.judge.trusted import NOTE, TRUSTED_VERSION
 from bottega.judge.trusted.evaluation import TrustedEvaluation

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from bottega.judge.lease import Lease
+from bottega.judge.device_lock import Lease
 
 
 class TimeBudget:

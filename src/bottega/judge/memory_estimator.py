@@ -61,7 +61,7 @@ class Estimator:
         ours, theirs = channel_pair()
         try:
             self._sandbox = self._server.spawn(
-                "bottega.judge.estimate:main", fds=[theirs.fileno()], limits=self._limits, environment=self._environment
+                "bottega.judge.memory_estimate:main", fds=[theirs.fileno()], limits=self._limits, environment=self._environment
             )
         finally:
             theirs.close()

@@ -15,11 +15,11 @@ import pytest
 from waiting import until
 
 from bottega.core.errors import JudgeError
-from bottega.judge.lease import Lease, holders, open_lease
+from bottega.judge.device_lock import Lease, holders, open_lease
 
 HOLDER = """
 import sys
-from bottega.judge import lease as module
+from bottega.judge import device_lock as module
 module.MOST_SECONDS_OF_TIMERS = 600  # on a slow machine too
 lease = module.Lease(module.open_lease(sys.argv[2]))
 print("asking", flush=True)
@@ -127,7 +127,7 @@ def test_timers_that_wait_together_follow_each_other_before_sharers(hold) -> Non
 def test_timers_cannot_keep_a_sharer_out_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two timers that overlap all the time, so that there is always one that waits."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("bottega.judge.lease.MOST_SECONDS_OF_TIMERS", 0.3)
+    monkeypatch.setattr("bottega.judge.device_lock.MOST_SECONDS_OF_TIMERS", 0.3)
     ended, timed = threading.Event(), [0, 0]
 
     def time_again_and_again(number: int) -> None:
@@ -226,7 +226,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, monkeypatc
 
 def test_a_device_that_is_held_for_ever_is_waited_for_with_a_word(hold, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("bottega.judge.lease.WORD_SECONDS", 0.2)
+    monkeypatch.setattr("bottega.judge.device_lock.WORD_SECONDS", 0.2)
     stranger = hold("exclusive")
     assert stranger.said(60) == "held"
     words = ""

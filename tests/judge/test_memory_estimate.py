@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from bottega.judge.estimate import LIBRARY_BYTES, UNSEEN_FACTOR, estimate, warm
-from bottega.judge.estimator import Estimator
+from bottega.judge.memory_estimate import LIBRARY_BYTES, UNSEEN_FACTOR, estimate, warm
+from bottega.judge.memory_estimator import Estimator
 from bottega.judge.memory_need import GUESS
 from bottega.sandbox.fork_server import ForkServer, Limits
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from bottega.judge.precision import tolerance
+from bottega.judge.tolerance import tolerance
 
 
 def test_narrower_types_have_wider_limits() -> None:

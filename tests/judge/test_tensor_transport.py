@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.layout import (
+from bottega.judge.runner import Runner
+from bottega.judge.tensor_transport import (
     ALIGNMENT,
     TensorSpec,
     Unsupported,
@@ -24,7 +25,6 @@ from bottega.judge.layout import (
     same_shape,
     unflatten,
 )
-from bottega.judge.runner import Runner
 from bottega.judge.trials import plain_equal, skeleton_text
 from bottega.judge.worker_link import RunnerFailed
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bottega.core.task import Task
-from bottega.judge.fitness import _size
 from bottega.judge.judge import Judge
+from bottega.judge.task_shortcuts import _size
 
 SOURCE = """
 import torch

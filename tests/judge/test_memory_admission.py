@@ -16,8 +16,8 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import JudgeError
 from bottega.core.task import Task
 from bottega.judge import memory_ledger
-from bottega.judge.admission import AdmittedTask, MemoryAdmission
 from bottega.judge.judge import Judge
+from bottega.judge.memory_admission import AdmittedTask, MemoryAdmission
 from bottega.judge.memory_ledger import MemoryLedger
 from bottega.judge.memory_need import CONTEXT_BYTES, FIXED_BYTES, MemoryEstimate
 from bottega.judge.memory_rules import RESERVE_BYTES

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from bottega.judge.inputs import InputSet, same_bytes
-from bottega.judge.layout import flatten, unflatten
 from bottega.judge.output_comparison import root_mean_square
 from bottega.judge.reference import Reference
 from bottega.judge.secret import secret_indices
+from bottega.judge.tensor_transport import flatten, unflatten
 
 CONSTANT = 1e-5
 AVERAGED = 2e-2
