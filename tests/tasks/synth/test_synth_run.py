@@ -4,7 +4,6 @@ The examiners here decide by a task's id: what the judge says of a task is teste
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
