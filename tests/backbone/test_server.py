@@ -32,13 +32,10 @@ from misbehaving import (
     together,
 )
 
-from bottega.backbone.chat import ChatCompletion, Message, Usage
-from bottega.backbone.endpoint import Endpoint
-from bottega.backbone.failures import ContextError, GarbageError, RefusedError, UnreachableError
-from bottega.backbone.ledger import Ledger
-from bottega.backbone.pricing import Prices
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.server import ServerBackbone
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, Usage
+from bottega.backbone.ledger import Ledger, Prices
+from bottega.backbone.reply import ContextError, GarbageError, RefusedError, UnreachableError
+from bottega.backbone.server import Endpoint, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 
 SHORT = Sampling(max_tokens=64)

@@ -14,8 +14,7 @@ from bench.small_bench import CPP, FakeJudge, cpp_text, judged_by, run, task_fol
 from bench.test_bench_judged import Borrowed
 from episodes.decay import answer, kernel
 
-from bottega.backbone.chat import ChatCompletion, Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
 from bottega.backbone.scripted import Script, ScriptedChat
 from bottega.bench.attempt import BenchRun
 from bottega.bench.run_directory import read_run

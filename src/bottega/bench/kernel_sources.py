@@ -10,7 +10,7 @@ from typing import Protocol
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.backbone.failures import ContextError, RefusedError
+from bottega.backbone.reply import ContextError, RefusedError
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.run_directory import SAMPLES
 from bottega.bench.settings import BenchSettings
