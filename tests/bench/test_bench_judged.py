@@ -75,6 +75,7 @@ def copied(finished: BenchFinished, to: Path) -> Path:
     return Path(shutil.copytree(finished.run.folder, to))
 
 
+@pytest.mark.rotates
 def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: BenchFinished) -> None:
     rows = {row.name: row for row in finished.run.tasks}
     found = {(attempt.task, attempt.sample): attempt for attempt in finished.run.attempts}
@@ -87,6 +88,7 @@ def test_what_others_wrote_is_judged_and_what_cannot_be_is_told(finished: BenchF
     assert rows["2_Double"].trouble == "no candidate" and finished.whole and finished.record is not None
 
 
+@pytest.mark.rotates
 def test_a_record_is_judged_again_and_a_forged_one_does_not_hold(finished: BenchFinished, tmp_path: Path) -> None:
     found = check(finished.run.folder / LEADERBOARD, count=1)
     assert found.kernels == 2 and len(found.checked) == 1
