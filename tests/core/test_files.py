@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bottega.core.atomic_file import write_atomic
+from bottega.core.files import write_atomic
 
 
 def test_the_new_content_replaces_the_old_one(tmp_path: Path) -> None:
