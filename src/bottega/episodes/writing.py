@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from bottega.agents import writer
 from bottega.agents.earlier_turn import earlier_turn_of
+from bottega.compiler.callgraph import CallGraph
+from bottega.core.device import DeviceFacts
 from bottega.core.draft import Draft
 from bottega.core.event import Judged, Wrote
 from bottega.core.skill import Skill
@@ -27,6 +29,30 @@ from bottega.languages import candidate_from
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
+
+
+def writer_input(
+    task: Task,
+    settings: EpisodeSettings,
+    device: DeviceFacts,
+    skills: Sequence[Skill],
+    history: Sequence[SearchNode],
+    callgraph: CallGraph | None,
+) -> writer.WriterInput:
+    """What the writer is asked with: the kernels before it, oldest first, and which of them is the best."""
+    best = best_of(history, settings.baseline)
+    return writer.WriterInput(
+        task=task,
+        language=settings.language,
+        device=device,
+        skills=tuple(skills),
+        past=tuple(earlier_turn_of(node.turn, settings.baseline) for node in history),
+        best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
+        callgraph=callgraph,
+        precision=settings.precision,
+        baseline=settings.baseline,
+        target=settings.stopping.target,
+    )
 
 
 @dataclass
@@ -96,20 +122,8 @@ class EpisodeSearch:
     async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
         settings, context = self.settings, self.context
         history = self._with_draft(history)
-        past = tuple(earlier_turn_of(node.turn, settings.baseline) for node in history)
-        best = best_of(history, settings.baseline)
-        asked = writer.WriterInput(
-            task=self.task,
-            language=settings.language,
-            device=context.device,
-            skills=tuple(self.schemes[scheme]),
-            past=past,
-            best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
-            callgraph=await context.callgraph(self.task, "write"),
-            precision=settings.precision,
-            baseline=settings.baseline,
-            target=settings.stopping.target,
-        )
+        callgraph = await context.callgraph(self.task, "write")
+        asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph)
         messages = writer.messages(asked, context.prompts, context.room(settings))
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
