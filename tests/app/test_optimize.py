@@ -183,6 +183,7 @@ def verdicts(folder: Path) -> int:
     return sum(isinstance(event, Judged) for event in read_events(folder)) if (folder / FILE).exists() else 0
 
 
+@pytest.mark.rotates
 def test_a_killed_run_goes_on_where_it_was(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     backbone, count, go = counting(tmp_path, [answer(WRONG), answer(WRONG.replace("h;", "h + 0.f;"))], slow_from=1)
     command = ["optimize", place / "decay.py", *USED, "turns=2", "--backbone", backbone, "--out", tmp_path / "run"]
@@ -222,6 +223,7 @@ def script(messages, sampling):
     return process.returncode, said, told
 
 
+@pytest.mark.rotates
 def test_a_signal_without_a_faster_kernel_is_exit_three_with_a_report(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

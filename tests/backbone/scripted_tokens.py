@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from bottega.backbone.chat import Message
-from bottega.backbone.sampling import StopReason
+from bottega.backbone.chat import Message, StopReason, TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.scripted import Prompter, Question, Script
-from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 
 ROLES: tuple[Literal["system", "user", "assistant"], ...] = ("system", "user", "assistant")
 END = 256

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 from scripted_tokens import END, ScriptedTokens
 
-from bottega.backbone.chat import Message, Usage
+from bottega.backbone.chat import Message, Sampling, Usage
 from bottega.backbone.client import ChatClient, Client, Generation, TokenClient
-from bottega.backbone.failures import ContextError
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.reply import ContextError
 from bottega.backbone.scripted import ScriptedChat
 from bottega.core.errors import BackboneError
 

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from bottega.backbone.chat import Sampling, TokenRequest
 from bottega.backbone.generation import ActiveGeneration, generation_of
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenRequest
 from bottega.core.errors import BackboneError, UsageError
 
 WORDS = ["a", "b", "c", "ab", "bc", " ", "\n", "END"]

@@ -9,10 +9,8 @@ import pytest
 from small_models import CONTEXT, END, VOCABULARY, loaded, small_model, torch, unequal, with_lora
 from teacher_forced import teacher_forced
 
-from bottega.backbone.chat import Message
+from bottega.backbone.chat import Message, Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 from bottega.core.errors import BackboneError
 
 

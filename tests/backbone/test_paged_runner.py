@@ -14,8 +14,8 @@ import pytest
 from small_models import loaded, small_model, torch, unequal, with_lora
 from teacher_forced import teacher_forced
 
+from bottega.backbone.chat import TokenCompletion, TokenRequest
 from bottega.backbone.local import LocalBackbone
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 
 INTERPRETED = """
 import sys
@@ -25,7 +25,7 @@ from bottega.backbone.generation import generation_of
 from bottega.backbone.engine import Engine
 from bottega.backbone.paged_runner import PagedRunner
 from bottega.backbone.plain_runner import PlainRunner
-from bottega.backbone.tokens import TokenRequest
+from bottega.backbone.chat import TokenRequest
 from bottega.backbone.weights import Weights
 
 model = small_model(sys.argv[2], num_hidden_layers=1, hidden_size=64, num_attention_heads=4, intermediate_size=64)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bottega.backbone.chat import ChatCompletion, Message
-from bottega.backbone.sampling import Sampling
+from bottega.backbone.chat import ChatCompletion, Message, Sampling
 from bottega.backbone.scripted import Question, ScriptedChat
 from bottega.core.errors import BackboneError, BudgetError
 

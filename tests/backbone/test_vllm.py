@@ -15,10 +15,9 @@ import pytest
 from small_models import END, VOCABULARY, small_model, torch, unequal, word_tokenizer
 from teacher_forced import teacher_forced
 
+from bottega.backbone.chat import Sampling, TokenCompletion, TokenRequest
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.loading import cast
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
 from bottega.backbone.vllm import VllmBackbone
 from bottega.core.errors import BackboneError, UsageError
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.app.optimize_search import check, loaded, search
+from bottega.app.optimize_run import check, loaded, search
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments

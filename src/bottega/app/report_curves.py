@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from bottega.app.display import spark
 from bottega.core.errors import UsageError
 from bottega.core.foreign_text import printable
 
@@ -39,6 +40,16 @@ class CurvePanel:
     """`exact` lines are never smoothed: a schedule has no noise."""
     scale: Literal["linear", "log"] = "linear"
 
+    def svg(self, number: int) -> str:
+        return svg_of(self, number)
+
+    def curves(self) -> list[tuple[str, ...]]:
+        return [
+            (line.name, f"{line.values[0]:.4g}", f"{line.values[-1]:.4g}", spark(list(line.values), 30))
+            for line in self.lines
+            if line.values
+        ]
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -50,6 +61,12 @@ class Chart:
     """Draws onto matplotlib's axes."""
     height: float = HEIGHT
     """In inches."""
+
+    def svg(self, number: int) -> str:
+        return svg_of(self, number)
+
+    def curves(self) -> list[tuple[str, ...]]:
+        return []
 
 
 def svg_of(panel: CurvePanel | Chart, number: int) -> str:

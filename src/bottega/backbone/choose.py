@@ -12,11 +12,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from bottega.backbone.client import ChatClient, Client, TokenClient
-from bottega.backbone.endpoint import Endpoint
 from bottega.backbone.ledger import Ledger
 from bottega.backbone.loading import is_embedded
 from bottega.backbone.scripted import Script, ScriptedChat
-from bottega.backbone.server import LimitField, ServerBackbone
+from bottega.backbone.server import Endpoint, LimitField, ServerBackbone
 from bottega.core.errors import BackboneError, UsageError
 from bottega.core.plugins import Plugins
 

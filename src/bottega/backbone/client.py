@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bottega.backbone.chat import ChatBackbone, Message, Usage
-from bottega.backbone.failures import ContextError
-from bottega.backbone.pricing import MESSAGE_TOKENS
-from bottega.backbone.sampling import Sampling, StopReason
-from bottega.backbone.tokens import TokenBackbone, TokenRequest
+from bottega.backbone.chat import ChatBackbone, Message, Sampling, StopReason, TokenBackbone, TokenRequest, Usage
+from bottega.backbone.ledger import MESSAGE_TOKENS
+from bottega.backbone.reply import ContextError
 
 
 @dataclass(frozen=True)

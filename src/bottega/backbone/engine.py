@@ -14,9 +14,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
+from bottega.backbone.chat import StopReason
 from bottega.backbone.generation import ActiveGeneration, Decode
 from bottega.backbone.runner import BatchRunner, Sampled, StepWindow
-from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
 T = TypeVar("T")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from bottega.backbone.chat import TokenCompletion, Tokenizer, TokenRequest
 from bottega.backbone.engine import DeviceLock, Engine
 from bottega.backbone.generation import generation_of
 from bottega.backbone.runner import BatchRunner
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
-from bottega.backbone.tokens import TokenCompletion, Tokenizer, TokenRequest
 
 
 class EngineBackbone:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from bottega.backbone.sampling import Sampling, StopReason
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
+from bottega.backbone.chat import Sampling, StopReason, TokenCompletion, TokenRequest
 from bottega.core.errors import BackboneError, UsageError
 
 Decode = Callable[[Sequence[int]], str]

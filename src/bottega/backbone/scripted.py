@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bottega.backbone.chat import ChatCompletion, Message, Usage
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, StopReason, Usage
 from bottega.backbone.client import before_stop
-from bottega.backbone.pricing import size
-from bottega.backbone.sampling import Sampling, StopReason
+from bottega.backbone.ledger import size
 from bottega.core.errors import BackboneError
 
 Script = Sequence[str | Exception] | Mapping[str, str] | Callable[[Sequence[Message], Sampling], str]

@@ -1,6 +1,8 @@
 """One kernel: ask the writer, read its answer, have it judged; or take a draft, and have it judged alike.
 
-Both halves are in the log before the next one begins.
+Both halves are in the log before the next one begins. Where an answer is certain to fail, the same prompt is sampled again at a higher temperature;
+if every sample is, the first one is judged, so that an attempt is always one kernel. Drafts are kernels that are there before the model writes: they
+are judged by the same judge under the same rules, and may win. Who draws them is handed in.
 """
 
 from __future__ import annotations
@@ -10,22 +12,61 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bottega.agents import writer
+from bottega.agents.answers.context import AnswerContext
+from bottega.agents.answers.pipeline import Answer, read
 from bottega.agents.earlier_turn import earlier_turn_of
+from bottega.backbone.chat import Message
 from bottega.compiler.callgraph import CallGraph
 from bottega.core.device import DeviceFacts
-from bottega.core.draft import Draft
-from bottega.core.event import Judged, Wrote
+from bottega.core.draft import Draft, Drafts, DraftSource
+from bottega.core.errors import BottegaError, BudgetError
+from bottega.core.event import Drafted, Judged, Wrote
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.turn import Turn
 from bottega.core.verdict import Verdict
 from bottega.episodes.context import EpisodeContext
 from bottega.episodes.node import SearchNode, best_of
-from bottega.episodes.resampling import sampled
 from bottega.episodes.settings import EpisodeSettings
 from bottega.languages import candidate_from
+
+RESAMPLING_TEMPERATURE = 0.7
+"""The least temperature of another sample: at 0 the answer would be the same."""
+
+
+async def sampled(context: EpisodeContext, task: Task, settings: EpisodeSettings, key: str, messages: list[Message]) -> Turn:
+    """The first sample that is not certain to fail, else the first of all. Its tokens and cost are those of all samples."""
+    policy = settings.answers
+    answer_context = AnswerContext(task.source, settings.language, settings.style)
+    answers: list[Answer] = []
+
+    def fields(text: str) -> dict[str, Any]:
+        answers.append(answer := read(text, answer_context, policy))
+        if answer.fault:
+            return {"fault": answer.fault}
+        return {"source": answer.source, "summary": answer.summary, "repairs": answer.repairs}
+
+    turns = [await context.generate("write", messages, settings, key, fields)]
+    bolder = replace(settings, temperature=max(settings.temperature, RESAMPLING_TEMPERATURE))
+    while len(turns) <= policy.resamples and answers[-1].fails:
+        if context.budget.reached(("tokens", "money", "seconds")):
+            break
+        try:
+            turns.append(await context.generate("write", messages, bolder, f"{key}/again{len(turns)}", fields))
+        except BottegaError:  # what was sampled is not lost by it, and whoever asks next is told
+            break
+    return replace(
+        turns[0 if answers[-1].fails else -1],
+        prompt_tokens=sum(turn.prompt_tokens for turn in turns),
+        output_tokens=sum(turn.output_tokens for turn in turns),
+        cost=sum(turn.cost for turn in turns),
+        estimated=any(turn.estimated for turn in turns),
+        redrawn=len(turns) - 1,
+    )
+
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
@@ -174,3 +215,34 @@ class EpisodeSearch:
             raise
         future.set_result((name, verdict))
         return Judged(key, self.episode, name, verdict, seconds=round(time.monotonic() - begun, 3))
+
+
+async def write_drafts(search: EpisodeSearch) -> None:
+    """Have drafts drawn and judge them, one after the other: each may be all that is needed."""
+    key = f"{search.episode}/drafts"
+    drafted = search.context.journal.done(key, Drafted)
+    if drafted is None:
+        draft_source = search.context.draft_source
+        if draft_source is None or not search.settings.drafts or search.finished():
+            return
+        drafted = await search.context.journal.once(key, Drafted, lambda: _drafted(search, draft_source, key))
+    for number, draft in enumerate(drafted.drafts, 1):
+        if search.finished():
+            return
+        try:
+            await search.adopt(f"draft{number}", draft, drafted.author)
+        except BudgetError as error:
+            search.ended = search.ended or str(error)
+            return
+
+
+async def _drafted(search: EpisodeSearch, draft_source: DraftSource, key: str) -> Drafted:
+    """Whatever happens to the draft_source is told in a line, and the model writes all the same."""
+    settings, begun = search.settings, time.monotonic()
+    try:
+        drawn = await draft_source.drafts(search.task, settings.language, settings.drafts)
+    except Exception as error:  # it runs the module's code, which raises what it likes
+        drawn = Drafts("", refused=f"{type(error).__name__}: {error}")
+    refused = " ".join(drawn.refused.split())
+    drafts = drawn.drafts[: settings.drafts]
+    return Drafted(key, search.episode, drawn.author, drafts, refused, round(time.monotonic() - begun, 3))

@@ -44,6 +44,7 @@ def test_the_catalogue_is_broad() -> None:
     assert len(FAMILIES) == 14
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "family",
     [

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
-
-from bottega.episodes.strategies import STRATEGIES
+from pydantic import BeforeValidator, Field
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -15,7 +13,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 Workers = Positive | Literal["auto"]
 Mode = Literal["as-built", "train", "eval"]
-StrategyName = Annotated[str, AfterValidator(STRATEGIES.validate)]
 Style = Literal["terse", "compact", "full"]
 MODES: dict[str, bool | None] = {"as-built": None, "train": True, "eval": False}
 """What a judge is told for each mode."""
