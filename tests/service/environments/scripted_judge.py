@@ -12,7 +12,9 @@ from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Speedup, Verdict
 
 ROOT = Path(__file__).resolve().parents[3]
-KERNEL = "It fuses.\n```python\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n```"
+KERNEL = (
+    "It fuses.\n```python\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n```"
+)
 
 
 def faster(speedup: float) -> Verdict:
