@@ -70,7 +70,7 @@ def use_of(episode: Episode, run: str, rules: Rules) -> Use:
 
 async def _start(context: EpisodeContext, episode: str, task: Task, settings: EpisodeSettings) -> EpisodeStarted:
     version = context.library.version if context.library is not None else 0
-    retrieved = retrieve(context, task, settings, version)
+    retrieved = retrieve(context.library, task, settings, version)
     return EpisodeStarted(
         key=f"{episode}/start",
         episode=episode,

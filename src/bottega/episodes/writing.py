@@ -19,6 +19,8 @@ from bottega.agents.answers.context import AnswerContext
 from bottega.agents.answers.pipeline import Answer, read
 from bottega.agents.earlier_turn import earlier_turn_of
 from bottega.backbone.chat import Message
+from bottega.compiler.callgraph import CallGraph
+from bottega.core.device import DeviceFacts
 from bottega.core.draft import Draft, Drafts, DraftSource
 from bottega.core.errors import BottegaError, BudgetError
 from bottega.core.event import Drafted, Judged, Wrote
@@ -68,6 +70,30 @@ async def sampled(context: EpisodeContext, task: Task, settings: EpisodeSettings
 
 _FIRST = re.compile(r"s\d+(?:p0|r0t0)")
 """Names of the kernels that a serial or parallel search of a scheme begins with."""
+
+
+def writer_input(
+    task: Task,
+    settings: EpisodeSettings,
+    device: DeviceFacts,
+    skills: Sequence[Skill],
+    history: Sequence[SearchNode],
+    callgraph: CallGraph | None,
+) -> writer.WriterInput:
+    """What the writer is asked with: the kernels before it, oldest first, and which of them is the best."""
+    best = best_of(history, settings.baseline)
+    return writer.WriterInput(
+        task=task,
+        language=settings.language,
+        device=device,
+        skills=tuple(skills),
+        past=tuple(earlier_turn_of(node.turn, settings.baseline) for node in history),
+        best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
+        callgraph=callgraph,
+        precision=settings.precision,
+        baseline=settings.baseline,
+        target=settings.stopping.target,
+    )
 
 
 @dataclass
@@ -137,20 +163,8 @@ class EpisodeSearch:
         settings, context = self.settings, self.context
         parent = history[-1].id if history else None
         history = self._with_draft(history)
-        past = tuple(earlier_turn_of(node.turn, settings.baseline) for node in history)
-        best = best_of(history, settings.baseline)
-        asked = writer.WriterInput(
-            task=self.task,
-            language=settings.language,
-            device=context.device,
-            skills=tuple(self.schemes[scheme]),
-            past=past,
-            best=earlier_turn_of(best.turn, settings.baseline) if best is not None else None,
-            callgraph=await context.callgraph(self.task, "write"),
-            precision=settings.precision,
-            baseline=settings.baseline,
-            target=settings.stopping.target,
-        )
+        callgraph = await context.callgraph(self.task, "write")
+        asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph)
         messages = writer.messages(asked, context.prompts, context.room(settings))
         begun = time.monotonic()
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
