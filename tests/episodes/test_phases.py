@@ -17,7 +17,7 @@ import pytest
 from bottega.backbone import engine as place
 from bottega.backbone.engine import Engine
 from bottega.episodes.phases import ModelLock, Phases, share_device
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from rich.table import Table
 
-from bottega.app.report_page import ReportPage
 from bottega.app.skills_tables import console_for
 from bottega.app.terminal import Terminal
 from bottega.bench.bootstrap import Estimate
+from bottega.episodes.delivery.page import ReportPage
 
 NONE = "–"
 
@@ -61,7 +61,7 @@ def print_page(page: ReportPage) -> None:
         plain.print(f"! {warning}", style="bold yellow", soft_wrap=not plain.is_terminal)
     for name, told in page.facts:
         plain.print(f"{name}: {told}", soft_wrap=not plain.is_terminal)
-    for rows in (*page.tables, *page.later):
+    for rows in page.tables:
         table = Table(title=rows.title, title_justify="left")
         for place, column in enumerate(rows.columns):
             table.add_column(column, overflow="fold", no_wrap=place == 0 and len(rows.columns) < 7)

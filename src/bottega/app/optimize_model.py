@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from bottega.app.optimize_search import check, loaded, search
+from bottega.app.optimize_run import check, loaded, search
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.terminal import say as say_line
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.json_text import strict
+from bottega.core.files import json_text, strict, write
 from bottega.episodes.delivery.check import ClaimCheck
-from bottega.episodes.delivery.files import json_text, write
 from bottega.episodes.delivery.result import OPTIMIZED, Result
 from bottega.episodes.delivery.whole_model import Part, WholeModel, assembled, report_of
 from bottega.episodes.request import next_folder

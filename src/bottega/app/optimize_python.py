@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from bottega.app.optimize_model import OptimizedModel, optimize_model
-from bottega.app.optimize_run import settings_for
-from bottega.app.optimize_search import check, loaded, search
+from bottega.app.optimize_run import check, loaded, search, settings_for
 from bottega.core.arguments import read_arguments
 from bottega.core.errors import UsageError
 from bottega.episodes.delivery.check import ClaimCheck

@@ -14,9 +14,9 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from bottega.backbone.generation import ActiveGeneration, Decode
+from bottega.backbone.chat import StopReason
+from bottega.backbone.generation import ActiveGeneration
 from bottega.backbone.runner import BatchRunner, Sampled, StepWindow
-from bottega.backbone.sampling import StopReason
 from bottega.core.errors import BackboneError, BottegaError
 
 T = TypeVar("T")
@@ -59,11 +59,10 @@ class DeviceLock(Protocol):
 
 
 class Engine:
-    def __init__(self, runner: BatchRunner, ends: Collection[int], decode: Decode) -> None:
+    def __init__(self, runner: BatchRunner, ends: Collection[int]) -> None:
         self.runner = runner
         self.version = 0
         self._ends = frozenset(ends)
-        self._decode = decode
         self._changed = (
             threading.Condition()
         )  # reentrant: a backbone that is thrown away closes its engine wherever that happens
@@ -257,7 +256,7 @@ class Engine:
         if generation not in self._running:
             return
         try:
-            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends, self._decode)
+            reason = generation.extend(sampled.ids, sampled.logprobs, self._ends)
         except BottegaError as error:
             del self._running[generation]
             self.runner.drop(generation)

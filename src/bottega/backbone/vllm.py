@@ -1,6 +1,6 @@
 """vLLM in this process, on a GPU: the token protocol of the local backbone.
 
-Our own engine keeps the generations (stop strings, cancelling, closing) and vLLM's engine, behind the runner here, samples them.
+Our own engine keeps the generations (cancelling, closing) and vLLM's engine, behind the runner here, samples them.
 Everything of vLLM is built and called on one thread. Left out: several GPUs, and the GGUF file of the embedded model.
 """
 
@@ -83,7 +83,7 @@ class VllmBackbone(EngineBackbone):
         def open_llm() -> Any:
             from vllm import LLM
 
-            # raw: at temperature 1 and before top-p, which is what a teacher-forced pass gives
+            # raw: at temperature 1, which is what a teacher-forced pass gives
             return LLM(place, logprobs_mode="raw_logprobs", generation_config="vllm", **options)
 
         return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
@@ -154,12 +154,10 @@ class VllmRunner(BatchRunner):
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        # Stop strings are ours to find: vLLM would keep the text that the ids of a cut answer no longer spell.
-        kind = RequestOutputKind.DELTA if generation.stop else RequestOutputKind.FINAL_ONLY
         return SamplingParams(
-            max_tokens=generation.limit, temperature=generation.temperature, top_p=generation.top_p, seed=generation.seed,
+            max_tokens=generation.limit, temperature=generation.temperature, seed=generation.seed,
             logprobs=0, flat_logprobs=True,
-            detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=kind,
+            detokenize=False, ignore_eos=True, stop_token_ids=self._ends, output_kind=RequestOutputKind.FINAL_ONLY,
         )  # fmt: skip
 
     def _shut_down(self) -> None:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
-from bottega.backbone.failures import ContextError, RefusedError
+from bottega.backbone.reply import ContextError, RefusedError
 from bottega.bench.attempt import BenchAttempt
 from bottega.bench.run_directory import SAMPLES
-from bottega.bench.settings import BenchJudgeSettings, BenchWriterSettings
+from bottega.bench.settings import BenchSettings
 from bottega.bench.shard import Shard
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
@@ -64,8 +64,7 @@ class ModelSource:
     """Episodes: the backbone writes, the device's judge judges, and each sample has a log of its own to go on from."""
 
     folder: Path
-    writing: BenchWriterSettings
-    judging: BenchJudgeSettings
+    settings: BenchSettings
     client: Client
     library: Library | None
     prompts: Prompts
@@ -80,10 +79,10 @@ class ModelSource:
         return max(self.at_once, shard.lanes)
 
     def samples(self, task: str) -> tuple[int, ...]:
-        return tuple(range(self.writing.samples))
+        return tuple(range(self.settings.samples))
 
     async def sample(self, shard: Shard, task: Task, number: int) -> Sample:
-        settings = self.writing.episode(shard.device, self.judging)
+        settings = self.settings.episode(shard.device)
         with EpisodeJournal(self.folder / SAMPLES / task.id / str(number)) as journal:
             given = (self.library, self.prompts, self.facts[shard.device], journal, self.budget)
             context = EpisodeContext(self.client, shard, *given, shared=self.phases)
@@ -95,11 +94,11 @@ class ModelSource:
                 RefusedError,
             ) as error:  # the next time would be no better: the model has failed, and that counts
                 cut = str(error)
-            found = attempts_of(journal.events, task.id, number, self.writing.language)
+            found = attempts_of(journal.events, task.id, number, settings.language)
         if cut:
-            return [*found, (_unanswered(task.id, number, len(found), self.writing.language, cut), "")]
+            return [*found, (_unanswered(task.id, number, len(found), settings.language, cut), "")]
         reason = self.budget.reached()
-        if len(found) < self.writing.turns and reason is not None:
+        if len(found) < self.settings.kernels and reason is not None:
             raise BudgetError(reason)
         return found  # a beam whose kernels are copies of each other has fewer than it might
 

@@ -16,12 +16,9 @@ import numpy as np
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Draws, Estimate
 from bottega.bench.caveats import caveats
-from bottega.bench.families import Family, families, outcomes_of
-from bottega.bench.pass_at_k import chances, usual_k
 from bottega.bench.result_arrays import ENDINGS, ResultArrays, result_arrays_of, task_ending, timed, unfit
-from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, grid
-from bottega.bench.spending import Spending, spending
-from bottega.bench.uplift import Uplift, uplifts
+from bottega.bench.scaling import THRESHOLDS, GridCell, best_by_turn, best_of_n, by_turn, chances, grid, usual_k
+from bottega.bench.uplift import Family, Spending, Uplift, families, outcomes_of, spending, uplifts
 from bottega.judge.baselines import BASELINES
 
 

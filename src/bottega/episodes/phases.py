@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from bottega.backbone.client import Client
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.memory_ledger import claim
 
 Kind = Literal["generate", "judge"]

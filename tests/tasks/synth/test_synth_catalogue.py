@@ -41,6 +41,7 @@ def test_the_catalogue_is_broad() -> None:
         assert set(operator.starts) <= set(STARTS) and (not operator.contents or operator.contents in CONTENTS), operator.name
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "blocks"])
 def test_every_operator_in_every_form(family: str) -> None:
     for operator in (entry for entry in CATALOGUE.values() if entry.family == family):
