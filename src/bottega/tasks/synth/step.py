@@ -1,4 +1,4 @@
-"""One step of a chain while it is drawn: the words of its template become sizes, numbers, layers, parameters and further inputs."""
+"""One step of a module while it is drawn: the words of a form become sizes, numbers, layers, parameters and further inputs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from math import prod
 from random import Random
 
-from bottega.tasks.synth.chain_templates import LAYER_NAMES, NAMES, PARAMETERS, TWINS, VALUES
+from bottega.tasks.synth.catalogue.table import Form
+from bottega.tasks.synth.catalogue.words import ATTRIBUTES, INPUTS, PARAMETERS, TWINS, VALUES
 
 Shape = tuple[int, ...]
 BATCH = 37
 """While the steps are tried: no other length."""
-_WORD = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
-class ChainState:
+class ModuleState:
     """What has been written so far."""
 
     shape: Shape
@@ -24,8 +25,9 @@ class ChainState:
     maps: bool
     """Channels come first; otherwise features come last."""
     lines: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
-    """Lines of the constructor."""
+    """Of `forward`, with `x` for the current value."""
+    made: dict[str, str] = field(default_factory=dict)
+    """Attributes, with the text that makes each in the constructor."""
     inputs: dict[str, str] = field(default_factory=dict)
     """How each is drawn."""
     earlier: dict[str, Shape] = field(default_factory=dict)
@@ -35,20 +37,21 @@ class ChainState:
 class StepDraft:
     """Nothing of it counts before it has run."""
 
-    def __init__(self, chance: Random, state: ChainState) -> None:
+    def __init__(self, chance: Random, state: ModuleState) -> None:
         self.chance, self.state = chance, state
         self.made: dict[str, str] = {}
         self.inputs: dict[str, str] = {}
-        self.make = ""
+        self.layers: dict[str, str] = {}
         self.words: dict[str, str] = {}
 
-    def filled(self, template: str) -> str:
-        """`call <- layer` makes a layer that the call names."""
-        call, _, self.make = template.partition(" <- ")
-        if re.search(r"\bA\b", call):
-            call = re.sub(r"\bB\b", "{other_layer}({x})", re.sub(r"\bA\b", "{layer}({x})", call))
-            self.make = self._text(TWINS[0] if not self.state.maps else self.chance.choice(TWINS[1:]))
-        return self._text(call)
+    def filled(self, form: Form) -> list[str]:
+        self.layers = dict(form.made)
+        lines = list(form.lines)
+        if re.search(r"\bA\b", lines[-1]):
+            lines[-1] = re.sub(r"\b(A|B)\b", r"{@\1}(x)", lines[-1])
+            twin = self._text(TWINS[0] if not self.state.maps else self.chance.choice(TWINS[1:]))
+            self.layers = {"A": twin, "B": twin}
+        return [self._text(line) for line in lines]
 
     def _text(self, template: str) -> str:
         return _WORD.sub(lambda match: self._word(match[1]), template)
@@ -61,23 +64,25 @@ class StepDraft:
 
     def _drawn(self, name: str) -> str:
         shape, maps, rank = self.state.shape, self.state.maps, len(self.state.shape)
-        channels, places = (shape[0], rank - 1) if maps else (shape[-1], 0)
+        channels, places = (shape[0], rank - 1) if maps else (shape[-1] if shape else 0, 0)
+        if "/" in name:
+            return self.chance.choice(name.split("/"))
         if name in VALUES:
             return self._text(self.chance.choice(VALUES[name]))
         if name in PARAMETERS:
             names, text = PARAMETERS[name]
             return self._attribute(names, self._text(text))
-        if name in NAMES:
+        if name in INPUTS:
             return self._input(name)
+        if name.startswith("@"):
+            return self._layer(name[1:])
         match name:
-            case "x":
-                return "x"
-            case "layer" | "other_layer":
-                return self._attribute(LAYER_NAMES, self._text(self.make))
             case "C":
                 return str(channels)
             case "F":
                 return str(shape[-1])
+            case "S":
+                return str(shape[-2])
             case "nd":
                 return str(max(1, places))
             case "sizes":
@@ -89,6 +94,8 @@ class StepDraft:
                 return str(dim - rank - 1 if self.chance.random() < 0.4 else dim)
             case "half":
                 return str(shape[int(self._word("dim")) - 1] // 2)
+            case "half_heads":
+                return str(shape[0] // 2)
             case "places":
                 dims = range(2, rank + 1) if self.chance.random() < 0.7 else range(1, rank + 1)
                 return str(tuple(dims) if self.chance.random() < 0.5 else list(dims))
@@ -104,7 +111,7 @@ class StepDraft:
                 return ", ".join(map(str, shape[-2:]))
             case "some":
                 return ", ".join(map(str, self._some()))
-        raise KeyError(f"{name}: no word of a template")
+        raise KeyError(f"{name}: no word of a form")
 
     def _some(self) -> list[int]:
         """A shape that some dimensions of a sample have, as people write it: with or without single ones in front."""
@@ -117,9 +124,14 @@ class StepDraft:
             sizes.pop(0)
         return [1, *sizes] if self.chance.random() < 0.4 else sizes
 
+    def _layer(self, hint: str) -> str:
+        text = self._text(self.layers[hint])
+        by_class = next(names for part, names in ATTRIBUTES.items() if part in text.partition("(")[0].lower())
+        return self._attribute(by_class if hint in ("layer", "A", "B") else (hint,), text)
+
     def _attribute(self, names: tuple[str, ...], text: str) -> str:
-        name, taken = self.chance.choice(names), {line.partition(" = ")[0] for line in self.state.made}
-        while f"self.{name}" in taken or name in self.made:
+        name = self.chance.choice(names)
+        while name in self.state.made or name in self.made:
             name = f"{name.rstrip('0123456789')}{self.chance.randint(2, 99)}"
         self.made[name] = text
         return f"self.{name}"
@@ -129,10 +141,13 @@ class StepDraft:
         fitting = [name for name, shape in self.state.earlier.items() if shape == self.state.shape]
         if word == "other" and fitting and self.chance.random() < 0.85:
             return self.chance.choice(fitting)
-        names, text = NAMES[word]
+        names, text = INPUTS[word]
         taken = {*self.state.inputs, *self.state.earlier, *self.inputs}
         if len(taken) > 3:
             raise ValueError("enough inputs")
-        name = next(name for name in self.chance.sample(names, len(names)) if name not in taken)
-        self.inputs[name] = self._text(text)
+        free = [name for name in names if name not in taken]
+        if not free:
+            raise ValueError("no name is left")
+        name = self.chance.choice(free)
+        self.inputs[name] = re.sub(r"(randn?)\(batch_size, \)", r"\1(batch_size)", self._text(text))
         return name
