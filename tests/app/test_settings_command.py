@@ -14,9 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bottega.app.cli import app
+from bottega.app.cli import GROUPS, app
 from bottega.app.configured import COMMANDS, PRESETS, given_by
-from bottega.app.groups import GROUPS
 from bottega.app.settings.optimize import OptimizeSettings
 from bottega.app.settings_command import app as settings_app
 from bottega.app.settings_command import settings_of, toml_text

@@ -7,12 +7,9 @@ import threading
 import pytest
 from misbehaving import answer, error, misbehaving, slowly, together
 
-from bottega.backbone.chat import ChatCompletion, Message, Usage
-from bottega.backbone.endpoint import Endpoint
-from bottega.backbone.ledger import Ledger, Reservation
-from bottega.backbone.pricing import Prices, likely_tokens, most_tokens
-from bottega.backbone.sampling import Sampling
-from bottega.backbone.server import ServerBackbone
+from bottega.backbone.chat import ChatCompletion, Message, Sampling, Usage
+from bottega.backbone.ledger import Ledger, Prices, Reservation, likely_tokens, most_tokens
+from bottega.backbone.server import Endpoint, ServerBackbone
 from bottega.core.errors import BudgetError, UsageError
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.bench.comparable import incomparable
+from bottega.bench.caveats import incomparable
 from bottega.bench.run_directory import ATTEMPTS, BENCH, read_run
 from bottega.core.errors import UsageError
 

@@ -14,7 +14,7 @@ import pytest
 from bench.small_bench import FakeJudge, judged_by, run, task_folder, writing
 from episodes.decay import answer, kernel
 
-from bottega.backbone.failures import ContextError
+from bottega.backbone.reply import ContextError
 from bottega.bench.attempt import BenchRun
 from bottega.bench.leaderboard import disagreements, read_record
 from bottega.bench.run_directory import ATTEMPTS, LEADERBOARD, SAMPLES, read_run

@@ -20,11 +20,9 @@ torch = pytest.importorskip("torch")
 from tiny import one_thread, saved_tiny  # noqa: E402, F401
 from typer.testing import CliRunner  # noqa: E402
 
-from bottega.backbone.chat import Message  # noqa: E402
+from bottega.backbone.chat import Message, Sampling, TokenRequest  # noqa: E402
 from bottega.backbone.loading import load  # noqa: E402
 from bottega.backbone.local import LocalBackbone  # noqa: E402
-from bottega.backbone.sampling import Sampling  # noqa: E402
-from bottega.backbone.tokens import TokenRequest  # noqa: E402
 from bottega.core.errors import UsageError  # noqa: E402
 from bottega.core.event import Measured  # noqa: E402
 from bottega.episodes.journal import read_events  # noqa: E402

@@ -18,7 +18,7 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.client import Client
 from bottega.bench.attempt import BenchAttempt, BenchRun
 from bottega.bench.candidates import CandidateSet, read_candidates
-from bottega.bench.comparable import SAME_MACHINE
+from bottega.bench.caveats import SAME_MACHINE
 from bottega.bench.kernel_sources import CandidateSource, KernelSource, ModelSource
 from bottega.bench.known_verdicts import read_known, run_name
 from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, write_record

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from bottega.agents.answers.pipeline import policy_for
 from bottega.core.errors import UsageError
+from bottega.core.files import encoded, json_text
 from bottega.core.setting_kinds import MODES, Numbers, Paths, Positive, Share
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
-from bottega.episodes.delivery.files import encoded, json_text
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
 from bottega.episodes.writing_settings import WritingSettings

@@ -10,8 +10,7 @@ from pydantic import Field
 from bottega.backbone.chat import Usage
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.client import Client
-from bottega.backbone.ledger import Ledger
-from bottega.backbone.pricing import Prices
+from bottega.backbone.ledger import Ledger, Prices
 from bottega.core.errors import UsageError
 from bottega.core.setting_kinds import Count, Mode, Positive, Style, Workers
 from bottega.core.settings import CommandSettings

@@ -40,18 +40,16 @@ from bottega.train.credit import statistics
 from bottega.train.export import export_model
 from bottega.train.loss import means, measures
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.optimiser import Optimiser
+from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins
 from bottega.train.policy import Policy, with_logprobs
 from bottega.train.rewards.reading import Reading
-from bottega.train.rl_inputs import RlInputs, open_inputs
-from bottega.train.rollout import Rollouts, episode_settings, roll_out, tasks_of_step
+from bottega.train.rollout import RlInputs, Rollouts, episode_settings, open_inputs, roll_out, tasks_of_step
 from bottega.train.rollout_metrics import rollout_metrics
 from bottega.train.run_directory import CHECKPOINTS, LIBRARY, MODEL, PROOFS, RunDirectory
 from bottega.train.settings import Config
 from bottega.train.sft import policy_for
 from bottega.train.stopwatch import Stopwatch, TimedClient, TimedJudge
-from bottega.train.update import update
 
 STEPS = 100
 """Of a run that does not say."""

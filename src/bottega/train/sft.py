@@ -23,12 +23,11 @@ from bottega.train.checkpoint import Checkpoints
 from bottega.train.conversations import SftSample, read_samples
 from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
-from bottega.train.optimiser import Optimiser
+from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins, plan
 from bottega.train.policy import Policy
 from bottega.train.run_directory import CHECKPOINTS, MODEL, RunDirectory
 from bottega.train.settings import Config
-from bottega.train.update import update
 
 
 @dataclass(frozen=True)
