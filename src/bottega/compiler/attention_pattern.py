@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from bottega.compiler.bodies import made, read, stores
-from bottega.compiler.compose import whole_order
+from bottega.compiler.compose import permuted, whole_order
 from bottega.compiler.expression import Apply, Constant, Expression, Index, Load, Name
 from bottega.compiler.kernel import ACCUMULATOR, Attention, FunctionCall, Kernel, Map, Product, RowProgram, StoreOp
 from bottega.compiler.lowering.scope import Statement
@@ -106,15 +106,7 @@ def _group(kernels: list[Kernel], place: int, returned: set[str]) -> tuple[Atten
         return None
     gone.add(last)
     rank = len(scores.right.shape)
-    turned = (*range(rank - 2), rank - 1, rank - 2)
-    key = View(
-        scores.right.buffer,
-        tuple(scores.right.shape[a] for a in turned),
-        tuple(scores.right.strides[a] for a in turned),
-        scores.right.offset,
-        scores.right.text,
-        tuple(scores.right.axes[a] for a in turned) if scores.right.axes else (),
-    )
+    key = permuted(scores.right, (*range(rank - 2), rank - 1, rank - 2))
     return Attention(
         batch=scores.batch,
         queries=scores.rows,

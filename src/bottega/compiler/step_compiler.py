@@ -296,7 +296,7 @@ class StepBuilder:
             return source
         whole = linked(source, self.lowered.task.source)
         # A library call uses the call graph's names, which the results of a decomposed operator need not have.
-        return None if check(whole, self.lowered.task.source, self.target.language.name) else whole
+        return None if check(whole) else whole
 
 
 def cards_of(pass_: CompilerPass, language: str) -> tuple[str, ...]:
