@@ -11,8 +11,7 @@ from collections.abc import Iterable
 
 from bottega.compiler.build_step import BuildSteps, Refusal
 from bottega.compiler.callgraph_names import calls_by_result, recorded
-from bottega.compiler.layers.passes import CAPTURED
-from bottega.compiler.layers.steps import layer_steps
+from bottega.compiler.layers.steps import layer_steps, replaces_layers
 from bottega.compiler.network_rule import is_network
 from bottega.compiler.planner_passes import LIBRARY_FUNCTIONS, PASSES
 from bottega.compiler.step_compiler import VERSION, StepBuilder, StepCompiler, lower_task, target_of
@@ -38,7 +37,7 @@ class LibraryCompiler:
         calls = calls_by_result(recorded(task.source)).values()
         if is_network(calls):
             steps = layer_steps(task, excluded)
-            if any(step.technique != CAPTURED.name for step in steps):
+            if replaces_layers(steps):
                 return BuildSteps(task.id, language, self.name, (steps[-1],))
         target = target_of(language)
         step = StepBuilder(lower_task(task), target, excluded).at_once((*PASSES, *target.passes, LIBRARY_FUNCTIONS))

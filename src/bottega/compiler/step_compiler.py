@@ -15,7 +15,7 @@ from bottega.compiler.compiler_pass import CompilerPass
 from bottega.compiler.cuda_graph import REPLAY, with_graph_replay
 from bottega.compiler.kernel import FunctionCall
 from bottega.compiler.layers.passes import CAPTURED, LAYER_PASSES
-from bottega.compiler.layers.steps import layer_steps
+from bottega.compiler.layers.steps import layer_steps, replaces_layers
 from bottega.compiler.library.index import FOR_KERNELS
 from bottega.compiler.link import linked
 from bottega.compiler.lowering.library_functions import LIBRARY_OPERATORS
@@ -182,8 +182,7 @@ class StepCompiler:
         task = with_model_class(task)
         layered = layer_steps(task, excluded) if target.language.kernel_library else []
         try:
-            own = any(step.technique != CAPTURED.name for step in layered)
-            steps = self._unrolled(task, target, excluded, LONGEST_UNROLLED if own else None)
+            steps = self._unrolled(task, target, excluded, LONGEST_UNROLLED if replaces_layers(layered) else None)
         except Refusal:
             if not layered:
                 raise
@@ -193,12 +192,13 @@ class StepCompiler:
     def _unrolled(self, task: Task, target: Target, excluded: frozenset[str], longest: int | None) -> tuple[BuildStep, ...]:
         """The steps that write every operator out; none where a source gets longer than `longest`."""
         builder = StepBuilder(lower_task(task, target.language.kernel_library), target, excluded)
-        fused = builder.take(None, PASSES)
-        if longest and fused.step is not None and len(fused.step.candidate.source) > longest:
-            return ()
-        # Two branches from here: keep the vendor library's heavy operators and tune the rest, or write those too.
-        tuned = builder.take(fused, target.passes)
-        builder.take(tuned, builder.whole)
+        places: list[_Place | None] = [None]
+        for passes in (PASSES, target.passes, builder.whole):
+            places.append(builder.take(places[-1], passes))
+            if longest and any(len(step.candidate.source) > longest for step in builder.steps):
+                return ()
+        # Two more branches: the heavy operators by the kernel library, or by kernels of our own.
+        _, fused, tuned, _ = places
         if target.language.kernel_library:
             builder.take(tuned, (LIBRARY_FUNCTIONS,))
         own = builder.take(fused, target.backend.heavy)
@@ -206,11 +206,6 @@ class StepCompiler:
             builder.take(builder.take(own, target.passes), builder.whole)
         if not builder.steps:
             raise Refusal(f"{task.label}: no kernel of ours is left to write in {target.language.name}")
-        own_text = [
-            step for step in builder.steps if step.technique != LIBRARY_FUNCTIONS.name
-        ]  # most of that source is inlined library functions
-        if longest and max((len(step.candidate.source) for step in own_text), default=0) > longest:
-            return ()
         return tuple(builder.steps)
 
 

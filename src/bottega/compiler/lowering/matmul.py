@@ -265,7 +265,7 @@ def _attention(scope: LoweringScope) -> LoweredTensor:
     if shared > 1:
         keywords.append(("enable_gqa", True))
     name = "F.scaled_dot_product_attention"
-    call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords), dense=True)
+    call = call_of(scope, (buffer.name,), name, (query.view, key.view, value.view), tuple(keywords))
     scope.state(kernel, call)
     return LoweredTensor(marked(buffer), dtype)
 
