@@ -14,8 +14,8 @@ from app.user_corpus import CORPUS
 
 from bottega.compiler.draft_compiler import DraftCompiler
 from bottega.core.arguments import read_arguments
-from bottega.judge.layout import flatten
 from bottega.judge.loading import import_source
+from bottega.judge.tensor_transport import flatten
 from bottega.tasks.module import Wanted, open_module
 
 pytestmark = pytest.mark.rotates

@@ -145,7 +145,7 @@ def together(count: int, then: Command | None = None) -> Command:
     def command(handler: Handler) -> None:
         server = handler.server
         with server.lock:
-            server.lock.wait_for(lambda: server.most_in_flight >= count, timeout=5)
+            server.lock.wait_for(lambda: server.most_in_flight >= count, timeout=60)
         time.sleep(0.02)  # one too many would come now
         (then or answer())(handler)
 

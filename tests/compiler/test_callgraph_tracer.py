@@ -61,7 +61,7 @@ def told(rows: int, dtype: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def tracer() -> Iterator[CallGraphTracer]:
-    with CallGraphTracer(seconds=2.0) as one:
+    with CallGraphTracer() as one:
         yield one
 
 
@@ -72,6 +72,7 @@ def test_one_sandbox_records_one_after_the_other_and_each_once(tracer: CallGraph
     assert traced(tracer, task(2, before="# the same task")) == told(2) and recorder.tasks == drawn
 
 
+@pytest.mark.rotates
 @pytest.mark.parametrize(
     "before",
     [
@@ -89,8 +90,12 @@ def test_one_sandbox_records_one_after_the_other_and_each_once(tracer: CallGraph
         "1 / 0",
     ],
 )
-def test_a_task_that_breaks_its_sandbox_has_no_callgraph_and_the_next_one_has(tracer: CallGraphTracer, before: str) -> None:
-    assert traced(tracer, task(8, before)) == ""
+def test_a_task_that_breaks_its_sandbox_has_no_callgraph_and_the_next_one_has(
+    tracer: CallGraphTracer, before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as hasty:
+        hasty.setattr(tracer, "seconds", 1.0)
+        assert traced(tracer, task(8, before)) == ""
     rows = next(rows_of_another)
     assert traced(tracer, task(rows)) == told(rows)
 

@@ -40,7 +40,7 @@ class Holder:
             env={**os.environ, "TMPDIR": str(folder)},
             bufsize=0,
         )
-        assert self.said(30) == "asking"
+        assert self.said(60) == "asking"
 
     def said(self, seconds: float) -> str:
         """The next thing it says, or nothing when it says nothing for that long."""
@@ -55,7 +55,7 @@ class Holder:
 
     def release(self) -> None:
         self.tell("")
-        assert self.said(30) == "released"
+        assert self.said(60) == "released"
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

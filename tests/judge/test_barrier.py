@@ -10,8 +10,8 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.barrier import Barrier
-from bottega.judge.layout import TensorSpec, lay_out
 from bottega.judge.poison import Poison
+from bottega.judge.tensor_transport import TensorSpec, lay_out
 
 pytestmark = pytest.mark.gpu
 

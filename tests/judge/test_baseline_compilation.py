@@ -7,12 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from waiting import until
 
 from bottega.judge.baseline_compilation import BaselineCompilation, failure_reason
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.worker_link import RunnerFailed
 
 
@@ -24,12 +26,14 @@ class FakeSide:
         self.channel = self.control = self
         self.frozen, self.killed, self.begun, self.last = False, False, False, 0.0
         self.worked_beside_a_timer = False
+        self.looks = 0
 
     def tell(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
         os.fstat(descriptors[0])
         self.begun, self.last = True, time.monotonic()
 
     def has_unread(self) -> bool:
+        self.looks += 1
         now = time.monotonic()
         if not self.frozen:
             self.left -= now - self.last
@@ -61,7 +65,7 @@ def lease(name: str) -> Iterator[Lease]:
             os.close(descriptor)
 
 
-def compilation(runners: dict[str, FakeSide], held: Lease, seconds: float = 20.0) -> BaselineCompilation:
+def compilation(runners: dict[str, FakeSide], held: Lease, seconds: float = 600.0) -> BaselineCompilation:
     payloads = {name: os.memfd_create("payload") for name in runners}
     return BaselineCompilation(runners, payloads, held, seconds)  # type: ignore[arg-type]
 
@@ -71,22 +75,19 @@ NAME = f"test-{os.getpid()}"
 
 def test_a_timer_never_waits_for_the_whole_of_it_and_is_alone() -> None:
     holds = threading.Event()
-    runner = FakeSide(1.0, alone=holds.is_set)
+    runner = FakeSide(600.0, alone=holds.is_set)
     with lease(NAME) as beside, lease(NAME) as timer:
         running = compilation({"compile": runner}, beside)
-        while not runner.begun:
-            time.sleep(0.001)
-        turns = 0
+        until(lambda: runner.begun)
         for _ in range(5):
             with timer.exclusive():
                 assert runner.frozen
                 holds.set()
                 time.sleep(0.02)
                 holds.clear()
-            turns += 1
-            time.sleep(0.02)
-        assert runner.left > 0, "it was over before the timer had its turns"
-        assert running.result() == {} and turns == 5
+            until(lambda: not runner.frozen)
+        runner.left = 0.0
+        assert running.result() == {}
     assert not runner.worked_beside_a_timer and not runner.killed
 
 
@@ -102,14 +103,18 @@ def test_one_that_fails_and_one_that_takes_too_long_are_told_and_ended() -> None
     assert failing.killed and slow.killed and not quick.killed and quick.frozen
 
 
-def test_time_in_which_it_was_stopped_does_not_count() -> None:
-    runner = FakeSide(0.2)
+def test_time_in_which_it_was_stopped_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, passed = FakeSide(600.0), 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed, sleep=time.sleep)
+    monkeypatch.setattr("bottega.judge.baseline_compilation.time", clock)
     with lease(NAME) as beside, lease(NAME) as timer:
-        running = compilation({"compile": runner}, beside, 0.6)
-        while not runner.begun:
-            time.sleep(0.001)
+        running = compilation({"compile": runner}, beside, 300.0)
+        until(lambda: runner.begun)
         with timer.exclusive():
-            time.sleep(1.0)
+            passed = 3600.0
+            looks = runner.looks
+        until(lambda: runner.looks > looks + 2)  # it goes on
+        runner.left = 0.0
         assert running.result() == {}
 
 

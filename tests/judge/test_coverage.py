@@ -12,6 +12,7 @@ from bottega.judge.coverage import (
     gpu_coverage,
     kernel_is_own,
     merge_samples,
+    works_beside_products,
 )
 
 PACKAGES = "/srv/venv/lib/python3.11/site-packages"
@@ -131,6 +132,18 @@ def test_gpu_share_is_of_device_time_without_copies() -> None:
     coverage = gpu_coverage(kernels, "__global__ void scale(float* x) {}", ("scale",))
     assert coverage.share == pytest.approx(50 / 101.5, abs=1e-4)
     assert coverage.own == ("scale",)
+
+
+def test_own_kernels_around_library_products_are_no_decoy() -> None:
+    """A gated MLP for one token: the products take nearly all of the time, and one own kernel does what the reference has three for."""
+    source, product = "def gate_kernel(): pass", ["nvjet_tst_64x8_coopA", 400.0, 3.0]
+    reference = [product, ["void at::native::silu_kernel(int)", 2.0, 1.0], ["void at::native::mul(int)", 2.0, 1.0]]
+    assert works_beside_products([product, ["gate_kernel", 2.2, 1.0]], source, reference)
+    left_to_torch = [product, *reference[1:], ["gate_kernel", 1.6, 1.0]]
+    assert not works_beside_products(left_to_torch, source, reference)
+    assert not works_beside_products([product, ["gate_kernel", 1.6, 1.0]], source, [product]), "nothing was there to replace"
+    assert not works_beside_products([product], source, reference), "no kernel of its own"
+    assert not works_beside_products(None, source, None)
 
 
 def test_empty_launches_are_no_work() -> None:

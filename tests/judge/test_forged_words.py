@@ -94,7 +94,7 @@ SPECS = {
 @pytest.mark.parametrize("name", SPECS)
 def test_a_made_up_place_is_wrong(judge: Judge, name: str) -> None:
     forged = f"""
-from bottega.judge.layout import TensorSpec
+from bottega.judge.tensor_transport import TensorSpec
 TensorSpec.to_json = lambda self: {SPECS[name]}
 {HONEST}"""
     verdict = judged(judge, forged)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from judge.memory_holder import Holder
 from judge.pretend_gpu import PretendGpu
+from waiting import until
 
 from bottega.core.errors import JudgeError
 from bottega.judge import memory_ledger
@@ -51,28 +52,28 @@ def hold(tmp_path: Path, gpu: PretendGpu) -> Iterator[Callable[..., Holder]]:
 
 def test_who_finds_too_little_waits_and_small_ones_go_on(hold, ledger: MemoryLedger) -> None:
     first = hold(16)
-    assert first.said(30) == "held"
+    assert first.said(60) == "held"
     large = hold(12)
-    assert large.said(0.2) == ""
-    assert ledger.waiting() == 12 * GIB
+    until(lambda: ledger.waiting() == 12 * GIB)
+    assert large.said(0.1) == ""
     assert ledger.missing() == 4 * GIB
     small = hold(4)
-    assert small.said(30) == "held"
+    assert small.said(60) == "held"
     small.release()
     first.release()
-    assert large.said(30) == "held"
+    assert large.said(60) == "held"
     assert ledger.waiting() == 0
 
 
 def test_a_killed_holder_lets_go_and_a_killed_waiter_leaves_the_queue(hold, ledger: MemoryLedger) -> None:
     first = hold(20)
-    assert first.said(30) == "held"
+    assert first.said(60) == "held"
     waiter, second = hold(22), hold(10)
-    assert waiter.said(0.2) == ""
+    until(lambda: len(ledger.state().waiting) == 2)
     waiter.kill()
     assert [entry.size for entry in ledger.state().waiting] == [10 * GIB]
     first.kill()
-    assert second.said(30) == "held"
+    assert second.said(60) == "held"
     assert [entry.size for entry in ledger.state().held] == [10 * GIB]
     second.kill()
     assert ledger.state().entries == ()
@@ -93,15 +94,14 @@ def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: Memo
     for thread in threads:
         thread.start()
     try:
+        until(lambda: sum(taken) > 3)
         large = hold(22)
         assert large.said(60) == "held"
         before = sum(taken)
-        assert before > 3  # they went on while it waited
-        time.sleep(0.3)
+        time.sleep(0.2)
         assert sum(taken) == before  # and wait now
         large.release()
-        time.sleep(0.5)
-        assert sum(taken) > before
+        until(lambda: sum(taken) > before)
     finally:
         stop.set()
         for thread in threads:
@@ -111,32 +111,32 @@ def test_a_large_one_is_not_starved_by_a_stream_of_small_ones(hold, ledger: Memo
 
 def test_the_whole_gpu_is_had_alone_and_others_wait(hold, ledger: MemoryLedger) -> None:
     model, one, two = hold(1, "persistent"), hold(2), hold(3)
-    assert (model.said(30), one.said(30), two.said(30)) == ("held", "held", "held")
+    assert (model.said(60), one.said(60), two.said(60)) == ("held", "held", "held")
     whole = hold(5, "whole")
-    assert whole.said(0.2) == ""
-    assert ledger.waiting() == TOTAL
+    until(lambda: ledger.waiting() == TOTAL)
+    assert whole.said(0.1) == ""
     one.release()
     two.kill()
-    assert whole.said(30) == "held"  # beside the persistent one
+    assert whole.said(60) == "held"  # beside the persistent one
     late = hold(1)
-    assert late.said(0.3) == ""
+    assert late.said(0.1) == ""
     whole.release()
-    assert late.said(30) == "held"
+    assert late.said(60) == "held"
 
 
 def test_two_who_want_the_whole_gpu_have_it_one_after_the_other(hold) -> None:
     one = hold(1, "whole")
-    assert one.said(30) == "held"
+    assert one.said(60) == "held"
     two, three = hold(1, "whole"), hold(1, "whole")
-    assert (two.said(0.2), three.said(0.2)) == ("", "")
+    assert (two.said(0.1), three.said(0.1)) == ("", "")
     one.kill()
     waiting = [two, three]
     while not (had := [one for one in waiting if one.said(0.1) == "held"]):
         pass
     (first,), (second,) = had, [one for one in waiting if one not in had]
-    assert second.said(0.3) == ""
+    assert second.said(0.1) == ""
     first.release()
-    assert second.said(30) == "held"
+    assert second.said(60) == "held"
 
 
 def test_a_persistent_claim_that_does_not_shrink_is_worked_around(
@@ -144,7 +144,7 @@ def test_a_persistent_claim_that_does_not_shrink_is_worked_around(
 ) -> None:
     monkeypatch.setattr(memory_ledger, "WHOLE_WAIT_SECONDS", 0.3)
     model = hold(10, "persistent")
-    assert model.said(30) == "held"
+    assert model.said(60) == "held"
     with ledger.claim(0, "alone", whole=True) as claim:
         assert claim.room == 14 * GIB
         assert claim.waited > 0.3
@@ -152,20 +152,20 @@ def test_a_persistent_claim_that_does_not_shrink_is_worked_around(
 
 def test_a_claim_shrinks_always_and_grows_only_where_nobody_waits(hold, ledger: MemoryLedger) -> None:
     model = hold(10, "persistent")
-    assert model.said(30) == "held"
+    assert model.said(60) == "held"
     model.tell("resize 20")
-    assert model.said(30) == "True"
+    assert model.said(60) == "True"
     waiter = hold(8)
-    assert waiter.said(0.2) == ""
+    until(ledger.waiting)
     model.tell("resize 21")
-    assert model.said(30) == "False"
+    assert model.said(60) == "False"
     model.tell("resize 16")
-    assert model.said(30) == "True"
-    assert waiter.said(30) == "held"
+    assert model.said(60) == "True"
+    assert waiter.said(60) == "held"
     model.tell("resize 17")
-    assert model.said(30) == "False"
+    assert model.said(60) == "False"
     model.tell("correct 18")  # as it is, whether or not it fits
-    assert model.said(30) == "None"
+    assert model.said(60) == "None"
     assert sorted(entry.size // GIB for entry in ledger.state().held) == [8, 18]
 
 
@@ -175,11 +175,11 @@ def test_what_can_be_had_at_once_or_not_at_all(hold, ledger: MemoryLedger) -> No
         assert spare is not None
         assert ledger.try_claim(5 * GIB, "too much") is None
         waiter = hold(10)
-        assert waiter.said(0.2) == ""
+        until(ledger.waiting)
         assert ledger.try_claim(GIB, "beside one who waits") is None
         spare.release()
         spare.release()
-    assert waiter.said(30) == "held"
+    assert waiter.said(60) == "held"
 
 
 def test_other_processes_are_counted_even_behind_a_claim_that_is_not_used_yet(ledger: MemoryLedger, gpu: PretendGpu) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bottega.judge.estimate import estimate
+from bottega.judge.memory_estimate import estimate
 from bottega.judge.nvml import gpu_conditions, gpu_memory, gpu_processes
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from bottega.judge.inputs import InputSet
-from bottega.judge.layout import flatten
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
+from bottega.judge.tensor_transport import flatten
 
 SOURCE = """
 import torch

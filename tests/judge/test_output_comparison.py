@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bottega.judge.layout import dtype_name
 from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
+from bottega.judge.tensor_transport import dtype_name
 
 
 def compared(

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.layout import TensorSpec, lay_out
 from bottega.judge.poison import BLOCK_WORDS, POISONED_BLOCKS, Poison
+from bottega.judge.tensor_transport import TensorSpec, lay_out
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 

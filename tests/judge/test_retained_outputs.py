@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from bottega.judge import retained_outputs as module
-from bottega.judge.layout import TensorSpec, lay_out
 from bottega.judge.retained_outputs import RetainedOutputs
+from bottega.judge.tensor_transport import TensorSpec, lay_out
 
 
 def delivered(tensors: list[torch.Tensor], shift: int = 0) -> tuple[torch.Tensor, list[TensorSpec]]:

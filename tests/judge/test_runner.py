@@ -56,13 +56,13 @@ def waiting(channel: Channel, barrier: Any, what: str = "returned", options: Cal
     return runner._wait_for(what, NONCE, target, 0, options or patient())
 
 
-def patient(**options: Any) -> CallOptions:
+def patient(seconds: float = 60.0, **options: Any) -> CallOptions:
     return CallOptions(
         precision="fp32",
         state="loaded",
         mutates=frozenset(),
         reference_aliases=False,
-        deadline=lambda: time.monotonic() + 5,
+        deadline=lambda: time.monotonic() + seconds,
         prepare_device=no_op,
         hold_call=no_op,
         call_hold_ns=0,
@@ -108,7 +108,7 @@ def test_others_have_the_device_while_a_worker_compiles(ends: tuple[Channel, soc
 
     def compile_and_return() -> None:
         worker.send({"compiled": NONCE})
-        assert worker.receive(time.monotonic() + 5) == {"on": NONCE}
+        assert worker.receive(time.monotonic() + 60) == {"on": NONCE}
         apart.append("on")
         worker.send({"returned": NONCE})
 
@@ -156,7 +156,7 @@ def test_a_process_that_ends_is_noticed(ends: tuple[Channel, socket.socket]) -> 
 
 def test_a_device_that_never_comes_round_is_a_timeout(ends: tuple[Channel, socket.socket]) -> None:
     with pytest.raises(RunnerFailed) as caught:
-        waiting(ends[0], Answers())
+        waiting(ends[0], Answers(), options=patient(0.2))
     assert caught.value.kind == "timeout"
 
 

@@ -6,9 +6,9 @@ import torch
 
 from bottega.judge.arena import Arena
 from bottega.judge.canary import Canary
-from bottega.judge.layout import lay_out
 from bottega.judge.poison import Poison
 from bottega.judge.secret import secret_indices
+from bottega.judge.tensor_transport import lay_out
 
 
 def test_places_lie_within_bounds() -> None:

@@ -368,7 +368,7 @@ def leave_daemon(fds, arguments):
                 os.write(fds[0], b"tick\n")
                 time.sleep(0.01)
         os._exit(0)
-    time.sleep(0.2)
+    time.sleep(arguments.get("linger", 0.2))
 
 
 def ignore_everything(fds, arguments):

@@ -34,7 +34,7 @@ def pair():
     theirs.close()
 
 
-def soon(seconds: float = 5.0) -> float:
+def soon(seconds: float = 30.0) -> float:
     return time.monotonic() + seconds
 
 

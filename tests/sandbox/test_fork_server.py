@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from bottega.core.errors import SandboxError, UsageError
 from bottega.sandbox.fork_server import ForkServer, Limits
@@ -50,7 +51,7 @@ def descendants(pid: int) -> set[int]:
         found |= more
 
 
-def gone(pids: set[int], within_s: float = 20) -> bool:
+def gone(pids: set[int], within_s: float = 60) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         alive = set()
@@ -163,7 +164,8 @@ def test_many_descriptors_and_large_arguments_arrive(server):
 
 def test_a_killed_server_is_started_again_and_its_sandboxes_are_lost():
     with ForkServer(environment={"PYTHONPATH": ENTRIES}) as server:
-        daemons = start(server, "leave_daemon")
+        daemons = start(server, "leave_daemon", linger=600)
+        assert daemons[1].readline() == b"tick\n"
         sandbox, said = start(server, "ignore_everything")
         said.readline()
         below = descendants(server._process.pid)
@@ -188,17 +190,17 @@ def test_killing_the_judge_leaves_nobody(modes):
         from bottega.sandbox.fork_server import ForkServer
         server = ForkServer(environment={{"PYTHONPATH": {ENTRIES!r}}}, modes={modes!r})
         reader, writer = os.pipe()
-        kept = [server.spawn("sandbox_entries:" + name, fds=[writer]) for name in ("ignore_everything", "spin", "leave_daemon", "count")]
+        names = ("ignore_everything", "spin", "leave_daemon", "count")
+        kept = [server.spawn("sandbox_entries:" + name, fds=[writer], arguments={{"linger": 600}}) for name in names]
         ProcessControl(kept[1].control).freeze()
-        time.sleep(0.3)
         print("up", flush=True)
         time.sleep(600)
     """
     judge = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
     try:
         assert judge.stdout.readline() == b"up\n"
+        until(lambda: len(descendants(judge.pid)) > 8)
         below = descendants(judge.pid)
-        assert len(below) > 8
     finally:
         judge.kill()
         judge.wait()

@@ -9,6 +9,7 @@ import signal
 import time
 
 import pytest
+from waiting import until
 
 from bottega.core.errors import SandboxError
 from bottega.sandbox.control import ProcessControl
@@ -33,9 +34,7 @@ def test_a_frozen_sandbox_makes_no_progress_and_a_thawed_one_goes_on(which, requ
     counters = mmap.mmap(shared, 4096)
     sandbox, said = sandboxes.start("count_in_threads", fds=[shared])
     with said:
-        deadline = time.monotonic() + 20
-        while not all(counters[:6]) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: all(counters[:6]))
         control = ProcessControl(sandbox.control)
         for _ in range(5):
             assert control.freeze()
@@ -43,8 +42,7 @@ def test_a_frozen_sandbox_makes_no_progress_and_a_thawed_one_goes_on(which, requ
             time.sleep(0.1)
             assert counters[:6] == before
             control.thaw()
-            time.sleep(0.1)
-            assert counters[:6] != before
+            until(lambda before=before: counters[:6] != before)
         sandbox.kill()
     os.close(shared)
 

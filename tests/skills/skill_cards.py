@@ -70,11 +70,11 @@ class Child:
     """A function in a forked process. What it says comes back line by line, also when it is killed."""
 
     def __init__(self, function: Callable[[Callable[[Any], None]], Any]) -> None:
-        self._read, write = os.pipe()
+        read, write = os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(self._read)
+            os.close(read)
             signal.alarm(120)  # a child that hangs says nothing more, and its test fails
             code = 1
             try:
@@ -87,14 +87,20 @@ class Child:
             finally:
                 os._exit(code)
         os.close(write)
+        self._pipe = os.fdopen(read, "rb")
+
+    def next(self) -> Any:
+        """Wait for the next thing that it says; None where it says nothing more."""
+        line = self._pipe.readline()
+        return json.loads(line) if line else None
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
 
     def said(self) -> list[Any]:
-        """Everything it said, once it is gone."""
-        with os.fdopen(self._read, "rb") as pipe:
-            lines = pipe.read().split(b"\n")
+        """Everything else it said, once it is gone."""
+        with self._pipe:
+            lines = self._pipe.read().split(b"\n")
         _, self.status = os.waitpid(self.pid, 0)
         return [json.loads(line) for line in lines[:-1]]
 

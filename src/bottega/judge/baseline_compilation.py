@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from bottega.judge.device_lock import Lease
 from bottega.judge.failure import bounded
-from bottega.judge.lease import Lease
 from bottega.judge.runner import Runner
 from bottega.judge.worker_link import RunnerFailed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bottega.judge.layout import TensorSpec
+from bottega.judge.tensor_transport import TensorSpec
 
 
 @dataclass
@@ -42,10 +42,12 @@ class CallRecord:
     avoidable_ns: int = 0
     """What the worker did by itself between the message that started the call and the one that it has returned, as it says: reading and writing
     them, which a worker that hostile code has replaced need not do; 0 on a GPU, which is held meanwhile."""
-    stopping_ns: int = 0
-    """From the worker's last message until every thread of it was stopped; part of the delivery. 0 on a GPU."""
+    unseen_ns: int = 0
+    """From the worker's last message until its supervisor began to count what it still ran; part of the delivery. 0 on a GPU."""
+    ahead_ns: int = 0
+    """What its threads ran from there until each of them was stopped, and while it made the views of its inputs; 0 on a GPU."""
     others_ns: int = 0
-    """How long its other threads were on a core until then; 0 on a GPU."""
+    """What its other threads ran in all, from the thaw until they were stopped; 0 on a GPU."""
     held_ns: int = 0
     """For how long the controller occupied a GPU as the call began."""
     input_specs: list[TensorSpec] = field(default_factory=list)

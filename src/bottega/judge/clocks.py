@@ -66,10 +66,15 @@ class TimedPair:
     baseline_avoidable: int = 0
     """What the baseline's worker did beside its module while the outer clock ran. The candidate's does the same if it is honest; code that has
     replaced it may leave all of that out, and spend the time on the work that it claims not to need. 0 on a GPU."""
-    baseline_stopping: int = 0
-    """From the baseline's last message until it was stopped. The candidate has as long, and its other threads may work meanwhile."""
+    baseline_ahead: int = 0
+    """What the baseline's threads ran while it made the views of its inputs, and from its last message on while they were being stopped: an
+    honest worker only goes to sleep then."""
+    candidate_ahead: int = 0
+    """The same of the candidate's, which may work ahead."""
+    candidate_unseen: int = 0
+    """From the candidate's last message until that count began."""
     candidate_others: int = 0
-    """For how long the candidate's other threads were on a core, until they were stopped."""
+    """What the candidate's other threads ran in all: as much of it may lie in those moments."""
     cores: int = 0
     """How many a call may use; 0 on a GPU."""
 
@@ -130,11 +135,16 @@ def worked(pairs: Sequence[TimedPair]) -> float:
     return median(pair.candidate_ran - pair.baseline_beside for pair in pairs)
 
 
-def outside(pairs: Sequence[TimedPair]) -> float:
-    """For how long other threads of the candidate worked, beyond what cores there were for them in the call, and no longer than it took to
-    stop the baseline after its last message."""
-    busy = median(max(0, pair.candidate_others - max(0, pair.cores - 1) * pair.candidate_inner) for pair in pairs)
-    return min(busy, median(pair.baseline_stopping for pair in pairs))
+def ahead(pairs: Sequence[TimedPair]) -> float:
+    """How long it would take on as many cores what the candidate's threads ran where the baseline's only made views and went to sleep: work for
+    a call that needs none of its inputs."""
+    more = median(pair.candidate_ahead - pair.baseline_ahead for pair in pairs)
+    return max(0.0, more) / max(1, pairs[0].cores - 1)
+
+
+def unseen(pairs: Sequence[TimedPair]) -> float:
+    """How much more of that there may be: its other threads may have begun when the last message was sent."""
+    return median(min(pair.candidate_unseen, pair.candidate_others) for pair in pairs)
 
 
 def _cost(pairs: Sequence[TimedPair]) -> float:
@@ -188,7 +198,7 @@ def _combine(pairs: Sequence[TimedPair], floor: float) -> Timing:
         waited = f"{median(pair.candidate_waited for pair in pairs) / 1e6:.3g} ms a call"
     if forged or (outer.high < inner.low and not waited):
         return Timing(outer, baseline_ms, charged_ms, forged, "outer")
-    doubted = waited or restrided or outer.point < inner.low or outside(pairs) > FLOOR_NS
+    doubted = waited or restrided or outer.point < inner.low or ahead(pairs) > FLOOR_NS
     point = min(inner.point, outer.point) if doubted else inner.point
     united = Speedup(point, min(inner.low, outer.low), max(inner.high, outer.high))
     return Timing(united, baseline_ms, charged_ms if waited else claimed_ms, "", "outer" if waited else "inner", waited)
@@ -217,7 +227,7 @@ def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
     trusted, turns differences back into a ratio. For a call that is shorter than the clock's jitter this interval is
     wide. Postponed work is charged at the low end where it is probable, and elsewhere where it is sure. The microseconds
     of the floor are added to the difference, where they were saved: as a share of a short call they would not cover it. So is, at the low end,
-    what a worker need not do. What its other threads did outside of the call is added everywhere.
+    what a worker need not do, and what its other threads may have done unseen. What they were seen to do ahead is added everywhere.
 
     Where the device was shared, waking may have cost one runner alone, so the candidate is charged all of its call.
     """
@@ -237,9 +247,9 @@ def outer_interval(pairs: Sequence[TimedPair], floor: float) -> Speedup:
         return Speedup(
             ratio(centre), base / max(longest, base / LARGEST_RATIO) * math.exp(-floor), LARGEST_RATIO * math.exp(floor)
         )
-    unseen = outside(pairs)
-    saved = FLOOR_NS + median(pair.baseline_avoidable for pair in pairs) + unseen
-    return Speedup(ratio(centre + unseen), ratio(high + saved) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
+    centre += ahead(pairs)
+    saved = FLOOR_NS + median(pair.baseline_avoidable for pair in pairs) + ahead(pairs) + unseen(pairs)
+    return Speedup(ratio(centre), ratio(high + saved) * math.exp(-floor), ratio(low - FLOOR_NS) * math.exp(floor))
 
 
 def _gross(pairs: Sequence[TimedPair]) -> bool:

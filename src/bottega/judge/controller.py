@@ -24,16 +24,16 @@ from bottega.judge.baseline_compilation import BaselineCompilation, failure_reas
 from bottega.judge.baselines import COMPILE_MODES
 from bottega.judge.call_options import no_op
 from bottega.judge.device import THREADS_BESIDE_A_GPU, DeviceControl, initialise_device
+from bottega.judge.device_lock import Lease
 from bottega.judge.evaluation import Evaluation
-from bottega.judge.fitness import inspect_task
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference, one_line, release
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile, Unrepeatable, draw_inputs, of_reference, profile_task
+from bottega.judge.task_shortcuts import inspect_task
 from bottega.judge.worker_link import RunnerFailed
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed, payload_descriptor, read_payload
 from bottega.sandbox.control import ProcessControl

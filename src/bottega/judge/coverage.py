@@ -39,6 +39,10 @@ _LIBRARY_KERNEL = re.compile(
     r"^(void )?(sm\d+|ampere|volta|turing|hopper|maxwell|blackwell)_|gemmSN|gemv2|splitK|dot_kernel|reduce_1Block|fft|flash_fwd|fmha|"
     r"triton_(poi|per|red|tem|mm|for|split)_|Memcpy|Memset|memcpy|memset|ncclKernel|nccl"
 )
+_PRODUCT = re.compile(r"gemm|gemv|cutlass|cublas|nvjet|xmma|splitK|dot_kernel|conv|winograd|cudnn|flash|fmha", re.IGNORECASE)
+"""Library kernels of matrix products, convolutions and attention: where a library is best, using it is right."""
+MOST_LEFT_OVER = 0.25
+"""Of the reference's time outside of such products: what a candidate may leave to the library there and still have replaced it."""
 MOST_NAMES = 64
 LONGEST_NAME = 120
 LONGEST_KERNEL = 600
@@ -57,6 +61,8 @@ class Coverage:
     """How many samples the share rests on, where it was sampled."""
     hottest: tuple[tuple[str, float], ...] = ()
     """Names with their share of the time (CPU) or microseconds a call (GPU), largest first."""
+    beside_products: bool = False
+    """Own kernels do what the reference does beside its products, and the products are left to the library: little of the time, and no decoy."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -65,6 +71,7 @@ class Coverage:
             "own": list(self.own),
             "samples": self.samples,
             "hottest": [list(row) for row in self.hottest],
+            "beside_products": self.beside_products,
         }
 
     @property
@@ -136,12 +143,7 @@ def gpu_coverage(kernels: Any, source: str, claimed: tuple[str, ...]) -> Coverag
     """`kernels` are rows of name, microseconds a call, launches a call, as the profiler saw them; or whatever a hostile process sends."""
     own_us = total_us = 0.0
     own: dict[str, None] = {}
-    words = set(re.findall(r"\w+", source[:SOURCE_LIMIT]))
-    rows = [
-        (row[0][:LONGEST_KERNEL], *row[1:])
-        for row in (kernels[:MOST_ROWS] if isinstance(kernels, list) else [])
-        if _is_profile_row(row)
-    ]
+    words, rows = _words(source), _rows(kernels)
     for name, microseconds, launches in rows:
         if re.match(r"Mem(cpy|set)", name):
             continue
@@ -154,6 +156,24 @@ def gpu_coverage(kernels: Any, source: str, claimed: tuple[str, ...]) -> Coverag
         return Coverage(None, "not measured: the profiler saw no kernel", claimed, None, hottest)
     share = round(min(1.0, own_us / total_us), 4)
     return Coverage(share, "profiler, by kernel name", tuple(islice(own, MOST_NAMES)), None, hottest)
+
+
+def works_beside_products(kernels: Any, source: str, reference: Any) -> bool:
+    """Whether own kernels have replaced what the reference, by its own profile, does beside its products."""
+    words = _words(source)
+    beside = [(name, us) for name, us, _ in _rows(kernels) if not _PRODUCT.search(name)]
+    left_over = sum(us for name, us in beside if not kernel_is_own(name, words))
+    replaced = sum(us for name, us, _ in _rows(reference) if not _PRODUCT.search(name))
+    return any(kernel_is_own(name, words) for name, _ in beside) and left_over < MOST_LEFT_OVER * replaced
+
+
+def _words(source: str) -> set[str]:
+    return set(re.findall(r"\w+", source[:SOURCE_LIMIT]))
+
+
+def _rows(kernels: Any) -> list[tuple[str, float, float]]:
+    rows = filter(_is_profile_row, kernels[:MOST_ROWS] if isinstance(kernels, list) else [])
+    return [(str(name)[:LONGEST_KERNEL], float(us), float(launches)) for name, us, launches in rows]
 
 
 def _is_profile_row(row: Any) -> bool:

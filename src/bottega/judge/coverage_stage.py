@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from bottega.judge.call_options import CallOptions
-from bottega.judge.coverage import Coverage, cpu_coverage, gpu_coverage, merge_samples
+from bottega.judge.coverage import DECOY_BELOW, Coverage, cpu_coverage, gpu_coverage, merge_samples, works_beside_products
 from bottega.judge.evaluation_run import EvaluationRun
+from bottega.judge.runner import Runner
+from bottega.judge.worker_link import RunnerFailed
 
 PROFILED_CALLS = 5
 SAMPLING_SECONDS = 0.2
@@ -20,8 +23,13 @@ def measure_coverage(run: EvaluationRun) -> Coverage:
     options = run.options(timed=run.context.device == "cpu")
     if run.context.device != "cpu":
         run.runner.run_call(run.context.draw(), options)
-        reply = run.runner.ask({"do": "profile", "calls": PROFILED_CALLS}, run.budget.end)
-        return gpu_coverage(reply.get("kernels"), run.source, claimed)
+        kernels = _profile(run.runner, run)
+        coverage = gpu_coverage(kernels, run.source, claimed)
+        if coverage.own and coverage.share is not None and coverage.share < DECOY_BELOW:
+            return replace(
+                coverage, beside_products=works_beside_products(kernels, run.source, _reference_profile(run, options))
+            )
+        return coverage
     samples: dict[str, Any] = {"by_file": {}}
     coverage = cpu_coverage(samples, claimed)
     for _ in range(SAMPLING_WINDOWS if claimed else WINDOWS_WITHOUT_CLAIM):
@@ -30,6 +38,20 @@ def measure_coverage(run: EvaluationRun) -> Coverage:
         if (coverage.sure if claimed else coverage.share is not None) or "unavailable" in samples:
             break
     return coverage
+
+
+def _profile(runner: Runner, run: EvaluationRun) -> Any:
+    return runner.ask({"do": "profile", "calls": PROFILED_CALLS}, run.budget.end).get("kernels")
+
+
+def _reference_profile(run: EvaluationRun, options: CallOptions) -> Any:
+    """Of a baseline; nothing where its process is lost, which is noticed at its next call."""
+    baseline = next(iter(run.context.baselines.values()))
+    try:
+        baseline.run_call(run.context.draw(), options)
+        return _profile(baseline, run)
+    except RunnerFailed:
+        return []
 
 
 def _sample(run: EvaluationRun, options: CallOptions) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _coverage_violations(candidate: Candidate, settings: Settings, found: Examin
     violations: list[Violation] = []
     samples = coverage.get("samples")
     enough = samples is None or samples >= SAMPLES_FOR_A_DECOY
-    if claimed and share is not None and share < DECOY_BELOW and enough:
+    if claimed and share is not None and share < DECOY_BELOW and enough and not coverage.get("beside_products"):
         names = ", ".join(claimed[:4])
         violations.append(Violation("decoy_kernel", f"the text defines kernels ({names}), but they do {share:.2%} of the work"))
     if settings.require_kernel is not None:

@@ -8,8 +8,8 @@ from typing import Any
 from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.foreign_text import printable, tokens, words_of
 from bottega.core.verdict import BEST, Outcome, Verdict
-from bottega.judge.precision import tolerance
 from bottega.judge.settings import Settings
+from bottega.judge.tolerance import tolerance
 from bottega.languages import language_named
 
 LINES = 12

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from bottega.judge.inputs import flat
-from bottega.judge.layout import is_dense
+from bottega.judge.tensor_transport import is_dense
 
 LOOKED_AT = 512
 

@@ -11,12 +11,12 @@ import torch
 from bottega.core.errors import SandboxError
 from bottega.core.foreign_text import printable, words_of
 from bottega.judge.arena import Arena
-from bottega.judge.budget import StageTimes, TimeBudget
 from bottega.judge.build_cache import LARGEST_ARCHIVE, archive_path, keep, wants_cache
 from bottega.judge.coverage_stage import measure_coverage
 from bottega.judge.evaluation_run import EvaluationRun, TaskContext
 from bottega.judge.runner import Runner, on_all_cores
 from bottega.judge.settings import Settings
+from bottega.judge.time_limit import StageTimes, TimeBudget
 from bottega.judge.timing import TimingStage
 from bottega.judge.trials import REFERENCE_OUT_OF_MEMORY, add_trial, run_trial
 from bottega.judge.worker_link import RunnerFailed

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bottega.judge.arena import Arena
-from bottega.judge.budget import TimeBudget
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.device import DeviceControl
+from bottega.judge.device_lock import Lease
 from bottega.judge.inputs import InputSet
-from bottega.judge.lease import Lease
 from bottega.judge.oracle import Oracle
 from bottega.judge.reference import Reference
 from bottega.judge.runner import Runner
 from bottega.judge.settings import Settings
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.time_limit import TimeBudget
 
 
 class TaskContext(Protocol):

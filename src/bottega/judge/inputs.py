@@ -18,7 +18,7 @@ import torch
 
 from bottega.core.arguments import read_arguments
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.layout import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
+from bottega.judge.tensor_transport import TensorSpec, Unsupported, flatten, is_dense, must_have_plain_memory, unflatten
 
 SPIKED_OF_16384 = 33
 PLACE_FACTOR = 0x5851F42D4C957F2D

@@ -14,9 +14,9 @@ from bottega.core.errors import SandboxError
 from bottega.judge.arena import Arena
 from bottega.judge.call_options import CallOptions
 from bottega.judge.call_record import CallRecord
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, aligned
 from bottega.judge.output_presence import OutputPresence, scattered_regions
 from bottega.judge.retained_outputs import RetainedOutputs
+from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, aligned
 from bottega.judge.worker_link import RunnerFailed, WorkerLink
 from bottega.sandbox.channel import Channel, Message
 from bottega.sandbox.control import ProcessControl

@@ -18,13 +18,13 @@ from bottega.core.candidate import SOURCE_LIMIT, Candidate
 from bottega.core.errors import JudgeError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.admission import AdmittedTask, ShortOfMemory
 from bottega.judge.coverage import claimed_kernels
 from bottega.judge.decide import decide
 from bottega.judge.device_facts import is_here
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.invalid_task import out_of_memory
 from bottega.judge.machine import Workers, lane_count, worker_count
+from bottega.judge.memory_admission import AdmittedTask, ShortOfMemory
 from bottega.judge.session import Session
 from bottega.judge.session_pool import SessionPool
 from bottega.judge.settings import Settings

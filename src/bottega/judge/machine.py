@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from bottega.core.errors import UsageError
-from bottega.judge.estimator import Estimator
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
+from bottega.judge.memory_estimator import Estimator
 from bottega.judge.preload import COMPILES, PRELOADED, PREPARE, REQUIRED, WORKER_MODULES
 from bottega.judge.settings import Settings
 from bottega.languages import every_language

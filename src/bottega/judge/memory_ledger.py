@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bottega.core.errors import JudgeError
-from bottega.judge.lease import device_name, lease_folder
+from bottega.judge.device_lock import device_name, lease_folder
 from bottega.judge.memory_need import gigabytes
 from bottega.judge.memory_rules import (
     RESERVE_BYTES,

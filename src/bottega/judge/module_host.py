@@ -17,8 +17,8 @@ from bottega.core.arguments import read_arguments
 from bottega.judge.build_cache import pack, unpack
 from bottega.judge.compile_notice import CompileNotice
 from bottega.judge.device import initialise_device
-from bottega.judge.layout import flatten, lay_out, unflatten
 from bottega.judge.loading import autocast, import_source, keep_compiled, load_state, read_initial, set_precision
+from bottega.judge.tensor_transport import flatten, lay_out, unflatten
 from bottega.sandbox.channel import Channel, read_payload
 
 

@@ -14,8 +14,8 @@ import torch
 
 from bottega.judge.dtypes import widest
 from bottega.judge.inputs import InputSet
-from bottega.judge.layout import flatten
 from bottega.judge.reference import Reference, release
+from bottega.judge.tensor_transport import flatten
 
 HOST_ORACLE_BYTES = 4 << 30
 """Inputs larger than this are not worth an fp64 pass on the host."""

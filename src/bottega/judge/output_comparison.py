@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from bottega.judge.fused_comparison import can_fuse, fused_row
-from bottega.judge.layout import is_dense
-from bottega.judge.precision import Tolerance, tolerance
+from bottega.judge.tensor_transport import is_dense
+from bottega.judge.tolerance import Tolerance, tolerance
 
 PIECE = 1 << 22
 """Elements compared at a time: some ten fp64 tensors of this length exist meanwhile."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 
 from bottega.judge.arena import Arena
-from bottega.judge.layout import TensorSpec
 from bottega.judge.secret import secret_indices
+from bottega.judge.tensor_transport import TensorSpec
 
 POISONED_BLOCKS, BLOCK_WORDS = 64, 128
 """Blocks over all inputs (at least one for each), and words of eight bytes in a block: few enough for one thread and one launch."""

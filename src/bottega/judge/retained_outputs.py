@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from bottega.judge.layout import TensorSpec
 from bottega.judge.secret import secret_indices
+from bottega.judge.tensor_transport import TensorSpec
 
 WORDS = 64
 """Of eight bytes, looked at in each output: so many of those that differ, and as many anywhere."""

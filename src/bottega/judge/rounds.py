@@ -131,7 +131,9 @@ def run_rounds(
                 restrided=mine.restrided,
                 held=theirs.held_ns,
                 baseline_avoidable=theirs.avoidable_ns,
-                baseline_stopping=theirs.stopping_ns,
+                baseline_ahead=theirs.ahead_ns,
+                candidate_ahead=mine.ahead_ns,
+                candidate_unseen=mine.unseen_ns,
                 candidate_others=mine.others_ns,
                 cores=cores,
             )

@@ -24,8 +24,8 @@ from bottega.judge.failure import bounded
 from bottega.judge.inputs import InputSet, same_bytes
 from bottega.judge.inspected_worker import SHIFTS, InspectedWorker
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.layout import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.poison import Poison
+from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, Unsupported, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
 from bottega.sandbox import reserved_cores
 from bottega.sandbox.channel import Channel, Message
@@ -117,7 +117,7 @@ class Runner(InspectedWorker):
         if self.device == "cpu" or len(specs) > MOST_TENSORS_WITH_GO:
             preparing_ns = self._prepare(message, deadline)
             message = {}
-        waited_preparing = max(self.spent.waited, self.spent.longest_wait)
+        preparing, waited_preparing = self.spent, max(self.spent.waited, self.spent.longest_wait)
         settling = time.perf_counter_ns()
         self._fill(specs, inputs)
         shift = ALIGNMENT * secrets.randbelow(SHIFTS)
@@ -146,11 +146,14 @@ class Runner(InspectedWorker):
         self._send({"deliver": shift, "strides": options.strides, "keep": keep}, options.deadline())
         if returned is None:
             self._receive_event("returned", nonce, options)
-        done = self._wait_for("done", nonce, canary, 0, options)
-        ended = time.perf_counter_ns()
-        done = done or self._receive_event("done", nonce, options)
-
-        self.freeze(options.deadline())
+        if self.barrier is None:
+            done, ended = self._receive_event("done", nonce, options), time.perf_counter_ns()
+            self.ask_to_freeze()
+            canary.apply()
+        else:
+            received, ended = self._wait_for("done", nonce, canary, 0, options), time.perf_counter_ns()
+            done = received or self._receive_event("done", nonce, options)
+        self.freeze(options.deadline(), asked=self.barrier is None)
         stopped = self._stopped_at(ended)  # until then it may work on
         waited = self._own_wait() - waited
         if sampled:
@@ -174,7 +177,8 @@ class Runner(InspectedWorker):
         return CallRecord(
             outer_ns=poisoned - begun,
             delivery_ns=preparing_ns + stopped - poisoned,
-            stopping_ns=stopped - ended,
+            unseen_ns=max(0, self.spent.asked_at - ended) if self.device == "cpu" else 0,
+            ahead_ns=preparing.ran + preparing.others + self.spent.stopping if self.device == "cpu" else 0,
             others_ns=self.spent.others if self.device == "cpu" else 0,
             inner_ns=inner,
             skeleton=skeleton,

@@ -14,11 +14,11 @@ from typing import Any
 
 from bottega.core.errors import JudgeError, TaskError
 from bottega.core.task import Task
-from bottega.judge.admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.baseline_cache import BaselineCache, folder_name
+from bottega.judge.device_lock import open_lease
 from bottega.judge.invalid_task import out_of_memory
-from bottega.judge.lease import open_lease
 from bottega.judge.machine import Machine, end_sandboxes
+from bottega.judge.memory_admission import AdmittedTask, MemoryAdmission, ShortOfMemory
 from bottega.judge.memory_need import MemoryEstimate
 from bottega.judge.settings import Settings
 from bottega.judge.worker_process import WorkerProcess

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 
 from bottega.core.errors import JudgeError, SandboxError
 from bottega.core.task import Task
-from bottega.judge.admission import MemoryAdmission
 from bottega.judge.machine import Machine, start_machine
+from bottega.judge.memory_admission import MemoryAdmission
 from bottega.judge.memory_ledger import LedgerClaim, MemoryLedger
 from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.memory_rules import AGEING_SECONDS

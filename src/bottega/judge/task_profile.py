@@ -16,17 +16,17 @@ from bottega.judge.arena import Arena
 from bottega.judge.call_options import CallOptions, no_op
 from bottega.judge.call_record import CallRecord
 from bottega.judge.device import DELIVERY_HOLD_NS, DeviceControl
+from bottega.judge.device_lock import Lease
 from bottega.judge.inputs import InputSet, digest, same_bytes
 from bottega.judge.inspected_worker import SHIFTS
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
-from bottega.judge.layout import ALIGNMENT, TensorSpec, dtype_name, lay_out
-from bottega.judge.lease import Lease
 from bottega.judge.loading import bytes_of
 from bottega.judge.memory_need import CONTEXT_BYTES
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import OutputComparison, root_mean_square
 from bottega.judge.reference import Reference, release
 from bottega.judge.runner import LARGE_BYTES, Runner, on_all_cores
+from bottega.judge.tensor_transport import ALIGNMENT, TensorSpec, dtype_name, lay_out
 from bottega.judge.worker_link import RunnerFailed
 
 T = TypeVar("T")

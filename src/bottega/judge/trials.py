@@ -14,11 +14,20 @@ from bottega.judge.call_record import CallRecord
 from bottega.judge.dtypes import widest
 from bottega.judge.inputs import InputSet
 from bottega.judge.invalid_task import InvalidTask, out_of_memory
-from bottega.judge.layout import MAPPINGS, SEQUENCES, TensorSpec, dtype_name, is_dense, items_of, plain_values, same_shape
 from bottega.judge.oracle import Oracle
 from bottega.judge.output_comparison import OutputComparison, index_text, pattern, root_mean_square
 from bottega.judge.runner import Runner
 from bottega.judge.task_profile import TaskProfile
+from bottega.judge.tensor_transport import (
+    MAPPINGS,
+    SEQUENCES,
+    TensorSpec,
+    dtype_name,
+    is_dense,
+    items_of,
+    plain_values,
+    same_shape,
+)
 from bottega.judge.worker_link import RunnerFailed
 
 ILL_CONDITIONED = 1e-3

@@ -24,9 +24,9 @@ from bottega.judge.dtypes import NUMBERS
 from bottega.judge.early_read import EarlyRead
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
-from bottega.judge.layout import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.module_host import ModuleHost, StageFailed
+from bottega.judge.tensor_transport import TensorSpec, flatten, lay_out, must_have_plain_memory, unflatten
 from bottega.sandbox.channel import SPINS, Channel, ChannelClosed
 
 READ_ONE_IN = 4

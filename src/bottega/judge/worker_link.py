@@ -73,17 +73,24 @@ class WorkerLink:
         except DeadlinePassed:
             raise RunnerFailed("timeout") from None
 
-    def freeze(self, deadline: float) -> None:
-        """Stop every thread. On a GPU one may still be inside the driver when this returns, which does no harm."""
+    def freeze(self, deadline: float, asked: bool = False) -> None:
+        """Stop every thread. On a GPU one may still be inside the driver when this returns, which does no harm. `asked`: its supervisor was
+        asked to already."""
         self.spent = CoreTime()
         try:
             while True:
-                resting = self.control.freeze()
+                resting, asked = self.control.frozen() if asked else self.control.freeze(), False
                 self.spent += self.control.spent
                 if resting or self.device != "cpu":
                     return
                 if time.monotonic() > deadline:
                     raise RunnerFailed("forged", text="the candidate's processes cannot be stopped")
+        except SandboxError:
+            raise RunnerFailed("died") from None
+
+    def ask_to_freeze(self) -> None:
+        try:
+            self.control.ask_to_freeze()
         except SandboxError:
             raise RunnerFailed("died") from None
 

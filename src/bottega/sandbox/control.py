@@ -30,7 +30,15 @@ class ProcessControl:
 
     def freeze(self) -> bool:
         """Stop every process of the sandbox. True: every thread was seen at rest; False: one was still inside the kernel."""
+        self.ask_to_freeze()
+        return self.frozen()
+
+    def ask_to_freeze(self) -> None:
+        """The first half of `freeze`: what the caller does before it asks whether they are `frozen` goes on meanwhile."""
         self._send(b"freeze")
+
+    def frozen(self) -> bool:
+        """The other half."""
         said, _, spent = self._receive().partition(b" ")
         try:
             self.spent = CoreTime.from_bytes(spent)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 
 from bottega.sandbox import threads
 from bottega.sandbox.threads import Thread
@@ -40,8 +40,12 @@ class CoreTime:
     add up to more than has passed."""
     others: int = 0
     """What all other threads ran, also those that have ended, until every one was stopped."""
+    asked_at: int = 0
+    """When the supervisor was asked to stop them, on the monotonic clock."""
+    stopping: int = 0
+    """What all threads ran from there on."""
     stopped_at: int = 0
-    """When that was, on the monotonic clock."""
+    """When every one was stopped, on the same clock."""
 
     def __add__(self, other: CoreTime) -> CoreTime:
         return CoreTime(
@@ -49,16 +53,20 @@ class CoreTime:
             self.waited + other.waited,
             self.longest_wait + other.longest_wait,
             self.others + other.others,
+            self.asked_at or other.asked_at,
+            self.stopping + other.stopping,
             max(self.stopped_at, other.stopped_at),
         )
 
     def to_bytes(self) -> bytes:
-        return b"%d %d %d %d %d" % (self.ran, self.waited, self.longest_wait, self.others, self.stopped_at)
+        return b" ".join(b"%d" % value for value in astuple(self))
 
     @classmethod
     def from_bytes(cls, text: bytes) -> CoreTime:
-        ran, waited, longest_wait, others, stopped_at = map(int, text.split())
-        return cls(ran, waited, longest_wait, others, stopped_at)
+        values = [int(value) for value in text.split()]
+        if len(values) != len(fields(cls)):
+            raise ValueError("not a core time")
+        return cls(*values)
 
 
 class CoreWatch:
@@ -69,13 +77,20 @@ class CoreWatch:
         self._first, self._counts = first, counts
         self._before: dict[int, Thread] = {}
         self._own_wait = self._thaw_wait = 0
-        self._total = 0
-        """Nanoseconds of all processes when they were last stopped."""
+        self._totals: dict[int, int] = {}
+        """Nanoseconds of each process when they were last stopped."""
+        self._asked_at = self._total_when_asked = 0
 
     def thawed(self) -> None:
         if not self._counts:
             return
         self._thaw_wait = thread_times()[1] - self._own_wait
+
+    def asked(self) -> None:
+        """To stop them, which takes some time: what they run until then is counted. Those that are new since the last stop count whole."""
+        if self._counts:
+            self._asked_at = time.monotonic_ns()
+            self._total_when_asked = sum(map(process_time, {self._first, *self._totals}))
 
     def look(self, processes: Iterable[int]) -> CoreTime:
         """Since they were seen at rest."""
@@ -94,9 +109,15 @@ class CoreWatch:
         """What was seen before they were stopped, with what is known now that they are."""
         if not self._counts:
             return spent
-        now, before = sum(map(process_time, processes)), self._total
-        self._total = now
-        return replace(spent, others=max(0, now - before - spent.ran), stopped_at=time.monotonic_ns())
+        before, self._totals = sum(self._totals.values()), {process: process_time(process) for process in processes}
+        now = sum(self._totals.values())
+        return replace(
+            spent,
+            others=max(0, now - before - spent.ran),
+            asked_at=self._asked_at,
+            stopping=max(0, now - self._total_when_asked),
+            stopped_at=time.monotonic_ns(),
+        )
 
     def at_rest(self, processes: Sequence[int], seen: dict[int, Thread] | None = None) -> None:
         """They are stopped: count from here, or from what was seen of them. The freezer does not wait for a process that has nearly ended,

@@ -229,6 +229,7 @@ class _Supervisor:
             self.cores.thawed()
             self.frozen = False
         elif command == b"freeze":
+            self.cores.asked()
             spent = self.cores.look(self.tree.processes())
             self.frozen = self.stopper.stop()
             spent = self.cores.stopped(spent, self.tree.processes())

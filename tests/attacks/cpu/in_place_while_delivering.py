@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 worker = sys.modules["bottega.judge.worker"].Worker
-TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
+TensorSpec = sys.modules["bottega.judge.tensor_transport"].TensorSpec
 
 
 def run_call(self, nonce):

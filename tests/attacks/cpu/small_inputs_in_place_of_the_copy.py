@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 worker = sys.modules["bottega.judge.worker"].Worker
-TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
+TensorSpec = sys.modules["bottega.judge.tensor_transport"].TensorSpec
 
 calls, HONEST_CALLS = [], 4
 """Two trials and two rounds of warming up."""

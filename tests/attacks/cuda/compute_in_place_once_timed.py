@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 worker = sys.modules["bottega.judge.worker"].Worker
-TensorSpec = sys.modules["bottega.judge.layout"].TensorSpec
+TensorSpec = sys.modules["bottega.judge.tensor_transport"].TensorSpec
 by_the_rules = worker.run_call
 HONEST_CALLS = 7
 called = 0

@@ -13,7 +13,7 @@ from bottega.core.errors import JudgeError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
 from bottega.judge.device import DeviceControl
-from bottega.judge.lease import Lease, open_lease
+from bottega.judge.device_lock import Lease, open_lease
 from bottega.judge.settings import Settings
 from bottega.judge.trusted import NOTE, TRUSTED_VERSION
 from bottega.judge.trusted.evaluation import TrustedEvaluation
@@ -94,12 +94,12 @@ def test_a_kernel_that_hangs_or_dies_is_blamed_and_the_others_go_on() -> None:
     right = Candidate(torch_only.format("return"), "torch", "right")
     counting = "self.calls = getattr(self, 'calls', 0) + 1; self.calls > 5 and __import__('os').abort()\n        return"
     dies = Candidate(torch_only.format(counting), "torch", "dies while it is timed")
-    with TrustedJudge("cpu", workers=1, timeout=3) as judge:
+    with TrustedJudge("cpu", workers=1, timeout=8) as judge:
         found, problems = judged(judge, [hangs, right, dies], doubles)
         assert judge.replaced["timeout"] >= 2 and judge.replaced["died"] == 2
     assert found[dies.name].outcome is Outcome.RUNTIME_ERROR and "abort" in found[dies.name].diagnosis
     assert problems == [] and found["right"].outcome.accepted
-    assert found["hangs"].outcome is Outcome.TIMEOUT and "did not finish within 3 s" in found["hangs"].diagnosis
+    assert found["hangs"].outcome is Outcome.TIMEOUT and "did not finish within 8 s" in found["hangs"].diagnosis
 
 
 @pytest.mark.slow

@@ -22,9 +22,9 @@ from torch import nn
 from bottega.core.arguments import Arguments, read_arguments
 from bottega.episodes.delivery.drop_in.state import attributes_of
 from bottega.judge.inputs import InputSource
-from bottega.judge.layout import Unsupported, flatten, unflatten
 from bottega.judge.loading import autocast, import_source
 from bottega.judge.reference import one_line
+from bottega.judge.tensor_transport import Unsupported, flatten, unflatten
 from bottega.sandbox.channel import Channel
 
 DRAWS = 4

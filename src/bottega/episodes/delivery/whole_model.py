@@ -18,8 +18,8 @@ from torch.utils._pytree import tree_map
 from bottega.core.arguments import Arguments
 from bottega.core.verdict import Speedup
 from bottega.judge.baselines import COMPILE_MODES
-from bottega.judge.layout import flatten
 from bottega.judge.statistics import decided, interval
+from bottega.judge.tensor_transport import flatten
 
 ROUNDS, MOST_ROUNDS = 8, 60
 FLOOR = 0.005

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 from bottega.core.candidate import Candidate
 from bottega.core.foreign_text import printable
-from bottega.judge.coverage import Coverage, claimed_kernels, gpu_coverage
+from bottega.judge.coverage import DECOY_BELOW, Coverage, claimed_kernels, gpu_coverage, works_beside_products
 from bottega.judge.cupti import ProfilerMissing, kernel_rows
 from bottega.judge.failure import describe
 from bottega.judge.loading import set_precision
@@ -112,17 +113,23 @@ class TrustedEvaluation:
 
     def _coverage(self, runner: InProcessRunner) -> Coverage:
         inputs, copied = self.task.reference_calls(self.report["parameters"])[0].inputs, bool(self.task.profile.mutates)
-        claimed = claimed_kernels(self.candidate.source, self.candidate.language)
+        source, claimed = self.candidate.source, claimed_kernels(self.candidate.source, self.candidate.language)
 
-        def run() -> None:
-            for _ in range(PROFILED_CALLS):
-                runner.call(inputs, copied)
+        def profile(profiled: InProcessRunner) -> list[list[Any]]:
+            def run() -> None:
+                for _ in range(PROFILED_CALLS):
+                    profiled.call(inputs, copied)
+
+            return kernel_rows(run, torch.cuda.synchronize, PROFILED_CALLS)
 
         try:
-            rows = kernel_rows(run, torch.cuda.synchronize, PROFILED_CALLS)
+            rows = profile(runner)
+            coverage = gpu_coverage(rows, source, claimed)
+            if coverage.own and coverage.share is not None and coverage.share < DECOY_BELOW:
+                return replace(coverage, beside_products=works_beside_products(rows, source, profile(self.task.eager)))
+            return coverage
         except ProfilerMissing as error:
             return Coverage(None, f"not measured: {error}", claimed)
-        return gpu_coverage(rows, self.candidate.source, claimed)
 
 
 def _built_in(folder: Path, payload: dict[str, Any], device: str) -> BuiltModule:

@@ -13,7 +13,7 @@ from typing import Any
 from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.judge.lease import open_lease
+from bottega.judge.device_lock import open_lease
 from bottega.judge.machine import Machine
 from bottega.judge.settings import Settings
 from bottega.judge.worker_process import WorkerProcess

@@ -20,8 +20,8 @@ from bottega.judge.call_timer import CallTimer, DeviceTimer, HostTimer
 from bottega.judge.device import CALL_HOLD_SECONDS, NOMINAL_CYCLES
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet
-from bottega.judge.layout import unflatten
 from bottega.judge.statistics import decided, interval, narrow
+from bottega.judge.tensor_transport import unflatten
 from bottega.judge.trusted.evaluation import TrustedEvaluation
 from bottega.judge.trusted.runner import InProcessRunner
 from bottega.judge.trusted.task import TrustedTask

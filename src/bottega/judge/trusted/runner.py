@@ -19,7 +19,7 @@ from bottega.judge.dtypes import NUMBERS
 from bottega.judge.failure import describe
 from bottega.judge.inputs import InputSet, flat_bytes, same_bytes
 from bottega.judge.invalid_task import out_of_memory
-from bottega.judge.layout import TensorSpec, flatten, is_dense, lay_out
+from bottega.judge.tensor_transport import TensorSpec, flatten, is_dense, lay_out
 from bottega.judge.worker_link import RunnerFailed
 
 _ALLOCATING = frozenset(

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bottega.judge.lease import Lease
+from bottega.judge.device_lock import Lease
 from bottega.languages import every_language
 
 

@@ -19,7 +19,6 @@ from bottega.judge.call_record import CallRecord
 from bottega.judge.device import DeviceControl
 from bottega.judge.inputs import InputSet, flat_bytes
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.layout import TensorSpec, is_dense
 from bottega.judge.loading import autocast, set_precision
 from bottega.judge.oracle import Oracle, OracleSlice
 from bottega.judge.reference import Reference
@@ -33,6 +32,7 @@ from bottega.judge.task_profile import (
     profile_first_call,
     small_output_sizes,
 )
+from bottega.judge.tensor_transport import TensorSpec, is_dense
 from bottega.judge.trusted.runner import InProcessRunner, OutOfDeviceMemory
 from bottega.judge.trusted.shared_device import SharedDevice
 from bottega.judge.worker_link import RunnerFailed

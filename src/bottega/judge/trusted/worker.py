@@ -26,10 +26,10 @@ from bottega.core.candidate import Candidate
 from bottega.core.task import Task
 from bottega.judge.decide import decide
 from bottega.judge.device import DeviceControl, initialise_device
+from bottega.judge.device_lock import Lease
 from bottega.judge.failure import describe
 from bottega.judge.heap import steady_heap
 from bottega.judge.invalid_task import InvalidTask
-from bottega.judge.lease import Lease
 from bottega.judge.math_libraries import warm_libraries
 from bottega.judge.reference import release
 from bottega.judge.settings import Settings
