@@ -41,7 +41,7 @@ def script(messages, sampling):
     expression = KERNELS[body] if turn else "0 * x[i]"
     return "summary: a loop.\\n```python\\n" + {text!r}.replace("EXPRESSION", expression) + "```\\n"
 """
-USED = ["--samples", "2", "--turns", "2", "quick=true", "at_once=1", "only=1_Relu"]
+USED = ["--samples", "2", "turns=2", "quick=true", "at_once=1", "only=1_Relu"]
 
 
 def bottega(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -82,7 +82,7 @@ def asked(place: Path) -> int:
 @pytest.mark.slow
 def test_wrong_first_and_right_when_told(place: Path) -> None:
     script = f"scripted:{place / 'script.py'}"
-    told = bottega(place / "tasks", "--backbone", script, "--turns", 2, "quick=true", "only=1_Relu", "--out", place / "once")
+    told = bottega(place / "tasks", "--backbone", script, "turns=2", "quick=true", "only=1_Relu", "--out", place / "once")
     assert told.returncode == 0 and "[1/1] " in told.stderr, told.stderr
     assert "correct" in told.stdout and "leaderboard.json is the record" in told.stdout
     run = read_run(place / "once")

@@ -34,6 +34,7 @@ COMMANDS = {
     "data build": "bottega.app.settings.data_build:DataBuildSettings",
     "tasks synth": "bottega.app.settings.tasks_synth:TasksSynthSettings",
     "skills verify": "bottega.app.settings.skills_verify:SkillsVerifySettings",
+    "serve": "bottega.app.settings.serve:ServeSettings",
     "sft": "bottega.train.settings:Config",
     "train": "bottega.train.settings:Config",
 }

@@ -25,7 +25,7 @@ from bottega.bench.leaderboard import disagreements, lost_kernels, read_record, 
 from bottega.bench.run_directory import BENCH, LEADERBOARD, LIBRARY, Recorder, begin, read_head, read_run
 from bottega.bench.runner import BenchRunner, OnEvent
 from bottega.bench.settings import BenchSettings
-from bottega.bench.shard import Shard, fingerprint_of
+from bottega.bench.shard import LOCAL, DeviceHost, Shard, fingerprint_of
 from bottega.bench.task_set import TaskSet, load_task_set
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
@@ -33,7 +33,6 @@ from bottega.core.skill import Skill
 from bottega.episodes.budget import BudgetCaps, RunBudget
 from bottega.episodes.phases import Phases, device_name, share_device
 from bottega.episodes.request import differences
-from bottega.judge.device_facts import device_facts
 from bottega.judge.machine import Workers
 from bottega.skills.library import Library, content_hash
 from bottega.skills.starter import starter_cards
@@ -61,6 +60,8 @@ class BenchRequest:
     command: str = ""
     known: tuple[Path, ...] = ()
     """Folders of earlier runs whose verdicts stand for the same text on the same task."""
+    host: DeviceHost = LOCAL
+    """Where the devices are."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ async def run_session(
     async with contextlib.AsyncExitStack() as stack:
         head = _head(request, tasks, candidates)
         known = read_known(request.known, settings.judging, head["fingerprint"], log)
-        shards = [Shard(device, settings.judging, request.workers, known) for device in request.devices]
+        shards = [Shard(device, settings.judging, request.workers, known, request.host) for device in request.devices]
         for shard in shards:
             stack.callback(shard.close)
         there = _is_there(request.folder, head)
@@ -101,7 +102,7 @@ async def run_session(
             prompts = Prompts(settings.writing.style, Path(settings.writing.prompts) if settings.writing.prompts else None)
             client = open_speaker(read_run(request.folder).attempts if there else ())
             stack.push_async_callback(client.close)
-            phases = share_device(client)
+            phases = share_device(client) if request.host is LOCAL else Phases()
             if _share_a_device(phases, request):
                 log(f"the model draws on {phases.device}, where kernels are judged: the two take turns")
         if not there:
@@ -117,7 +118,7 @@ async def run_session(
             work: KernelSource = _readers(candidates, recorder)
         else:
             assert client is not None and prompts is not None
-            facts = {device: await asyncio.to_thread(device_facts, device) for device in request.devices}
+            facts = {device: await asyncio.to_thread(request.host.facts, device) for device in request.devices}
             work = _writers(request, recorder, client, prompts, phases, facts, stack)
         log(f"run in {request.folder}")
         run = BenchRunner(recorder, tasks.tasks, shards, work, on_event, phases)
@@ -154,7 +155,7 @@ def _head(request: BenchRequest, tasks: TaskSet, candidates: CandidateSet | None
         "command": request.command,
         "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "settings": settings.terms(facts),
-        "fingerprint": fingerprint_of(request.devices),
+        "fingerprint": fingerprint_of(request.devices, request.host),
         "hashes": hashes,
         "known": [run_name(folder) for folder in request.known],
     }

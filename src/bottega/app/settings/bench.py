@@ -14,7 +14,7 @@ from bottega.app.settings.kinds import Count, Mode, Numbers, Paths, Positive, Sh
 
 class BenchCommandSettings(CommandSettings):
     command: ClassVar[str] = "bench"
-    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "samples", "turns", "out", "verify", "json")
+    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "server", "samples", "out", "verify", "json")
 
     levels: Numbers = ()
     """Only tasks of these levels, such as 1,2; empty for all."""
@@ -74,6 +74,8 @@ class BenchCommandSettings(CommandSettings):
 
     device: str = "cpu"
     """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
+    server: str | None = None
+    """Judge on the device of this `bottega serve`, by its URL; its token is read from BOTTEGA_TOKEN."""
     workers: Workers = "auto"
     """Kernels built and tried side by side on each device; auto is what the cores carry."""
     baseline: str = "eager"
