@@ -27,6 +27,12 @@ COLOURS = {Outcome.FASTER: "green", Outcome.SAME: "cyan", Outcome.SLOWER: "yello
 def judge_command(
     task: Annotated[str, typer.Argument(help="A task file in KernelBench's format, or builtin:NAME.")],
     candidate: Annotated[Path, typer.Argument(help="A Python file that defines ModelNew.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[check=NAME]...", help="A rule of your own, module:function, that may reject; several are allowed."
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda or cuda:N; cpu if left out, or the server's first.", show_default=False)
     ] = None,
@@ -43,12 +49,6 @@ def judge_command(
     require_kernel: Annotated[
         float | None,
         typer.Option("--require-kernel", metavar="SHARE", help="Reject when own kernels do less than this share of the work."),
-    ] = None,
-    check: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--check", metavar="NAME", help="A rule of your own, module:function, that may reject; several are allowed."
-        ),
     ] = None,
     mode: Annotated[str, typer.Option(help="train, eval, or as-built.")] = "as-built",
     timeout: Annotated[float, typer.Option(help="Seconds of the candidate's own time, compiling included.")] = 120.0,
@@ -76,6 +76,9 @@ def judge_command(
     baselines = parse_baselines(baseline)
     if mode not in ("train", "eval", "as-built"):
         raise UsageError(f"unknown mode {mode!r}; use train, eval or as-built")
+    checks = tuple(word.removeprefix("check=") for word in more or () if word.startswith("check="))
+    if len(checks) < len(more or ()):
+        raise UsageError(f"{(more or [''])[0]!r}: after the candidate only check=NAME may follow")
     wanted = read_candidate(candidate)
     options: dict[str, Any] = {
         "baselines": baselines,
@@ -88,8 +91,8 @@ def judge_command(
     remote = None
     if server is None:
         device = device or "cpu"
-    elif require_sandbox or check:
-        raise UsageError("--require-sandbox and --check are the server's own settings: leave them out with --server")
+    elif require_sandbox or checks:
+        raise UsageError("--require-sandbox and check= are the server's own settings: leave them out with --server")
     else:
         remote = RemoteDevices(server)
         device = remote.named(device)
@@ -101,7 +104,7 @@ def judge_command(
             print_json(Verdict(Outcome.INVALID_TASK, diagnosis=str(error)).to_json())
         say(f"bottega: {error}", err=True)
         raise typer.Exit(2) from None
-    here: dict[str, Any] = {"require_sandbox": require_sandbox, "checks": tuple(check or ())}
+    here: dict[str, Any] = {"require_sandbox": require_sandbox, "checks": checks}
     with remote.judge(device, **options) if remote is not None else Judge(device, **here, **options) as judge:
         console = Terminal(stderr=True)
         with console.status(Text(printable(f"judging {candidate.name} …"))) if console.is_terminal else console.capture():

@@ -26,7 +26,7 @@ from bottega.judge.fingerprint import JUDGE_VERSION
 from bottega.judge.invalid_task import unusable
 from bottega.languages import candidate_from
 from bottega.service.limits import TokenLimits
-from bottega.service.metrics import Metrics
+from bottega.service.metrics import ServerMetrics
 from bottega.service.queue import FairQueue, Waiting
 from bottega.service.store import ENDED, Record, Request, Store
 
@@ -48,7 +48,7 @@ class JudgeOfDevice(Protocol):
     def close(self) -> None: ...
 
 
-class Busy(BottegaError):
+class NoRoom(BottegaError):
     """There is no room for this request now; there may be in `seconds`."""
 
     def __init__(self, text: str, seconds: float) -> None:
@@ -84,7 +84,7 @@ class Dispatcher:
     ) -> None:
         """`limits_of`: of a token by its name, as they are now."""
         self.store, self.judges, self.limits_of, self.keeping = store, dict(judges), limits_of, keeping
-        self.queue, self.metrics = FairQueue(), Metrics()
+        self.queue, self.metrics = FairQueue(), ServerMetrics()
         self.stopping = False
         self._running: dict[tuple[str, int], _Running] = {}
         self._watchers: dict[str, set[asyncio.Event]] = {}
@@ -106,13 +106,13 @@ class Dispatcher:
         self._tasks = [asyncio.create_task(self._prune())]
 
     async def submit(self, request: Request) -> Record:
-        """The request's record; a content that is known is not judged again. Raises `Busy`."""
+        """The request's record; a content that is known is not judged again. Raises `NoRoom`."""
         id = request.id(JUDGE_VERSION)
         known = await self.get(id)
         if known is not None and known.state not in ("failed", "cancelled"):
             return known
         if self.stopping:
-            raise Busy("the server is about to stop; ask again when it is back", 10)
+            raise NoRoom("the server is about to stop; ask again when it is back", 10)
         await self._refuse_too_much(request.token, self.limits_of(request.token))
         record, new = await self._stored(self.store.accept, id, request)
         if new:
@@ -203,12 +203,12 @@ class Dispatcher:
         share = max(1, int(limits.queue_share * self.keeping.queue))
         if own >= share or len(self.queue) >= self.keeping.queue:
             whose = "your share of the queue" if own >= share else "the queue"
-            raise Busy(
+            raise NoRoom(
                 f"{whose} is full ({own} of yours, {len(self.queue)} in all); ask again later", self._seconds / lanes * 2
             )
         spent = await self._stored(self.store.judging_seconds, token, time.time() - HOUR)
         if spent >= limits.seconds_per_hour:
-            raise Busy(f"{spent:.0f} s of judging in the last hour are all that this token has; ask again later", 60)
+            raise NoRoom(f"{spent:.0f} s of judging in the last hour are all that this token has; ask again later", 60)
 
     async def _lane(self, device: str, judge: JudgeOfDevice) -> None:
         while not self.stopping:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bottega.service.limits import RateLimiter
-from bottega.service.metrics import Metrics
+from bottega.service.metrics import ServerMetrics
 from bottega.service.tokens import NoTokens, Token, TokenFile
 
 Scope = MutableMapping[str, Any]
@@ -31,7 +31,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class Refusal(Exception):
+class HttpRefusal(Exception):
     status: int
     error: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -40,7 +40,9 @@ class Refusal(Exception):
 class Gate:
     """ASGI. Sets `scope["state"]["token"]` for what stands behind it."""
 
-    def __init__(self, app: App, tokens: TokenFile | NoTokens, metrics: Metrics, body_seconds: float = BODY_SECONDS) -> None:
+    def __init__(
+        self, app: App, tokens: TokenFile | NoTokens, metrics: ServerMetrics, body_seconds: float = BODY_SECONDS
+    ) -> None:
         self.app, self.tokens, self.metrics, self.body_seconds = app, tokens, metrics, body_seconds
         self.rates = RateLimiter()
 
@@ -60,7 +62,7 @@ class Gate:
         try:
             body = await self._let_in(scope, receive)
             await self.app(scope, _replayed(body, receive), counted)
-        except Refusal as refusal:
+        except HttpRefusal as refusal:
             status = refusal.status
             await send_json(send, refusal.status, {"error": refusal.error}, refusal.headers)
         finally:
@@ -75,7 +77,7 @@ class Gate:
             token = self._owner(headers)
             if wait := self.rates.wait(token.name, token.limits.requests_per_minute):
                 told = f"more than {token.limits.requests_per_minute} requests a minute"
-                raise Refusal(429, told, (("Retry-After", str(int(wait) + 1)),))
+                raise HttpRefusal(429, told, (("Retry-After", str(int(wait) + 1)),))
         scope.setdefault("state", {})["token"] = token
         if scope["method"] in ("GET", "HEAD", "OPTIONS", "DELETE"):
             return b""
@@ -85,7 +87,7 @@ class Gate:
         owner = self.tokens.owner(_credentials(headers.get(b"authorization", b"")))
         if owner is None:
             told = "a valid token is needed: send it as `Authorization: Bearer TOKEN`"
-            raise Refusal(401, told, (("WWW-Authenticate", "Bearer"), ("WWW-Authenticate", 'Basic realm="bottega"')))
+            raise HttpRefusal(401, told, (("WWW-Authenticate", "Bearer"), ("WWW-Authenticate", 'Basic realm="bottega"')))
         return owner
 
     def _refuse_strange_hosts(self, headers: dict[bytes, bytes]) -> None:
@@ -94,32 +96,34 @@ class Gate:
         host = headers.get(b"host", b"").decode("latin-1")
         name = host.partition("]")[0].lstrip("[") if host.startswith("[") else host.rpartition(":")[0] or host
         if name not in LOOPBACK:
-            raise Refusal(403, "this server has no tokens, so it answers to localhost and 127.0.0.1 only")
+            raise HttpRefusal(403, "this server has no tokens, so it answers to localhost and 127.0.0.1 only")
 
     async def _body(self, headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes:
         if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != b"application/json":
-            raise Refusal(415, "the body must be JSON, with Content-Type: application/json")
+            raise HttpRefusal(415, "the body must be JSON, with Content-Type: application/json")
         told = f"the request is larger than the {most} bytes that this token may send"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > 15:
-            raise Refusal(400, "Content-Length is no number")
+            raise HttpRefusal(400, "Content-Length is no number")
         if int(length) > most:
-            raise Refusal(413, told, (("Connection", "close"),))
+            raise HttpRefusal(413, told, (("Connection", "close"),))
         chunks, size = [], 0
         try:
             async with asyncio.timeout(self.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Refusal(400, "the connection ended before the request did")
+                        raise HttpRefusal(400, "the connection ended before the request did")
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     if size > most:
-                        raise Refusal(413, told, (("Connection", "close"),))
+                        raise HttpRefusal(413, told, (("Connection", "close"),))
                     if not message.get("more_body"):
                         return b"".join(chunks)
         except TimeoutError:
-            raise Refusal(408, f"the body did not come within {self.body_seconds:g} s", (("Connection", "close"),)) from None
+            raise HttpRefusal(
+                408, f"the body did not come within {self.body_seconds:g} s", (("Connection", "close"),)
+            ) from None
 
 
 def _credentials(header: bytes) -> str:

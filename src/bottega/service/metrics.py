@@ -20,7 +20,7 @@ HELP = {
 Labels = tuple[tuple[str, str], ...]
 
 
-class Metrics:
+class ServerMetrics:
     """Every method may be called from any thread."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
 from bottega.languages import LANGUAGES
 from bottega.service.api_page import api_page
-from bottega.service.dispatcher import Busy, Dispatcher
+from bottega.service.dispatcher import NoRoom, Dispatcher
 from bottega.service.gate import Gate
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.requests import CheckBody, TaskBody, VerdictBody, named
@@ -172,8 +172,8 @@ def _errors(app: FastAPI) -> None:
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": one_line(str(error.detail), 1000)}, error.status_code, error.headers)
 
-    @app.exception_handler(Busy)
-    async def busy(request: Request, error: Busy) -> JSONResponse:
+    @app.exception_handler(NoRoom)
+    async def busy(request: Request, error: NoRoom) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 429, {"Retry-After": str(error.seconds)})
 
     @app.exception_handler(BottegaError)
