@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from bottega.app.judge_command import read_candidate
 from bottega.app.serve_command import app
 from bottega.core.errors import UsageError
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 from bottega.core.verdict import Verdict
 from bottega.judge.judge import Judge
 from bottega.service.serving import refuse_open_address

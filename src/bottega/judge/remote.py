@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import JudgeError, TaskError, UsageError
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.invalid_task import UNUSABLE

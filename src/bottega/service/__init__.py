@@ -1,1 +1,1 @@
-"""The judge for others: over HTTP, for agents, in a browser, and as an environment for other trainers."""
+"""The judge for people, agents and other trainers: HTTP, MCP, dashboard, environments."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, TaskError
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 from bottega.core.task import Task
 from bottega.core.verdict import Verdict
 from bottega.judge.cancellation import Cancellation, Cancelled

@@ -22,7 +22,7 @@ from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import JUDGE_VERSION, fingerprint
 from bottega.languages import LANGUAGES
 from bottega.service.api_page import api_page
-from bottega.service.dispatcher import NoRoom, Dispatcher
+from bottega.service.dispatcher import Dispatcher, NoRoom
 from bottega.service.gate import Gate
 from bottega.service.known_tasks import KnownTasks
 from bottega.service.requests import CheckBody, TaskBody, VerdictBody, named

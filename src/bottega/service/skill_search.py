@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from bottega.core.json_text import strict
+from bottega.core.files import strict
 from bottega.core.skill import SkillState
 from bottega.skills.library import Library
 from bottega.skills.query import query_from_text

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import UsageError
+from bottega.core.files import write_atomic
 from bottega.core.settings import checked, flat
 from bottega.service.limits import OF_LOOPBACK, TokenLimits
 

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from bottega.app.configured import CommandSettings
-from bottega.app.settings.kinds import Paths, Positive, Seconds, Words, Workers
+from bottega.core.setting_kinds import Paths, Positive, Seconds, Words, Workers
+from bottega.core.settings import CommandSettings
 from bottega.service.limits import TokenLimits
 
 
