@@ -25,11 +25,25 @@ LEAST_STAY = 0.2
 """Seconds that the engine keeps a device before it lets another process time something there: it must come on too."""
 
 
+class DeviceLease(Protocol):
+    def enter(self) -> None:
+        """Share the device with other processes; waits while one of them times something."""
+        ...
+
+    def leave(self) -> None: ...
+    def wanted(self) -> bool:
+        """Whether another process waits to time something."""
+        ...
+
+
 class DeviceLock(Protocol):
     """A device on which kernels are timed as well: by this process in phases of its own, by other processes at any moment."""
 
     wake: Callable[[], None]
     """Called, from any thread, when what the methods say may have changed."""
+
+    @property
+    def lease(self) -> DeviceLease | None: ...
 
     def acquire(self) -> bool:
         """Begin or join a phase of generation; whether that could be done now."""
@@ -45,16 +59,6 @@ class DeviceLock(Protocol):
 
     def expected(self) -> int:
         """How many callers are in this phase, with a request or about to make one."""
-        ...
-
-    def enter(self) -> None:
-        """Share the device with other processes; waits while one of them times something."""
-        ...
-
-    def leave(self) -> None: ...
-
-    def wanted(self) -> bool:
-        """Whether another process waits to time something."""
         ...
 
 
@@ -189,19 +193,20 @@ class Engine:
 
     def _let_others_time(self) -> None:
         """Another process that waits to time something goes first, and finds the device quiet."""
-        if self._lock is None:
+        lease = self._lock.lease if self._lock is not None else None
+        if lease is None:
             return
-        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and self._lock.wanted():
+        if self._entered is not None and time.monotonic() - self._entered > LEAST_STAY and lease.wanted():
             while self._windows:
                 self._collect()
             self._leave()
         if self._entered is None:
-            self._lock.enter()
+            lease.enter()
             self._entered = time.monotonic()
 
     def _leave(self) -> None:
-        if self._lock is not None and self._entered is not None:
-            self._lock.leave()
+        if self._lock is not None and self._lock.lease is not None and self._entered is not None:
+            self._lock.lease.leave()
             self._entered = None
 
     def _turn(self) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from bottega.backbone.engine_backbone import EngineBackbone
 from bottega.backbone.generation import ActiveGeneration
-from bottega.backbone.loading import end_ids, place_of
+from bottega.backbone.loading import place_of, tokenizer_of
 from bottega.backbone.runner import BatchRunner, FinishedWindow, Sampled
 from bottega.backbone.tokenizer import HuggingFaceTokenizer
 from bottega.core.errors import BackboneError, UsageError
@@ -66,17 +66,16 @@ class VllmBackbone(EngineBackbone):
             first = (str(error).strip().splitlines() or [""])[0]
             raise BackboneError(f"{name} cannot be loaded: {type(error).__name__}: {first}") from None
         try:
-            ends = end_ids(GenerationConfig.from_pretrained(place, revision=revision).eos_token_id)
+            generation = GenerationConfig.from_pretrained(place, revision=revision)
         except OSError:  # not every model comes with one
-            ends = ()
-        most = int(getattr(config, "max_position_embeddings", 0) or inner.model_max_length)
-        if context is not None and not 1 < context <= most:
-            raise BackboneError(f"a context of {context} tokens cannot be had: {name} was made for at most {most}")
-        length = context or most
-        tokenizer = HuggingFaceTokenizer(inner, length, ends + end_ids(getattr(config, "eos_token_id", None)))
-        if not tokenizer.ends:
-            raise BackboneError(f"{name} names no token that ends an answer (eos): its answers would never stop")
-        options: dict[str, Any] = {"dtype": dtype, "revision": revision, "max_model_len": length, "max_num_seqs": slots}
+            generation = None
+        tokenizer = tokenizer_of(name, inner, config, generation, context)
+        options: dict[str, Any] = {
+            "dtype": dtype,
+            "revision": revision,
+            "max_model_len": tokenizer.context,
+            "max_num_seqs": slots,
+        }
         options |= {"gpu_memory_utilization": memory, "enforce_eager": not graphs, "seed": 0}
         options |= {"attention_backend": attention} if attention else {}
 
