@@ -284,7 +284,10 @@ WRONG_USE: list[tuple[list[str], str]] = [
     (["decay.py", *USED, "prompts=missing"], "no folder of prompts"),
     (["decay.py", *USED, "--backbone", "oracle"], "no backbone is called"),
     (["decay.py", *USED, "--backbone", "scripted:missing.json"], "cannot be read"),
-    (["decay.py", *USED, "context=3", "--backbone", "scripted:script.json"], "a context of 3 tokens"),
+    (
+        ["decay.py", *USED, "context=3", "--backbone", "scripted:script.json"],
+        "context = 3: Input should be greater than or equal to 512",
+    ),
     (["decay.py", *USED, "--resume"], "to resume"),
     (["decay.py", *USED, "--out", "decay.py/run"], "no run can be kept there"),
 ]

@@ -42,11 +42,6 @@ def test_tokens_keep_what_training_needs() -> None:
     assert got.output_ids == (*b"hello", END) and got.logprobs is not None and len(got.logprobs) == 6
 
 
-def test_a_stop_string_is_drawn_and_not_said() -> None:
-    got = say(TokenClient(ScriptedTokens(["one END two END"])), sampling=Sampling(stop=("two", "END")))
-    assert got.text == "one " and got.output_ids == (*b"one END",)
-
-
 def test_the_limit_shrinks_to_what_the_context_leaves() -> None:
     tokens = ScriptedTokens(["0123456789"], context=12)
     assert say(TokenClient(tokens)).text == "0123456"

@@ -72,8 +72,8 @@ def fails(kind: type[BackboneError], *commands: Command, **options: Any) -> tupl
 
 def test_an_answer_and_what_was_sent_for_it() -> None:
     with misbehaving(answer("Hi", prompt=12, output=3)) as server:
-        there = backbone(server, ledger=Ledger(Prices(1.0, 10.0)), extra={"top_k": 5})
-        got = chat(there, Sampling(max_tokens=7, temperature=0.5, top_p=0.9, seed=3, stop=("###", "END")))
+        there = backbone(server, ledger=Ledger(Prices(1.0, 10.0)))
+        got = chat(there, Sampling(max_tokens=7, temperature=0.5, seed=3))
         assert got == ChatCompletion("Hi", Usage(12, 3, pytest.approx(42e-6)), "stop")
         assert server.requests == [
             {
@@ -81,10 +81,8 @@ def test_an_answer_and_what_was_sent_for_it() -> None:
                 "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hello"}],
                 "max_tokens": 7,
                 "temperature": 0.5,
-                "top_p": 0.9,
+                "top_p": 1.0,
                 "seed": 3,
-                "stop": ["###", "END"],
-                "top_k": 5,
             }
         ]
         assert there.ledger.answers == 1
@@ -442,9 +440,6 @@ async def talk(url: str) -> None:
     assert first.text and first.usage.output_tokens <= 12 and first.usage.prompt_tokens > 4
     assert await there.chat(sea, greedy) == first
     assert (await there.chat(sea, Sampling(max_tokens=3))).stop_reason == "length"
-    word = first.text.split()[1]
-    stopped = await there.chat(sea, Sampling(max_tokens=12, temperature=0, seed=1, stop=(word,)))
-    assert word not in stopped.text and stopped.stop_reason == "stop"
     both = await asyncio.gather(there.chat(sea, greedy), there.chat(sea, greedy))
     assert both[0].text and both[1].text
     with pytest.raises(ContextError, match="1024"):
@@ -454,6 +449,6 @@ async def talk(url: str) -> None:
         await hasty.chat([Message("user", "Count to a million.")], Sampling(max_tokens=900))
     await hasty.close()
     assert (await there.chat(sea, greedy)).text  # the one that was cut does not stand in the way
-    assert there.ledger.answers == 7 and not there.ledger.spent.estimated
+    assert there.ledger.answers == 6 and not there.ledger.spent.estimated
     print(f"first answer after {waited:.1f} s; {there.ledger.spent}; {first}")
     await there.close()

@@ -23,7 +23,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import BackboneError, JudgeError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.phases import ModelLock, PhaseStatus
+from bottega.episodes.phases import Phases, PhaseStatus
 from bottega.judge.judge import Judge
 
 Stay = tuple[str, float, float]
@@ -39,7 +39,7 @@ class OnDevice(ScriptedChat):
         self.stays = stays
         self.lock: Any = None
 
-    def share(self, lock: Callable[[], ModelLock]) -> ModelLock:
+    def share(self, lock: Callable[[], Phases]) -> Phases:
         self.lock = self.lock or lock()
         return self.lock  # type: ignore[no-any-return]
 
@@ -164,7 +164,7 @@ def test_answers_that_were_drawn_and_not_judged_are_not_asked_for_again(tmp_path
     with pytest.raises(asyncio.CancelledError):
         run(tmp_path / "run", tasks, writing(samples=2), backbone=chat, at_once=6, on_event=begun)
     assert len(chat.asked) == 6 and not read_run(tmp_path / "run").attempts
-    assert chat.lock.phases.now.phase is None, "whoever ends lets go of its phase"
+    assert chat.lock.now.phase is None, "whoever ends lets go of its phase"
     silent = OnDevice([BackboneError("nobody is to be asked")] * 20, [])
     found = run(tmp_path / "run", tasks, writing(samples=2), backbone=silent, at_once=6)
     assert found.whole and not silent.asked and len(judge.judged) == 6 == len(found.run.attempts)

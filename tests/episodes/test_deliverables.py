@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from episodes.decay import KERNEL, MODULE, WRONG
 
+from bottega.core import files
 from bottega.core.errors import BottegaError, TaskError, UsageError
 from bottega.core.event import Event, Judged, RunStarted, Wrote
 from bottega.core.turn import Turn
 from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.episodes.attempts import attempts_of
-from bottega.episodes.delivery import files
 from bottega.episodes.delivery.check import compared, open_result
 from bottega.episodes.delivery.final import FinalChoice, FinalKernel, RefusedKernel, again_in_words, missed, promising
 from bottega.episodes.delivery.hand_over import hand_over

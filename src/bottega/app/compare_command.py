@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bottega.app.bench_figures import NONE, points, print_page, share, span, speed, sure_sign
+from bottega.app.bench_figures import GROUP_COLUMNS, NONE, group_cells, points, print_page, span, speed, sure_sign
 from bottega.app.terminal import print_json, say
 from bottega.bench.attempt import BenchRun
 from bottega.bench.bootstrap import RESAMPLES, SEED, Estimate
@@ -42,23 +42,11 @@ def compare_page(names: Sequence[str], runs: Sequence[BenchRun], summaries: Sequ
 
 
 def _runs(names: Sequence[str], summaries: Sequence[BenchSummary]) -> ReportTable:
-    columns = ("run", "tasks", "kernels a task", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
-    rows = []
-    for name, found in zip(names, summaries):
-        every = found.every
-        rows.append(
-            (
-                name,
-                str(every.tasks),
-                str(found.samples * found.turns),
-                share(every.correct),
-                share(every.fast[1.0]),
-                share(every.sure[1.0]),
-                speed(every.speeds.geometric_mean),
-                speed(every.speeds.median),
-                speed(every.speeds.kept),
-            )
-        )
+    columns = ("run", "tasks", "kernels a task", *GROUP_COLUMNS)
+    rows = [
+        (name, str(found.every.tasks), str(found.samples * found.turns), *group_cells(found.every))
+        for name, found in zip(names, summaries)
+    ]
     caption = (
         f"Each run over its own tasks, against {summaries[0].baseline}. Geometric mean and median over tasks with a right kernel; kept: over "
         "all tasks, a kernel used only where it is surely faster. In brackets 95% intervals over tasks."

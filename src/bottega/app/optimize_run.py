@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import importlib.util
 import shlex
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import nn
 
 from bottega.agents.answers.pipeline import policy_for
 from bottega.app.display import Display, display_for
@@ -203,6 +207,27 @@ def script_left_alone() -> Iterator[None]:
         yield
     finally:
         main.__dict__.update(kept)
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a search left, called as the module."""
+
+    module: nn.Module
+    """The faster module; it shares the original's parameters."""
+    folder: Path
+
+    @property
+    def report(self) -> str:
+        """How it came about, as Markdown."""
+        return (self.folder / "report.md").read_text(encoding="utf-8")
+
+    def save(self, folder: str | Path) -> Path:
+        """A copy of the run directory. What is delivered in it needs torch, and no Bottega."""
+        return Path(shutil.copytree(self.folder, folder))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.module(*arguments, **options)
 
 
 def loaded(folder: Path, result: Result) -> Any:

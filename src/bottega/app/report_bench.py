@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bottega.app.bench_figures import NONE, counted, share, speed
+from bottega.app.bench_figures import GROUP_COLUMNS, NONE, counted, group_cells, share, speed
 from bottega.app.report_bench_charts import charts
 from bottega.app.report_bench_tables import by_task, in_families, more_kernels, passes, spent, unfair, used_cards
 from bottega.bench.attempt import BenchRun
@@ -135,20 +135,8 @@ def _levels(found: BenchSummary) -> list[ReportTable]:
     groups = [group for group in found.groups[2:] if not group.fit_only or found.unfit]
     if not groups:
         return []
-    rows = [
-        (
-            group.name + (", fit tasks" if group.fit_only else ""),
-            str(group.tasks),
-            share(group.correct),
-            share(group.fast[1.0]),
-            share(group.sure[1.0]),
-            speed(group.speeds.geometric_mean),
-            speed(group.speeds.median),
-            speed(group.speeds.kept),
-        )
-        for group in groups
-    ]
-    columns = ("", "tasks", "correct", "fast_1", "fast_1 surely", "geometric mean", "median", "kept")
+    rows = [(group.name + (", fit tasks" if group.fit_only else ""), str(group.tasks), *group_cells(group)) for group in groups]
+    columns = ("", "tasks", *GROUP_COLUMNS)
     return [ReportTable(f"By level, against {found.baseline}", columns, rows)]
 
 

@@ -38,7 +38,6 @@ class CurvePanel:
     lines: Sequence[Line]
     kind: Literal["lines", "exact", "stacked"] = "lines"
     """`exact` lines are never smoothed: a schedule has no noise."""
-    scale: Literal["linear", "log"] = "linear"
 
     def svg(self, number: int) -> str:
         return svg_of(self, number)
@@ -111,8 +110,6 @@ def _curves(axes: Any, panel: CurvePanel) -> None:
         for place, line in enumerate(panel.lines):
             smooth = panel.kind == "lines" and len(line.values) >= SMOOTHED
             _draw(axes, replace(line, name=names[place]), COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)], smooth)
-    if panel.scale == "log" and any(value > 0 for line in panel.lines for value in line.values):
-        axes.set_yscale("log")
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     values = [value for line in panel.lines for value in line.values]

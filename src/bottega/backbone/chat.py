@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 StopReason = Literal["stop", "length", "cancelled"]
-"""`stop`: the model ended its answer, or a stop string came; `length`: the limit cut it; `cancelled`: we did."""
+"""`stop`: the model ended its answer; `length`: the limit cut it; `cancelled`: we did."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,8 @@ class Sampling:
     max_tokens: int = 2048
     temperature: float = 1.0
     """0 takes the likeliest token each time."""
-    top_p: float = 1.0
     seed: int | None = None
     """The same seed, prompt and weights give the same answer, whatever else is in the batch."""
-    stop: tuple[str, ...] = ()
-    """Strings that end an answer; they are not part of it."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class TokenCompletion:
     output_ids: tuple[int, ...]
     """As sampled, the end-of-turn token included where it was sampled."""
     logprobs: tuple[float, ...]
-    """Of each sampled token under the distribution at temperature 1 without top-p: what a teacher-forced pass gives."""
+    """Of each sampled token under the distribution at temperature 1: what a teacher-forced pass gives."""
     stop_reason: StopReason
     policy_version: int
     """Which weights drew it: raised by every update."""

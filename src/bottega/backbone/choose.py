@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -137,8 +137,6 @@ def _server(
     concurrency: int = 8,
     ledger: Ledger | None = None,
     limit_field: LimitField = "max_tokens",
-    extra: Mapping[str, object] | None = None,
-    counter: Callable[[str], int] | None = None,
 ) -> Client:
     parts = re.fullmatch(r"(.+)@(https?://.+)", rest)  # a model's name may have an @ of its own
     if parts is None:
@@ -151,8 +149,6 @@ def _server(
         concurrency=concurrency,
         ledger=ledger,
         limit_field=limit_field,
-        extra=extra,
-        counter=counter,
     )
     return ChatClient(backbone)
 

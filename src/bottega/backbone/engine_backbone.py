@@ -19,7 +19,7 @@ class EngineBackbone:
         self.name, self.tokenizer, self.vocabulary = name, tokenizer, vocabulary
         self.policy_version = 0
         self._runner = runner
-        self._engine = Engine(runner, tokenizer.ends, tokenizer.decode)
+        self._engine = Engine(runner, tokenizer.ends)
 
     tokenizer: Tokenizer
 

@@ -24,10 +24,8 @@ from typing import Any
 
 from bottega.bench.attempt import CELLS, BenchAttempt, BenchRun, BenchTask, Key, Log, attempt_of, task_of
 from bottega.core.append_log import AppendLog, read_lines
-from bottega.core.atomic_file import write_atomic
 from bottega.core.errors import BottegaError, UsageError
-from bottega.core.json_text import strict
-from bottega.episodes.delivery.files import encoded, json_text
+from bottega.core.files import encoded, json_text, strict, write_atomic
 
 BENCH, TASKS, ATTEMPTS, KERNELS, SAMPLES, LIBRARY = (
     "bench.json",

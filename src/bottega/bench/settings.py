@@ -11,9 +11,9 @@ from pydantic import Field
 
 from bottega.agents.answers.pipeline import policy_for
 from bottega.core.errors import UsageError
+from bottega.core.files import encoded, json_text
 from bottega.core.setting_kinds import MODES, Numbers, Paths, Positive, Share
 from bottega.episodes.backbone_defaults import answer_tokens, prompt_style, resample_count, temperature_for
-from bottega.episodes.delivery.files import encoded, json_text
 from bottega.episodes.settings import EpisodeSettings, StrategyName
 from bottega.episodes.stopping import Stopping
 from bottega.episodes.writing_settings import WritingSettings
@@ -55,7 +55,7 @@ class BenchJudgeSettings:
 
 class BenchSettings(WritingSettings):
     command: ClassVar[str] = "bench"
-    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "samples", "turns", "out", "verify", "json")
+    flags: ClassVar[tuple[str, ...]] = ("backbone", "candidates", "device", "server", "samples", "out", "verify", "json")
 
     levels: Numbers = ()
     """Only tasks of these levels, such as 1,2; empty for all."""
@@ -89,6 +89,8 @@ class BenchSettings(WritingSettings):
     """Who wrote the kernels, for the record; the model or folder if left out."""
     device: str = "cpu"
     """cpu, cuda, cuda:0,cuda:1, or all: one judge on each."""
+    server: str | None = None
+    """Judge on the device of this `bottega serve`, by its URL; its token is read from BOTTEGA_TOKEN."""
     baseline: str = "eager"
     """eager, compile, autotune, best (the fastest of them), or several by comma. The first one counts."""
     quick: bool = False

@@ -22,10 +22,10 @@ from bottega.agents.prompts import Prompts
 from bottega.backbone.chat import Sampling
 from bottega.backbone.client import Client, Generation
 from bottega.compiler.callgraph_tracer import shared_tracer
-from bottega.core.atomic_file import write_atomic
 from bottega.core.candidate import Candidate
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import LibraryError
+from bottega.core.files import write_atomic
 from bottega.core.skill import Skill
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict

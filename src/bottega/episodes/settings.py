@@ -41,7 +41,6 @@ class EpisodeSettings:
     """Whether proposed cards are offered beside admitted ones: a new library has no others. Training offers what is proved."""
     select: Literal["selector", "bm25", "none"] = "selector"
     """Who picks: the backbone, the retrieval's order alone, or nobody."""
-    refine: Literal["latest", "best"] = "latest"
     branch: int = 2
     """Children of one node in a beam."""
     temperature: float = 1.0

@@ -120,10 +120,9 @@ class EpisodeSearch:
             self.ended = self.context.budget.reached() or self.settings.stopping.reason(self.nodes, self.settings.baseline)
         return self.ended is not None
 
-    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None = None) -> SearchNode:
+    async def grow(self, name: str, history: Sequence[SearchNode], scheme: int) -> SearchNode:
         """Write one kernel that sees the kernels before it, and judge it."""
-        parent = parent or (history[-1] if history else None)
-        return await self._placed(name, await self._written(name, history, scheme, parent))
+        return await self._placed(name, await self._written(name, history, scheme))
 
     async def adopt(self, name: str, draft: Draft, author: str) -> SearchNode:
         """Judge a kernel that is no answer of the model. It counts against the budget of kernels, and costs no tokens."""
@@ -146,7 +145,7 @@ class EpisodeSearch:
         self.nodes.append(node)
         return node
 
-    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _written(self, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         key = f"{self.episode}/write/{name}"
         known = self.context.journal.done(key, Wrote)
         if known is not None:
@@ -154,14 +153,15 @@ class EpisodeSearch:
             self.context.recall(known.turn)
             return known
         self.context.budget.take_kernel()
-        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme, parent))
+        return await self.context.journal.once(key, Wrote, lambda: self._write(key, name, history, scheme))
 
-    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _write(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         async with self.context.phases.generating():
-            return await self._asked(key, name, history, scheme, parent)
+            return await self._asked(key, name, history, scheme)
 
-    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int, parent: SearchNode | None) -> Wrote:
+    async def _asked(self, key: str, name: str, history: Sequence[SearchNode], scheme: int) -> Wrote:
         settings, context = self.settings, self.context
+        parent = history[-1].id if history else None
         history = self._with_draft(history)
         callgraph = await context.callgraph(self.task, "write")
         asked = writer_input(self.task, settings, context.device, self.schemes[scheme], history, callgraph)
@@ -170,7 +170,7 @@ class EpisodeSearch:
         sure = settings.likeliest_first and _FIRST.fullmatch(name)
         asking = replace(settings, temperature=0.0) if sure else settings
         turn = await sampled(context, self.task, asking, key, messages)
-        return Wrote(key, self.episode, name, parent.id if parent else None, scheme, turn, round(time.monotonic() - begun, 3))
+        return Wrote(key, self.episode, name, parent, scheme, turn, round(time.monotonic() - begun, 3))
 
     def _with_draft(self, history: Sequence[SearchNode]) -> Sequence[SearchNode]:
         """Who sees earlier kernels sees the best draft before them; a first kernel is the model's own idea."""

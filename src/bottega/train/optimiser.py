@@ -109,13 +109,11 @@ def update(
     settings: LossSettings,
     step: int,
     steps: int,
-    divide: float | None = None,
 ) -> Updated:
-    """`divide`: what the summed loss is divided by, where it is not what the packs themselves say (rows dropped before, say)."""
     if not packs or not any(pack.counted for pack in packs):
         raise TrainingError("an update without a single token to learn from: everything was dropped")
     begun = time.perf_counter()
-    by = divide if divide is not None else denominator(packs, settings)
+    by = denominator(packs, settings)
     total = torch.zeros((), device=policy.device)
     sums: dict[str, torch.Tensor] = {}
     policy.model.train()

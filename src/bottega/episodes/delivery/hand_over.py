@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bottega.core.event import Event, RunStarted
-from bottega.core.json_text import strict
+from bottega.core.files import digest, encoded, json_text, strict, write
 from bottega.core.verdict import Verdict
 from bottega.episodes.attempts import attempts_of, by_author, by_outcome, totals_of
-from bottega.episodes.delivery.files import digest, encoded, json_text, write
 from bottega.episodes.delivery.final import FinalChoice, missed
 from bottega.episodes.delivery.page import html, markdown
 from bottega.episodes.delivery.report import proposals_of, report_page
