@@ -1,3 +1,4 @@
+# ruff: noqa: E402 (what may be missing is asked for first)
 """The OpenEnv server on a real port, spoken to by OpenEnv's own client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 (what may be missing is asked for first)
 """The verifiers environment, in verifiers' own episodes, with a scripted model behind its interception."""
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from bottega.service.environments.settings import EnvironmentSettings
 from bottega.service.environments.verifiers_v1 import KernelEnv
 from bottega.skills.library import Library
 from bottega.skills.shipped import begin_library
-
 
 CARD = {
     "name": "row_in_cache",

@@ -1,3 +1,4 @@
+# ruff: noqa: E402 (what may be missing is asked for first)
 """The agent loop in verl's own classes: its tokens and masks are real, its rollout server is scripted, since a real one needs a GPU."""
 
 from __future__ import annotations
