@@ -1,4 +1,3 @@
-# ruff: noqa: E402 (what may be missing is asked for first)
 """The SkyRL environment, made and stepped by skyrl-gym itself."""
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ class Sample:
     remove_sample: bool = False
 
 
-def ran(judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch, reason: str = "stop") -> tuple[Sample, list[dict[str, Any]], Any]:
+def ran(
+    judge: ScriptedJudge, monkeypatch: pytest.MonkeyPatch, reason: str = "stop"
+) -> tuple[Sample, list[dict[str, Any]], Any]:
     asked: list[dict[str, Any]] = []
 
     async def post(url: str, payload: dict[str, Any]) -> dict[str, Any]:

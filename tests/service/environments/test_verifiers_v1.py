@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("verifiers.v1", reason="pip install verifiers; it pins other versions than ours, so in an environment of its own")
+pytest.importorskip(
+    "verifiers.v1", reason="pip install verifiers; it pins other versions than ours, so in an environment of its own"
+)
 pytestmark = pytest.mark.slow
 
 import verifiers.v1 as vf

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("verl.experimental.agent_loop", reason="pip install verl, in an environment of its own: it pins transformers")
+pytest.importorskip(
+    "verl.experimental.agent_loop", reason="pip install verl, in an environment of its own: it pins transformers"
+)
 pytestmark = pytest.mark.slow
 
 from bytes_tokenizer import bytes_tokenizer
