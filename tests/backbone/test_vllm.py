@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from small_models import END, VOCABULARY, small_model, torch, unequal, word_tokenizer
-from teacher_forced import teacher_forced
+from teacher_forced import as_sampled
 
 from bottega.backbone.choose import open_backbone
 from bottega.backbone.loading import cast
@@ -181,13 +181,12 @@ class TestOnAGpu:
         asyncio.run(backbone.close())
 
     def test_log_probs_are_those_of_a_teacher_forced_pass(self, backbone: VllmBackbone, model: Any) -> None:
-        requests = unequal(40, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7, top_p=0.9)
+        requests = unequal(40, longest=150, most=60) + unequal(20, seed=9, longest=150, most=30, temperature=0.7)
         found = answers(backbone, requests)
         for request, each in zip(requests, found):
             assert each.stop_reason == "stop" or len(each.output_ids) == request.sampling.max_tokens
             assert END not in each.output_ids[:-1]
-        rows = [(request.prompt_ids, each.output_ids) for request, each in zip(requests, found)]
-        truth = torch.tensor([value for row in teacher_forced(model, rows) for value in row])
+        truth = torch.tensor([value for row in as_sampled(model, requests, found) for value in row])
         assert (torch.tensor([value for each in found for value in each.logprobs]) - truth).abs().mean() < 0.03
 
     def test_a_seed_draws_alike(self, backbone: VllmBackbone) -> None:

@@ -83,8 +83,8 @@ class VllmBackbone(EngineBackbone):
         def open_llm() -> Any:
             from vllm import LLM
 
-            # raw: at temperature 1 and before top-p, which is what a teacher-forced pass gives
-            return LLM(place, logprobs_mode="raw_logprobs", generation_config="vllm", **options)
+            # processed: at the temperature of sampling, which is what a teacher-forced pass gives there; training draws without top-p
+            return LLM(place, logprobs_mode="processed_logprobs", generation_config="vllm", **options)
 
         return cls(Path(place).name if Path(place).exists() else name, tokenizer, int(config.vocab_size), open_llm, slots)
 

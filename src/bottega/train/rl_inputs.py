@@ -15,6 +15,7 @@ from bottega.backbone.loading import LoadedModel
 from bottega.core.device import DeviceFacts
 from bottega.core.errors import UsageError
 from bottega.core.task import Task
+from bottega.episodes.backbone_defaults import prompt_style
 from bottega.judge.device_facts import device_facts
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.judge import Judge
@@ -62,7 +63,7 @@ def open_inputs(config: Config) -> Iterator[RlInputs]:
             loaded=load_for_training(config),
             tasks=found.tasks,
             judge=judge,
-            prompts=Prompts(rollout.style),
+            prompts=Prompts(prompt_style(config.model.name, rollout.style)),
             device=device_facts(judge_device),
             judge_device=judge_device,
             language=language.name,

@@ -1,9 +1,9 @@
 """PRS, rejection by profile (Dr. Kernel): a correct candidate whose own kernels do little of the work is dropped at random.
 
-Kept with probability clip((coverage - 0.3) / 0.1, 0, 1). Wrong kernels are always kept, they are what others are better than; so is a
-kernel whose coverage could not be measured. The draw depends on seed, trace and turn alone, not on what else is in the batch. The
-published coverage divides by device and host time together and so comes out low; ours is a share of device time, or of samples in
-the process on a CPU, and 0.3 is the milder threshold here.
+Kept with probability clip((coverage - 0.3) / 0.1, 0, 1). Wrong kernels are always kept, they are what others are better than; so are
+those that do none of the work themselves and earn as little, and a kernel whose coverage could not be measured. The draw depends on
+seed, trace and turn alone, not on what else is in the batch. The published coverage divides by device and host time together and so
+comes out low; ours is a share of device time, or of samples in the process on a CPU, and 0.3 is the milder threshold here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from bottega.core.trace import Trace
 from bottega.train.rejection.report import Dropped, Rejection
+from bottega.train.rewards.reading import does_own_work
 from bottega.train.settings import CoverageSettings
 
 
@@ -29,7 +30,7 @@ def reject_by_coverage(traces: Iterable[Trace], rule: CoverageSettings, seed: in
     for trace in traces:
         for number, turn in enumerate(trace.turns):
             looked_at += 1
-            if turn.verdict is None or not turn.verdict.outcome.accepted:
+            if turn.verdict is None or not turn.verdict.outcome.accepted or not does_own_work(turn.verdict):
                 continue
             share = turn.verdict.coverage.get("share")
             if share is None or not math.isfinite(share):
