@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bottega.backbone.tokens import TokenCompletion, TokenRequest
+from bottega.backbone.chat import TokenCompletion, TokenRequest
 from bottega.backbone.weights import bare, unfit
 from bottega.core.errors import BackboneError
 

@@ -16,7 +16,7 @@ from bottega.core.verdict import Outcome, Speedup, Verdict
 from bottega.skills.gate import GatePair, Rules, decide
 from bottega.train.batch import credits_of
 from bottega.train.config import read_config
-from bottega.train.rejection.coverage import reject_by_coverage
+from bottega.train.rejection_sampling import reject_by_coverage
 from bottega.train.rewards import REWARDS, reward_named
 from bottega.train.rollout import Rollouts, has_signal, replacements
 

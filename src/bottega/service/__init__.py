@@ -1,0 +1,1 @@
+"""The judge for people, agents and other trainers: HTTP, MCP, dashboard, environments."""
