@@ -23,7 +23,7 @@ from bottega.core.candidate import Candidate
 from bottega.core.errors import BottegaError, JudgeError, SandboxError, TaskError, UsageError
 from bottega.core.task import Task
 from bottega.core.verdict import Outcome, Verdict
-from bottega.episodes.delivery.final_judge import RunJudge
+from bottega.episodes.delivery.final import RunJudge
 from bottega.judge.fingerprint import fingerprint
 from bottega.judge.machine import Workers, worker_count
 
