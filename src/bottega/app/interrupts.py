@@ -65,16 +65,22 @@ def stop_after_step(say: Callable[[str], None]) -> Iterator[list[bool]]:
 
 async def cancelled_by_signal(work: Coroutine[Any, Any, Result]) -> Result | None:
     """The work's result, or None after a signal, which cancels it. A second signal ends the process."""
-    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-
-    def handle() -> None:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
-        task.cancel()
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, handle)
+    task = asyncio.ensure_future(work)
+    on_first_signal(task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
         return None
+
+
+def on_first_signal(handle: Callable[[], object]) -> None:
+    """Have the running event loop call `handle` on the first signal; the next one ends the process."""
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+        handle()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, heard)
