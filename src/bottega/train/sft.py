@@ -178,7 +178,7 @@ def _freeze(model: Any, pieces: Sequence[str]) -> None:
         raise UsageError(f"model.freeze = {list(pieces)} leaves nothing to train")
 
 
-def policy_for(config: Config, loaded: LoadedModel) -> Policy:
+def policy_for(config: Config, loaded: LoadedModel, temperature: float = 1.0) -> Policy:
     compute = None if config.model.compute == "auto" else getattr(torch, config.model.compute)
     return Policy(
         loaded.model,
@@ -186,6 +186,7 @@ def policy_for(config: Config, loaded: LoadedModel) -> Policy:
         compiled=config.model.compile,
         recompute=config.model.recompute,
         longest=config.data.longest,
+        temperature=temperature,
     )
 
 
