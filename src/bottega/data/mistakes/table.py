@@ -36,7 +36,7 @@ wrong_divisor (everywhere): The mean divides by the number of elements.
 dropped_epsilon (everywhere): Epsilon goes under the root, as in the original.
     code: \s*\+\s*(?:eps\w*|[\w.]*epsilon\w*|1e-\d+f?|\d\.\d+e-\d+f?)(?=[\s;)]) =>
 wrong_index_order (everywhere): Rows and columns are indexed in the order in which they lie in memory.
-    code: \b(<NAME>) \* (<NAME>) \+ (<NAME>)\b(?!\s*[*(\[]) => \3 * \2 + \1
+    code: \b(<NAME>) \* (?!\1\b)(<NAME>) \+ (?!\1\b|\2\b)(<NAME>)\b(?!\s*[*(\[]) => \3 * \2 + \1
 wrong_stride (everywhere): A row is as far from the next as it is long.
     code: \+ (\w*row\w*|\w*pid\w*|r|n|b) \* (\w+) => + \1 * (\2 - 1)
 swapped_operands (everywhere): Subtraction and division take their operands in the original's order.
