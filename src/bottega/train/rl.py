@@ -35,9 +35,8 @@ from bottega.skills.library import Library
 from bottega.train.admission import Admission, Staged, admit, apply, open_run_library
 from bottega.train.alarms import alarms
 from bottega.train.batch import TrainBatch, batch_of, credits_of, reward_of
-from bottega.train.checkpoint import Checkpoints
+from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.credit import statistics
-from bottega.train.export import export_model
 from bottega.train.loss import means, measures
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update

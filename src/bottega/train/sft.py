@@ -19,9 +19,8 @@ from bottega.backbone.loading import LoadedModel, Lora, load
 from bottega.core.errors import TrainingError, UsageError
 from bottega.core.event import Checkpointed, Event, Measured, RunEnded, RunStarted
 from bottega.episodes.journal import FILE, EpisodeJournal
-from bottega.train.checkpoint import Checkpoints
+from bottega.train.checkpoint import Checkpoints, export_model
 from bottega.train.conversations import SftSample, read_samples
-from bottega.train.export import export_model
 from bottega.train.metrics import Metrics, TrainingStarted, require_packages
 from bottega.train.optimiser import Optimiser, update
 from bottega.train.packing import TrainPack, bins, plan
