@@ -21,6 +21,7 @@ GROUPS = {
     "bench": "bottega.app.bench_command",
     "compare": "bottega.app.compare_command",
     "report": "bottega.app.report_command",
+    "dashboard": "bottega.app.dashboard_command",
     "settings": "bottega.app.settings_command",
 }
 
